@@ -1,0 +1,194 @@
+"""Blue-green: the preview grows beside the active revision, passes its gate, takes the active Service, and is promoted.
+
+The old side keeps every pod until the active Service's slices show the new one alone, and then for `scaleDownDelaySeconds`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rollouts.core.intents import Intent, Notice
+from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen
+from rollouts.core.services import Pointing, point
+from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.snapshot import ReplicaSet, ServiceSeen
+from rollouts.core.status import RolloutStatus
+from rollouts.core.update import promoted
+
+GATE = 0  # the one manual gate of a blue-green update, as `promote: <revision>@0` names it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Services:
+    active: Pointing
+    preview: Pointing | None
+
+    @property
+    def all(self) -> tuple[Pointing, ...]:
+        return (self.preview, self.active) if self.preview else (self.active,)
+
+
+def plan_blue_green(view: View, strategy: BlueGreen) -> Plan:
+    """One pass of a blue-green update. Any prefix of its intents is safe: grow, then point Services, then shrink."""
+    status = _with_gate(view, strategy)
+    view = view.with_status(status)
+    switching = _switching(view, strategy)
+    services = _services(view, strategy, switching=switching)
+    status = replace(
+        status,
+        active_revision=services.active.selects or status.active_revision,
+        preview_revision=(services.preview.selects if services.preview else "") or status.preview_revision,
+        weight_percent=None,
+    )
+    wait = _wait(view, strategy, services)
+    plan = Plan(
+        status=status,
+        intents=_intents(view, strategy, services),
+        wait=wait,
+        wake_at_s=earliest(
+            [_gate_end_s(view, strategy), next_scale_down_s(view), *(each.wake_at_s for each in services.all)]
+        ),
+        notices=tuple(notice for each in services.all for notice in each.notices),
+    )
+    new_serves = services.active.confirmed and services.active.selects == status.current_revision
+    unpromoted = status.current_revision != status.stable_revision
+    if wait is None and unpromoted and new_serves and not view.aborted and not view.paused:
+        return _promotion(view.with_status(status), strategy)
+    return plan
+
+
+def gate_index(status: RolloutStatus) -> int | None:
+    """`GATE` while the preview stands at it; None otherwise."""
+    waits = status.gate_started_at_s is not None and not status.gate_passed and status.abort is None
+    return GATE if waits else None
+
+
+def _fast(view: View) -> bool:
+    """Nothing serves yet, or the revision was active before: there is nothing to preview."""
+    return view.stable is None or view.promoted_full or view.status.gate_passed
+
+
+def _with_gate(view: View, strategy: BlueGreen) -> RolloutStatus:
+    """The memory of the gate: when the preview came to stand at it, and whether it passed."""
+    status = view.status
+    if view.aborted or status.gate_passed or view.paused:
+        return status
+    if _fast(view):
+        return replace(status, gate_passed=True)
+    if not _available(view.new, _wanted_new(view, strategy)):
+        return status
+    started_s = status.gate_started_at_s if status.gate_started_at_s is not None else view.now_s
+    end_s = _gate_end_s(view.with_status(replace(status, gate_started_at_s=started_s)), strategy)
+    passed = view.promoted_past(GATE) or (end_s is not None and view.now_s >= end_s)
+    return replace(status, gate_started_at_s=started_s, gate_passed=passed)
+
+
+def _gate_end_s(view: View, strategy: BlueGreen) -> float | None:
+    """When the gate opens by itself; None when only a person opens it, or it is not reached, or passed."""
+    status = view.status
+    if status.gate_started_at_s is None or status.gate_passed or view.aborted or not strategy.auto_promotion_enabled:
+        return None
+    return status.gate_started_at_s + strategy.auto_promotion_s
+
+
+def _wanted_new(view: View, strategy: BlueGreen) -> int:
+    """Pods of the new revision: the preview's number until its gate is passed, then all."""
+    replicas = view.spec.replicas
+    if view.aborted:
+        return _wanted_aborted(view, strategy)
+    if _fast(view) or strategy.preview_replica_count is None:
+        return replicas
+    return strategy.preview_replica_count
+
+
+def _wanted_aborted(view: View, strategy: BlueGreen) -> int:
+    if view.new is None or view.stable is None:
+        return view.spec.replicas
+    stable_is_whole = view.stable.available >= view.spec.replicas
+    if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
+        return view.new.spec_replicas
+    return kept_size(view, view.new, limit=None)
+
+
+def _switching(view: View, strategy: BlueGreen) -> bool:
+    """The active Service goes to the new revision."""
+    if view.new is None or view.aborted:
+        return False
+    if view.stable is None:
+        return True
+    seen = view.seen.services.get(strategy.active_service)
+    switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
+    ready = view.status.gate_passed and _available(view.new, view.spec.replicas) and not view.paused
+    return switched or ready
+
+
+def _services(view: View, strategy: BlueGreen, *, switching: bool) -> _Services:
+    replicas = view.spec.replicas
+    serving = view.new if switching else view.stable
+    at_least = replicas if switching and view.stable is not None else min(1, replicas)
+    active = point(view, strategy.active_service, serving, at_least=at_least)
+    if strategy.preview_service is None:
+        return _Services(active=active, preview=None)
+    previewed = view.stable if view.aborted and view.stable else view.new
+    preview = point(view, strategy.preview_service, previewed, at_least=0)
+    return _Services(active=active, preview=preview)
+
+
+def _intents(view: View, strategy: BlueGreen, services: _Services) -> tuple[Intent, ...]:
+    limit = strategy.scale_down_delay_revision_limit
+    patches = []
+    create: tuple[Intent, ...] = ()
+    if view.stable is not None:
+        patches.append(resized(view, view.stable, replicas=view.spec.replicas))
+    if view.new is not None:
+        patches.append(resized(view, view.new, replicas=_wanted_new(view, strategy)))
+    elif not view.aborted:
+        create = (create_new(view, replicas=_wanted_new(view, strategy)),)
+    patches += [resized(view, each, replicas=kept_size(view, each, limit=limit)) for each in view.older]
+    wanted = [patch for patch in patches if patch is not None]
+    grows = tuple(patch for patch in wanted if not is_shrink(patch, view))
+    shrinks = tuple(patch for patch in wanted if is_shrink(patch, view))
+    pointing = tuple(intent for each in services.all for intent in each.intents)
+    return (*grows, *create, *pointing, *shrinks)
+
+
+def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:
+    revision, wanted = view.status.current_revision, _wanted_new(view, strategy)
+    if view.new is not None and view.new.failure:
+        return Wait(Reason.REPLICA_FAILURE, view.new.failure)
+    held = services.active.wait or (services.preview.wait if services.preview else None)
+    if held is not None and held.reason in (Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE):
+        return held
+    if view.aborted:
+        return services.active.wait
+    if not _available(view.new, wanted):
+        return Wait(Reason.PODS_NOT_AVAILABLE, f"{wanted} pods of revision {revision} are to be available")
+    if not view.status.gate_passed:
+        return _gate_wait(view, strategy)
+    return held
+
+
+def _gate_wait(view: View, strategy: BlueGreen) -> Wait:
+    revision = view.status.current_revision
+    if strategy.auto_promotion_enabled:
+        message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
+        return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(view, strategy))
+    return Wait(Reason.PROMOTION_NEEDED, f"revision {revision} is previewed and is to be promoted")
+
+
+def _promotion(view: View, strategy: BlueGreen) -> Plan:
+    """The new revision becomes the stable one; the old keeps its pods for the delay. Written alone."""
+    old = view.status.stable_revision
+    status = promoted(view.seen, view.status)
+    if view.stable is not None:
+        status = with_scale_down(status, revision=old, at_s=view.now_s + strategy.scale_down_delay_s)
+    notice = Notice(
+        Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
+    )
+    return Plan(status=status, notices=(notice,))
+
+
+def _available(replica_set: ReplicaSet | None, wanted: int) -> bool:
+    return replica_set is not None and replica_set.spec_replicas >= wanted and replica_set.available >= wanted

@@ -1,0 +1,380 @@
+"""Canary: how many pods each revision has at each step, when a step is complete, and when the canary becomes stable.
+
+Without traffic routing the share of traffic is the ratio of pods behind one Service. With it, stable keeps its size and the
+canary's follows the weight. With `stableService` the old pods leave only after that Service's slices show the new ones
+(Argo Rollouts issue 2235 is what happens otherwise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from rollouts.core.intents import Intent, Notice, PatchReplicaSet
+from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import Canary
+from rollouts.core.scaling import (
+    Size,
+    at_desired,
+    canary_pass,
+    routed_canary_replicas,
+    routed_stable_replicas,
+    surge_and_unavailable,
+    target_pair,
+)
+from rollouts.core.services import Pointing, point
+from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.snapshot import ReplicaSet, ServiceSeen
+from rollouts.core.status import RolloutStatus
+from rollouts.core.steps import (
+    MatchTrafficWeight,
+    Pause,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetWeight,
+)
+from rollouts.core.update import promoted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Pods each side is to have after this pass, and (`wanted_…`) when the step is done."""
+
+    new: int
+    stable: int
+    older: tuple[int, ...]
+    wanted_new: int
+    wanted_stable: int
+
+
+def plan_canary(view: View, strategy: Canary) -> Plan:
+    """One pass of a canary. Any prefix of its intents is safe: grow, then point Services, then shrink."""
+    steps = len(strategy.steps)
+    if view.promoted_full and view.status.step_index < steps and not view.aborted and not view.paused:
+        return Plan(status=replace(view.status, step_index=steps, step_started_at_s=view.now_s))
+    weight_percent = _weight_percent(view, strategy)
+    services = _services(view, strategy, weight_percent)
+    sizes = _sizes(view, strategy, weight_percent, holding=_holds_stable(view, strategy, services))
+    reached = _reached(view, strategy, sizes)
+    wait = _wait(view, strategy, sizes, reached=reached, services=services)
+    plan = Plan(
+        status=replace(view.status, weight_percent=weight_percent),
+        intents=_intents(view, sizes, services),
+        wait=wait,
+        wake_at_s=earliest(
+            [_pause_end_s(view, strategy), next_scale_down_s(view), *(each.wake_at_s for each in services)]
+        ),
+        notices=tuple(notice for each in services for notice in each.notices),
+    )
+    if view.aborted or view.paused:
+        return plan
+    if view.status.step_index < steps:
+        return _stepped(view, strategy, plan, reached=reached)
+    if wait is None and view.status.current_revision != view.status.stable_revision:
+        return _promotion(view, strategy)
+    return plan
+
+
+def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
+    """The step at which the current revision stands and may be promoted; None when it stands at none."""
+    if status.abort is not None or status.step_index >= len(strategy.steps):
+        return None
+    match strategy.steps[status.step_index]:
+        case Pause() | PauseUntilPromoted():
+            return status.step_index
+        case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
+            return None
+        case never:
+            assert_never(never)
+
+
+def _weight_percent(view: View, strategy: Canary) -> int:
+    """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step."""
+    if view.stable is None:
+        return 100
+    if view.aborted:
+        return 0
+    index = view.status.step_index
+    if index >= len(strategy.steps):
+        return 100
+    for step in reversed(strategy.steps[: index + 1]):
+        if isinstance(step, SetWeight):
+            return step.weight_percent
+    return 0
+
+
+def _services(view: View, strategy: Canary, weight_percent: int) -> tuple[Pointing, ...]:
+    """What stableService and canaryService need, in that order, each only if it is named."""
+    one = min(1, view.spec.replicas)
+    pointings = []
+    if strategy.stable_service:
+        target, at_least = view.stable or view.new, one
+        if view.stable is not None and _cuts_over(view, strategy, weight_percent):
+            target, at_least = view.new, _reach(view, strategy)
+        pointings.append(point(view, strategy.stable_service, target, at_least=at_least))
+    if strategy.canary_service:
+        new_serves = view.new is not None and view.new.available > 0 and not view.aborted
+        target = view.new if new_serves or view.stable is None else view.stable
+        pointings.append(point(view, strategy.canary_service, target, at_least=one))
+    return tuple(pointings)
+
+
+def _cuts_over(view: View, strategy: Canary, weight_percent: int) -> bool:
+    """The stable Service goes to the new revision: all steps are done and as many new pods as there is room for are there."""
+    if view.new is None or view.aborted or weight_percent < 100 or view.status.step_index < len(strategy.steps):
+        return False
+    seen = view.seen.services.get(strategy.stable_service or "")
+    switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
+    return switched or (view.new.available >= _reach(view, strategy) and not view.paused)
+
+
+def _reach(view: View, strategy: Canary) -> int:
+    """Pods that the new revision can have while the last stable pods still serve."""
+    replicas = view.spec.replicas
+    if strategy.traffic_routing is not None:
+        return replicas
+    surge, _ = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+    )
+    return max(min(replicas, replicas + surge - 1), 0)
+
+
+def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
+    """A stable pod stays until the stable Service's slices show the new revision alone."""
+    if not strategy.stable_service or view.stable is None or view.new is None:
+        return False
+    on_new = services[0].confirmed and services[0].selects == view.new.revision
+    return not on_new
+
+
+def _sizes(view: View, strategy: Canary, weight_percent: int, *, holding: bool) -> Sizes:
+    if strategy.traffic_routing is not None:
+        return _routed_sizes(view, strategy, weight_percent)
+    replicas = view.spec.replicas
+    surge, _ = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+    )
+    new_spec = view.new.spec_replicas if view.new else 0
+    after = canary_pass(
+        replicas=replicas,
+        weight_percent=weight_percent,
+        max_surge=strategy.max_surge,
+        max_unavailable=strategy.max_unavailable,
+        canary=_size(view.new),
+        stable=_size(view.stable) if view.stable else None,
+        older=[_size(each) for each in view.older],
+    )
+    wanted_new, wanted_stable = replicas, 0
+    if view.stable is not None:
+        pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
+        wanted_new, wanted_stable = pair.canary, pair.stable
+    new, stable = after.canary, after.stable
+    if view.stable is not None:
+        least = 0
+        if view.paused:  # a pause lets the autoscaler act, but takes no step further
+            excess = max(0, view.stable.spec_replicas + new_spec - replicas - surge)
+            least = view.stable.spec_replicas - excess
+        if holding and replicas + surge > 1:
+            least = max(least, min(1, view.stable.spec_replicas))
+        stable = max(stable, least)
+        if holding:
+            new = max(min(new, replicas + surge - stable), min(new, new_spec))
+    return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _routed_sizes(view: View, strategy: Canary, weight_percent: int) -> Sizes:
+    routing = strategy.traffic_routing
+    assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
+    replicas, new_spec = view.spec.replicas, view.new.spec_replicas if view.new else 0
+    limit = strategy.scale_down_delay_revision_limit
+    older = tuple(kept_size(view, each, limit=limit) for each in view.older)
+    if view.stable is None:
+        return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
+    wanted_stable = routed_stable_replicas(
+        replicas=replicas,
+        weight_percent=weight_percent,
+        recorded_weight_percent=view.status.weight_percent or 0,
+        dynamic=routing.dynamic_stable_scale,
+    )
+    if view.aborted:
+        stable_is_whole = view.stable.available >= replicas
+        keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
+        wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
+    else:
+        wanted_new = routed_canary_replicas(
+            replicas=replicas,
+            weight_percent=weight_percent,
+            min_pods=routing.min_pods_per_replica_set,
+            pinned=_pinned(view, strategy),
+        )
+    stable = wanted_stable
+    new_is_there = view.new is not None and view.new.available >= wanted_new
+    if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):
+        stable = max(stable, min(view.stable.spec_replicas, replicas))
+    return Sizes(new=wanted_new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
+    """The nearest `setCanaryScale` at or before the current step, unless one that matches the weight came after it."""
+    index = view.status.step_index
+    if index >= len(strategy.steps):
+        return None
+    for step in reversed(strategy.steps[: index + 1]):
+        match step:
+            case SetCanaryReplicas() | SetCanaryScalePercent():
+                return step
+            case MatchTrafficWeight():
+                return None
+            case SetWeight() | Pause() | PauseUntilPromoted():
+                continue
+            case _:
+                assert_never(step)
+    return None
+
+
+def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:
+    """Whether the sizes of the step are reached: told by what is available, and by what this pass tells the rest to be."""
+    if view.new is None:
+        return False
+    new = at_desired(
+        desired=sizes.wanted_new,
+        spec=sizes.new,
+        available=view.new.available,
+        threshold=strategy.replica_progress_threshold,
+    )
+    older_gone = strategy.traffic_routing is not None or not any(each.available for each in view.older)
+    return new and sizes.stable == sizes.wanted_stable and older_gone
+
+
+def _intents(view: View, sizes: Sizes, services: tuple[Pointing, ...]) -> tuple[Intent, ...]:
+    patches: list[PatchReplicaSet | None] = []
+    create: tuple[Intent, ...] = ()
+    if view.stable is not None:
+        patches.append(resized(view, view.stable, replicas=sizes.stable))
+    if view.new is not None:
+        patches.append(resized(view, view.new, replicas=sizes.new))
+    elif not view.aborted:
+        create = (create_new(view, replicas=sizes.new),)
+    patches += [resized(view, each, replicas=size) for each, size in zip(view.older, sizes.older, strict=True)]
+    wanted = [patch for patch in patches if patch is not None]
+    grows = tuple(patch for patch in wanted if not is_shrink(patch, view))
+    shrinks = tuple(patch for patch in wanted if is_shrink(patch, view))
+    pointing = tuple(intent for each in services for intent in each.intents)
+    return (*grows, *create, *pointing, *shrinks)
+
+
+def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services: tuple[Pointing, ...]) -> Wait | None:
+    """The first thing that keeps the current step, or the promotion, from being complete."""
+    revision = view.status.current_revision
+    if view.new is not None and view.new.failure:
+        return Wait(Reason.REPLICA_FAILURE, view.new.failure)
+    at_end = view.status.step_index >= len(strategy.steps) or view.stable is None
+    held = next((each.wait for each in services if each.wait is not None), None)
+    if held is not None and held.reason in (Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE):
+        return held
+    if not view.aborted and (at_end or isinstance(strategy.steps[view.status.step_index], SetWeight)) and not reached:
+        return _size_wait(view, sizes)
+    if view.aborted or not at_end:
+        return None if view.aborted else _pause_wait(view, strategy)
+    leaving = [each for each, size in zip(view.older, sizes.older, strict=True) if size == 0 and each.replicas > 0]
+    if strategy.traffic_routing is None and view.stable is not None and view.stable.replicas > 0:
+        leaving.append(view.stable)
+    if leaving:
+        return Wait(Reason.OLD_PODS_LEAVING, f"pods of revision {leaving[0].revision} are to go")
+    if view.new is not None and not view.new.observed:
+        return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
+    return held
+
+
+def _size_wait(view: View, sizes: Sizes) -> Wait:
+    revision = view.status.current_revision
+    if view.new is None or view.new.available < sizes.wanted_new:
+        return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
+    if any(each.available for each in view.older):
+        return Wait(Reason.OLD_PODS_LEAVING, "pods of older revisions are to go")
+    return Wait(Reason.SCALING_DOWN, f"{sizes.wanted_stable} pods are to be left of the stable revision")
+
+
+def _pause_wait(view: View, strategy: Canary) -> Wait | None:
+    index = view.status.step_index
+    match strategy.steps[index]:
+        case Pause(duration_s):
+            if view.promoted_past(index):
+                return None
+            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", _pause_end_s(view, strategy))
+        case PauseUntilPromoted():
+            if view.promoted_past(index):
+                return None
+            return Wait(
+                Reason.PROMOTION_NEEDED, f"step {index}: revision {view.status.current_revision} is to be promoted"
+            )
+        case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
+            return None
+        case never:
+            assert_never(never)
+
+
+def _pause_end_s(view: View, strategy: Canary) -> float | None:
+    index = view.status.step_index
+    if view.aborted or view.paused or index >= len(strategy.steps):
+        return None
+    match strategy.steps[index]:
+        case Pause(duration_s):
+            return (view.status.step_started_at_s or view.now_s) + duration_s
+        case _:
+            return None
+
+
+def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan:
+    """The plan with the current step done, if it is; what the next step needs follows once this is durable."""
+    index = view.status.step_index
+    match strategy.steps[index]:
+        case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
+            done = reached and (plan.wait is None or plan.wait.reason not in _BLOCKING)
+        case Pause():
+            end_s = _pause_end_s(view, strategy)
+            done = view.promoted_past(index) or (end_s is not None and view.now_s >= end_s)
+        case PauseUntilPromoted():
+            done = view.promoted_past(index)
+        case never:
+            assert_never(never)
+    if not done:
+        return plan
+    status = replace(plan.status, step_index=index + 1, step_started_at_s=view.now_s, progressed_at_s=view.now_s)
+    after = view.with_status(status)
+    weight_percent = _weight_percent(after, strategy)
+    wait = Wait(Reason.PODS_NOT_AVAILABLE, f"step {index + 1} begins")
+    if index + 1 < len(strategy.steps):
+        wait = _pause_wait(after, strategy) or wait
+    notice = Notice(
+        Reason.STEP_COMPLETED,
+        f"step {index + 1} of {len(strategy.steps)} of revision {status.current_revision} is done",
+    )
+    return replace(
+        plan,
+        status=replace(status, weight_percent=weight_percent),
+        wait=wait,
+        wake_at_s=earliest([_pause_end_s(after, strategy), next_scale_down_s(view)]),
+        notices=(*plan.notices, notice),
+    )
+
+
+_BLOCKING = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
+
+
+def _promotion(view: View, strategy: Canary) -> Plan:
+    """The new revision becomes the stable one; written alone, before anything follows from it."""
+    old = view.status.stable_revision
+    status = promoted(view.seen, view.status)
+    if strategy.traffic_routing is not None and not strategy.traffic_routing.dynamic_stable_scale:
+        status = with_scale_down(status, revision=old, at_s=view.now_s + strategy.scale_down_delay_s)
+    notice = Notice(
+        Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
+    )
+    return Plan(status=replace(status, weight_percent=100), notices=(notice,))
+
+
+def _size(replica_set: ReplicaSet | None) -> Size:
+    return Size(replica_set.spec_replicas, replica_set.available) if replica_set else Size(0, 0)

@@ -1,0 +1,198 @@
+"""The status that people and tools read: counts, phase, what is waited for, and conditions in kstatus form.
+
+`Ready` is what `kubectl wait` looks at; `Reconciling` and `Stalled` are there only while they are true (kstatus); the others
+are Deployment's and Argo Rollouts' conditions where they mean the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.core.commands import Problem
+from rollouts.core.plan import NOT_HELD_UP, PAUSES, View, Wait
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen, RolloutSpec
+from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
+
+REVISION_LABEL = "rollouts.dev/revision"
+
+
+def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> RolloutStatus:
+    """`view.status` with everything that follows from it and from what was seen."""
+    status = _counted(view)
+    if wait is None and view.aborted and status.abort is not None:
+        wait = Wait(Reason.RETRY_NEEDED, f"revision {status.current_revision} is held back: {status.abort.message}")
+    if wait is None and view.paused and not _finished(status):
+        wait = Wait(Reason.PAUSED_BY_USER, "spec.paused or the pause annotation holds the Rollout")
+    status = _with_progress(view, status, wait)
+    status = replace(status, waiting_for=_waiting_for(view, status, wait))
+    phase = _phase(view, status)
+    status = replace(status, phase=phase, message=status.waiting_for.message if status.waiting_for else "")
+    return replace(
+        status, conditions=_conditions(view, status, problems), observed_generation=view.seen.rollout.generation
+    )
+
+
+def deadline_exceeded(status: RolloutStatus, *, now_s: float, progress_deadline_s: float) -> bool:
+    """Whether something that should move has not moved for the progress deadline."""
+    waiting = status.waiting_for
+    held_up = waiting is not None and waiting.reason not in NOT_HELD_UP
+    return held_up and status.progressed_at_s is not None and now_s >= status.progressed_at_s + progress_deadline_s
+
+
+def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
+    """The status of a Rollout whose spec cannot be carried out; nothing else of its memory changes."""
+    reason = Reason.INVALID_SPEC
+    facts = [
+        ("Ready", False, reason, message),
+        ("Stalled", True, reason, message),
+        ("InvalidSpec", True, reason, message),
+    ]
+    kept = [each for each in status.conditions if each.type in ("Available", "Aborted", "Paused")]
+    conditions = _dated(facts, status.conditions, now_s=now_s, generation=generation)
+    return replace(
+        status,
+        phase=Phase.DEGRADED,
+        message=message,
+        observed_generation=generation,
+        waiting_for=None,
+        conditions=(*conditions, *kept),
+    )
+
+
+def _counted(view: View) -> RolloutStatus:
+    sets = view.seen.replica_sets
+    updated = view.new.replicas if view.new else 0
+    counted = sets
+    selector = view.spec.selector_text
+    if isinstance(view.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
+        active = view.status.active_revision or view.status.stable_revision or view.status.current_revision
+        counted = tuple(each for each in sets if each.revision == active)
+        selector = f"{selector},{REVISION_LABEL}={active}"
+    return replace(
+        view.status,
+        replicas=sum(each.replicas for each in counted),
+        updated_replicas=updated,
+        ready_replicas=sum(each.ready for each in counted),
+        available_replicas=sum(each.available for each in counted),
+        selector=selector,
+    )
+
+
+def _with_progress(view: View, status: RolloutStatus, wait: Wait | None) -> RolloutStatus:
+    """The progress clock set to now when anything moved, or when a wait that it measures has just begun."""
+    before = view.seen.status
+    if status.progressed_at_s != before.progressed_at_s or status.progressed_at_s is None:
+        return status if status.progressed_at_s is not None else replace(status, progressed_at_s=view.now_s)
+    moved = (
+        status.updated_replicas > before.updated_replicas
+        or status.available_replicas > before.available_replicas
+        or status.ready_replicas > before.ready_replicas
+        or status.replicas < before.replicas
+    )
+    was_held_up = before.waiting_for is not None and before.waiting_for.reason not in NOT_HELD_UP
+    begins = wait is not None and wait.reason not in NOT_HELD_UP and not was_held_up
+    return replace(status, progressed_at_s=view.now_s) if (moved and was_held_up) or begins else status
+
+
+def _waiting_for(view: View, status: RolloutStatus, wait: Wait | None) -> WaitingFor | None:
+    if wait is None:
+        return None
+    before = view.seen.status.waiting_for
+    same = before is not None and before.reason is wait.reason and view.seen.status.step_index == status.step_index
+    since_s = before.since_s if same and before is not None else view.now_s
+    deadline_s = wait.deadline_s
+    if deadline_s is None and wait.reason not in NOT_HELD_UP and status.progressed_at_s is not None:
+        deadline_s = status.progressed_at_s + view.spec.progress_deadline_s
+    return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
+
+
+def _finished(status: RolloutStatus) -> bool:
+    return bool(status.stable_revision) and status.stable_revision == status.current_revision
+
+
+def _phase(view: View, status: RolloutStatus) -> Phase:
+    waiting = status.waiting_for
+    if view.aborted:
+        return Phase.ABORTED
+    if deadline_exceeded(status, now_s=view.now_s, progress_deadline_s=view.spec.progress_deadline_s):
+        return Phase.DEGRADED
+    if waiting is not None and waiting.reason in PAUSES:
+        return Phase.PAUSED
+    if _finished(status) and (waiting is None or waiting.reason is Reason.SCALE_DOWN_DELAY):
+        return Phase.HEALTHY
+    return Phase.PROGRESSING
+
+
+def _conditions(view: View, status: RolloutStatus, problems: tuple[Problem, ...]) -> tuple[Condition, ...]:
+    phase, waiting = status.phase, status.waiting_for
+    message = status.message or phase
+    reason = waiting.reason if waiting else Reason.HEALTHY
+    facts: list[tuple[str, bool, Reason, str]] = []
+    match phase:
+        case Phase.HEALTHY:
+            done = f"revision {status.current_revision} is rolled out"
+            facts += [("Ready", True, Reason.HEALTHY, done), ("Progressing", True, Reason.ROLLOUT_COMPLETED, done)]
+        case Phase.PROGRESSING:
+            going = f"revision {status.current_revision} is being rolled out"
+            facts += [
+                ("Ready", False, Reason.ROLLOUT_UPDATED, going),
+                ("Reconciling", True, Reason.ROLLOUT_UPDATED, going),
+                ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
+            ]
+        case Phase.PAUSED:
+            facts += [
+                ("Ready", False, reason, message),
+                ("Paused", True, reason, message),
+                ("Progressing", True, Reason.ROLLOUT_PAUSED, message),
+            ]
+        case Phase.ABORTED:
+            facts += [
+                ("Ready", False, Reason.ROLLOUT_ABORTED, message),
+                ("Stalled", True, Reason.ROLLOUT_ABORTED, message),
+            ]
+            facts += [
+                ("Aborted", True, Reason.ROLLOUT_ABORTED, message),
+                ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
+            ]
+        case Phase.DEGRADED:
+            late = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
+            facts += [
+                (kind, kind == "Stalled", Reason.PROGRESS_DEADLINE_EXCEEDED, late)
+                for kind in ("Ready", "Stalled", "Progressing")
+            ]
+    facts.append(_available(view, status))
+    if problems:
+        reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
+        facts.append(("InvalidCommand", True, problems[0].reason, reasons))
+    return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+
+
+def _available(view: View, status: RolloutStatus) -> tuple[str, bool, Reason, str]:
+    spec: RolloutSpec = view.spec
+    surge_limit = 1 if isinstance(spec.strategy, BlueGreen) else spec.strategy.max_surge
+    _, unavailable = surge_and_unavailable(
+        max_surge=surge_limit, max_unavailable=spec.strategy.max_unavailable, replicas=spec.replicas
+    )
+    needed = spec.replicas - unavailable
+    if status.available_replicas >= needed:
+        return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
+    return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
+
+
+def _dated(
+    facts: list[tuple[str, bool, Reason, str]], before: tuple[Condition, ...], *, now_s: float, generation: int
+) -> tuple[Condition, ...]:
+    """Conditions with the time of their last transition kept where the status did not change."""
+    known = {each.type: each for each in before}
+    conditions = []
+    for kind, holds, reason, message in facts:
+        old = known.get(kind)
+        since_s = old.since_s if old is not None and old.status == holds else now_s
+        conditions.append(
+            Condition(
+                type=kind, status=holds, reason=reason, message=message, since_s=since_s, observed_generation=generation
+            )
+        )
+    return tuple(conditions)

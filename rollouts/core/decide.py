@@ -1,0 +1,199 @@
+"""The policy, in order: one Snapshot in, one Decision out. All control flow of a Rollout starts here.
+
+One-way decisions (a new revision aborted, tried again, rolled back, promoted) are recorded alone; what follows from them comes
+with the next pass, when the record is seen. So a crash between any two writes leaves a world that the next pass understands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from rollouts.core import blue_green, canary
+from rollouts.core.commands import Reading, read_commands, rollback_target
+from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
+from rollouts.core.housekeeping import explained, metadata_intents, plan_restart, surplus
+from rollouts.core.intents import Decision, Notice
+from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen, Canary
+from rollouts.core.services import releases
+from rollouts.core.sizing import next_scale_down_s, settled_scale_downs, with_scale_down
+from rollouts.core.snapshot import Snapshot
+from rollouts.core.status import Abort, Command, RolloutStatus, Verb
+from rollouts.core.update import held_back, retried, taken_up
+from rollouts.errors import SpecProblem
+
+
+def decide(seen: Snapshot) -> Decision:
+    """What should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
+    if seen.rollout.deleting:
+        return Decision(status=seen.status)
+    status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
+    reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
+    status = replace(status, commands=reading.commands)
+    one_way = _one_way(seen, status, reading)
+    if one_way is not None:
+        return _concluded(view_of(seen, one_way.status), one_way, reading, notices)
+    view = view_of(seen, status)
+    view = view.with_status(settled_scale_downs(view))
+    plan = _strategy_plan(view)
+    if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
+        return _concluded(view_of(seen, plan.status), plan, reading, notices)
+    return _concluded(view.with_status(plan.status), _with_housekeeping(view, plan), reading, notices)
+
+
+def decide_invalid(
+    *, status: RolloutStatus, generation: int, problems: tuple[SpecProblem, ...], now_s: float
+) -> Decision:
+    """What to do about a spec that cannot be carried out: say everything that is wrong with it, and leave all else as it is."""
+    message = "; ".join(map(str, problems))
+    invalid = with_invalid_spec(status, message=message, generation=generation, now_s=now_s)
+    told = any(each.type == "InvalidSpec" and each.message == message for each in status.conditions)
+    notices = () if told else (Notice(Reason.INVALID_SPEC, message, warning=True),)
+    return Decision(status=invalid, notices=notices)
+
+
+def _target(seen: Snapshot, status: RolloutStatus) -> str:
+    """The revision that the Rollout is about; a rollback's only while its ReplicaSet, which alone has its template, is kept."""
+    spec_revision = seen.rollout.spec.revision
+    target = rollback_target(status, spec_revision=spec_revision)
+    kept = any(each.revision == target and not each.deleting for each in seen.replica_sets)
+    return target if kept else spec_revision
+
+
+def _gate_index(seen: Snapshot, status: RolloutStatus) -> int | None:
+    match seen.rollout.spec.strategy:
+        case Canary() as strategy:
+            return canary.gate_index(status, strategy)
+        case BlueGreen():
+            return blue_green.gate_index(status)
+        case never:
+            assert_never(never)
+
+
+def _strategy_plan(view: View) -> Plan:
+    match view.spec.strategy:
+        case Canary() as strategy:
+            return canary.plan_canary(view, strategy)
+        case BlueGreen() as strategy:
+            return blue_green.plan_blue_green(view, strategy)
+        case never:
+            assert_never(never)
+
+
+def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | None:
+    """An abort, the end of one, or a rollback, if this pass is the first to know of it."""
+    current = status.current_revision
+    if _target(seen, status) != current:
+        return Plan(status=status)
+    unfinished = current != status.stable_revision
+    declared = _abort_command(reading.commands, current, declared=True)
+    if status.abort is None:
+        fresh = declared or _abort_command(reading.fresh, current, declared=False)
+        if fresh is not None and unfinished:
+            message = f"revision {current} was aborted by annotation"
+            return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared is not None)
+        late = deadline_exceeded(
+            seen.status, now_s=seen.now_s, progress_deadline_s=seen.rollout.spec.progress_deadline_s
+        )
+        same = seen.status.current_revision == current and _nothing_moved(seen)
+        if late and same and unfinished and status.stable_revision and seen.rollout.spec.progress_deadline_abort:
+            message = f"revision {current} made no progress for {seen.rollout.spec.progress_deadline_s:g} s"
+            return _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, message, declared=False)
+        return None
+    return _abort_ended(seen, status, status.abort, reading, declared=declared)
+
+
+def _abort_ended(
+    seen: Snapshot, status: RolloutStatus, abort: Abort, reading: Reading, *, declared: Command | None
+) -> Plan | None:
+    if declared is not None:
+        return None if abort.declared else Plan(status=replace(status, abort=replace(abort, declared=True)))
+    if abort.declared:
+        notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
+        return Plan(status=retried(seen, status, attempt=status.attempt + 1), notices=(notice,))
+    retry = next((each for each in reading.fresh if each.verb is Verb.RETRY), None)
+    if retry is not None and retry.step is not None:
+        notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}")
+        return Plan(status=retried(seen, status, attempt=retry.step), notices=(notice,))
+    return None
+
+
+def _abort(seen: Snapshot, status: RolloutStatus, reason: Reason, message: str, *, declared: bool) -> Plan:
+    held = held_back(seen, status, reason=reason, message=message, declared=declared)
+    strategy = seen.rollout.spec.strategy
+    delayed = isinstance(strategy, BlueGreen) or strategy.traffic_routing is not None
+    if delayed and strategy.abort_scale_down_delay_s > 0:
+        held = with_scale_down(
+            held, revision=status.current_revision, at_s=seen.now_s + strategy.abort_scale_down_delay_s
+        )
+    return Plan(status=held, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
+
+
+def _abort_command(commands: tuple[Command, ...], revision: str, *, declared: bool) -> Command | None:
+    return next(
+        (
+            each
+            for each in commands
+            if each.verb is Verb.ABORT and each.revision == revision and (each.value != "true") == declared
+        ),
+        None,
+    )
+
+
+def _nothing_moved(seen: Snapshot) -> bool:
+    """No pod became available that the status does not count yet: the deadline is judged on what is there now."""
+    return sum(each.available for each in seen.replica_sets) <= seen.status.available_replicas
+
+
+def _with_housekeeping(view: View, plan: Plan) -> Plan:
+    """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile."""
+    restart = plan_restart(view.with_status(plan.status))
+    wait, question, look_again_s = explained(view, plan.wait or restart.wait)
+    settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP
+    tidy = surplus(view) if settled else ()
+    evictions = restart.intents if settled else ()
+    keeping = next_scale_down_s(view)
+    if wait is None and keeping is not None and not view.aborted:
+        wait = Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", keeping)
+    return Plan(
+        status=restart.status if settled else plan.status,
+        intents=(*plan.intents, *releases(view), *metadata_intents(view), *evictions, *question, *tidy),
+        wait=wait,
+        wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
+        notices=(*plan.notices, *(restart.notices if settled else ())),
+    )
+
+
+def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
+    status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
+    deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
+    future = [each for each in (plan.wake_at_s, deadline_s) if each is not None and each > view.now_s]
+    return Decision(
+        intents=(*plan.intents, *reading.intents),
+        status=status,
+        requeue_at_s=earliest(future),
+        notices=(*notices, *reading.notices, *plan.notices, *_changes(view, status)),
+    )
+
+
+def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
+    """Events for what people wait for: a pause that begins, a deadline that passed, a verb that was not understood."""
+    before = {each.type: each for each in view.seen.status.conditions}
+    notices = []
+    for condition in status.conditions:
+        old = before.get(condition.type)
+        if old is not None and (old.status, old.reason, old.message) == (
+            condition.status,
+            condition.reason,
+            condition.message,
+        ):
+            continue
+        if condition.type == "InvalidCommand":
+            notices.append(Notice(condition.reason, condition.message, warning=True))
+        if condition.type == "Progressing" and condition.reason is Reason.PROGRESS_DEADLINE_EXCEEDED:
+            notices.append(Notice(condition.reason, condition.message, warning=True))
+        if condition.type == "Paused":
+            notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
+    return tuple(notices)

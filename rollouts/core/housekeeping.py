@@ -1,0 +1,185 @@
+"""What goes on beside the steps: old ReplicaSets beyond the limit, ephemeral metadata, restarts, and why pods are not ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.core.commands import rollback_target
+from rollouts.core.intents import AskPods, DeleteReplicaSet, EvictPod, Intent, Notice, PatchPod, PatchReplicaSet
+from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen, PodMetadata
+from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.services import selected_revisions
+from rollouts.core.sizing import role_metadata
+from rollouts.core.snapshot import Pod, ReplicaSet
+from rollouts.core.status import Verb
+
+PODS_FRESH_S = 2.0  # an older list of pods is asked for again before anybody acts on it
+EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
+TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
+
+
+def surplus(view: View) -> tuple[DeleteReplicaSet, ...]:
+    """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target."""
+    in_use = {
+        view.status.current_revision,
+        view.status.stable_revision,
+        view.spec.revision,
+        rollback_target(view.status, spec_revision=view.spec.revision),
+        *selected_revisions(view),
+        *(each.revision for each in view.status.scale_downs),
+    }
+    empty = [
+        each
+        for each in view.older
+        if each.revision not in in_use and each.observed and each.spec_replicas == each.replicas == 0
+    ]
+    count = max(0, len(empty) - view.spec.revision_history_limit)
+    return tuple(
+        DeleteReplicaSet(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in empty[:count]
+    )
+
+
+def metadata_intents(view: View) -> tuple[Intent, ...]:
+    """Brings the metadata of a role to the ReplicaSet's template first, then to its pods, then records that they have it."""
+    intents: list[Intent] = []
+    for replica_set in (view.new, view.stable):
+        if replica_set is None or replica_set.deleting:
+            continue
+        wanted = role_metadata(view, replica_set.revision)
+        if replica_set.pod_metadata != wanted:
+            intents.append(_template_metadata(replica_set, wanted))
+        elif not replica_set.pods_carry_metadata:
+            intents += _pods_metadata(view, replica_set)
+    return tuple(intents)
+
+
+def _template_metadata(replica_set: ReplicaSet, wanted: PodMetadata) -> PatchReplicaSet:
+    return PatchReplicaSet(
+        name=replica_set.name,
+        uid=replica_set.uid,
+        revision=replica_set.revision,
+        resource_version=replica_set.resource_version,
+        pod_metadata=wanted,
+        replaced_metadata=replica_set.pod_metadata,
+        pods_carry_metadata=replica_set.replicas == 0,
+    )
+
+
+def _pods_metadata(view: View, replica_set: ReplicaSet) -> list[Intent]:
+    pods = view.seen.pods
+    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
+        return [AskPods()]
+    wanted = replica_set.pod_metadata
+    patches: list[Intent] = [
+        PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=_outdated(view, wanted))
+        for pod in pods.pods
+        if pod.revision == replica_set.revision
+        and not pod.deleting
+        and not _carries(pod, wanted, _outdated(view, wanted))
+    ]
+    done = PatchReplicaSet(
+        name=replica_set.name, uid=replica_set.uid, revision=replica_set.revision, pods_carry_metadata=True
+    )
+    return [*patches, done]
+
+
+def _outdated(view: View, wanted: PodMetadata) -> PodMetadata:
+    """Keys of the strategy's other roles, which a pod of this role must not keep."""
+    strategy = view.spec.strategy
+    if isinstance(strategy, BlueGreen):
+        roles = (strategy.active_metadata, strategy.preview_metadata)
+    else:
+        roles = (strategy.stable_metadata, strategy.canary_metadata)
+    labels = {key: value for role in roles for key, value in role.labels.items() if key not in wanted.labels}
+    annotations = {
+        key: value for role in roles for key, value in role.annotations.items() if key not in wanted.annotations
+    }
+    return PodMetadata(labels, annotations)
+
+
+def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
+    return (
+        wanted.labels.items() <= pod.labels.items()
+        and wanted.annotations.items() <= pod.annotations.items()
+        and not outdated.labels.keys() & pod.labels.keys()
+        and not outdated.annotations.keys() & pod.annotations.keys()
+    )
+
+
+def restart_due_s(view: View) -> float | None:
+    """Pods older than this are to be replaced; None when that was done, or nobody asked."""
+    asked = [view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s]
+    asked += [each.at_s for each in view.status.commands if each.verb is Verb.RESTART and each.value == "true"]
+    due_s = max((each for each in asked if each is not None and each <= view.now_s), default=None)
+    done_s = view.status.restarted_at_s
+    return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
+
+
+def plan_restart(view: View) -> Plan:
+    """Evicts pods older than the time asked for, as many at once as `maxUnavailable` allows and budgets permit."""
+    due_s = restart_due_s(view)
+    if due_s is None:
+        return Plan(status=view.status, wake_at_s=_next_restart_s(view))
+    wait = Wait(Reason.RESTARTING, "pods older than the time asked for are replaced")
+    pods = view.seen.pods
+    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
+        return Plan(status=view.status, intents=(AskPods(),), wait=wait)
+    old = sorted(
+        (pod for pod in pods.pods if pod.created_at_s < due_s and not pod.deleting), key=lambda pod: pod.created_at_s
+    )
+    if not old:
+        notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
+        return Plan(status=replace(view.status, restarted_at_s=due_s, progressed_at_s=view.now_s), notices=(notice,))
+    refused = view.seen.eviction_refused
+    if refused is not None and view.now_s - refused.at_s < EVICTION_RETRY_S:
+        held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
+        return Plan(status=view.status, wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
+    broken = [pod for pod in old if not pod.ready]
+    evicted = broken or old[: _may_leave(view, pods.pods)]
+    intents = tuple(EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
+    return Plan(status=view.status, intents=intents, wait=wait, wake_at_s=view.now_s + EVICTION_RETRY_S)
+
+
+def _may_leave(view: View, pods: tuple[Pod, ...]) -> int:
+    """Pods that may go now: never below what `maxUnavailable` (at least 1) leaves, counted on the list, not on a lagging status."""
+    strategy = view.spec.strategy
+    _, unavailable = surge_and_unavailable(
+        max_surge=0, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
+    )
+    wanted = sum(each.spec_replicas for each in view.seen.replica_sets)
+    ready = sum(1 for pod in pods if pod.ready and not pod.deleting)
+    return max(0, ready - (wanted - max(unavailable, 1)))
+
+
+def _next_restart_s(view: View) -> float | None:
+    asked = (view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s)
+    return earliest(each for each in asked if each is not None and each > view.now_s)
+
+
+def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
+    """A wait for pods with what is wrong with them, once it has lasted.
+
+    Returns: the wait, the question to ask, and when to look again; asked at 30 s, then each time the wait has doubled.
+    """
+    recorded = view.status.waiting_for
+    if (
+        wait is None
+        or wait.reason is not Reason.PODS_NOT_AVAILABLE
+        or recorded is None
+        or recorded.reason is not wait.reason
+    ):
+        return wait, (), view.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
+    since_s, pods = recorded.since_s, view.seen.pods
+    asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
+    next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
+    question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s else ()
+    if asked_s is None or pods is None:
+        message = recorded.message if recorded.message.startswith(wait.message) else wait.message
+        return replace(wait, message=message), question, max(next_s, view.now_s)
+    problems = sorted(
+        {f"pod {pod.name}: {pod.problem}" for pod in pods.pods if pod.problem and not pod.ready and not pod.deleting}
+    )
+    message = "; ".join([wait.message, *problems[:3]])
+    return replace(wait, message=message), question, next_s

@@ -1,0 +1,148 @@
+"""What should happen: values that `controller/render.py` turns into API calls. Any prefix of a Decision's intents is safe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import PodMetadata
+from rollouts.core.status import RolloutStatus, Verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReplicaSet:
+    """Makes the ReplicaSet of the spec's template; one that exists under its name and our uid is as good."""
+
+    revision: str
+    number: int
+    replicas: int
+    pod_metadata: PodMetadata
+    anti_affinity_revision: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchReplicaSet:
+    """Changes what is given and leaves what is None.
+
+    Args:
+        resource_version: the write fails with a conflict when the ReplicaSet has moved since; "" where that does not
+            matter (growing is safe on any version).
+    """
+
+    name: str
+    uid: str
+    revision: str
+    resource_version: str = ""
+    replicas: int | None = None
+    min_ready_s: int | None = None
+    number: int | None = None
+    pod_metadata: PodMetadata | None = None
+    replaced_metadata: PodMetadata = PodMetadata()
+    pods_carry_metadata: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteReplicaSet:
+    """Deletes an old ReplicaSet without pods, only as it was seen (uid and resourceVersion)."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointService:
+    """Makes the Service select `revision` and marks it as steered by this Rollout."""
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseService:
+    """Takes our selector key, label and annotation off a Service that the spec no longer names."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchPod:
+    """Gives one pod its role's metadata; `removed` names keys of the role it had before."""
+
+    name: str
+    uid: str
+    metadata: PodMetadata
+    removed: PodMetadata = PodMetadata()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictPod:
+    """Evicts one pod, as `kubectl drain` does: a PodDisruptionBudget may refuse."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAnnotation:
+    """Removes a verb that was meant for "what you see now" and has been recorded."""
+
+    verb: Verb
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskService:
+    """Reads one Service that is not watched; the answer comes back through the inbox."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskPods:
+    """Lists the Rollout's pods once; the answer comes back through the inbox."""
+
+
+Intent: TypeAlias = (
+    CreateReplicaSet
+    | PatchReplicaSet
+    | DeleteReplicaSet
+    | PointService
+    | ReleaseService
+    | PatchPod
+    | EvictPod
+    | RemoveAnnotation
+    | AskService
+    | AskPods
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something people should read: becomes an Event."""
+
+    reason: Reason
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The outcome of one pass.
+
+    Args:
+        intents: in order; carried out one by one, stopping at the first failure.
+        status: what `.status` must say; written after the intents, in one patch, and only if it differs.
+        requeue_at_s: wall clock at which time alone may change the decision; None when only events can.
+        notices: sent once the status is written.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    status: RolloutStatus
+    requeue_at_s: float | None = None
+    notices: tuple[Notice, ...] = ()

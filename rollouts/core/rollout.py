@@ -1,0 +1,172 @@
+"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/parse.py`; nothing here is optional by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from rollouts.core.steps import Step
+
+NO_STRINGS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A share of the replicas, 0..100, written `25%` in a manifest."""
+
+    value: int
+
+
+IntOrPercent: TypeAlias = int | Percent
+"""Pods, or a share of the replicas (maxSurge rounds up, maxUnavailable down)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetadata:
+    """Labels and annotations that pods of a role carry for as long as they have the role ("ephemeral metadata")."""
+
+    labels: Mapping[str, str] = NO_STRINGS
+    annotations: Mapping[str, str] = NO_STRINGS
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class AntiAffinity:
+    """Keeps pods of a new revision off the nodes of the stable one.
+
+    Args:
+        required: a hard rule, or a preference of `weight`.
+        weight: 1..100; only for a preference.
+    """
+
+    required: bool
+    weight: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressThreshold:
+    """`replicaProgressThreshold`: this much of the desired replicas being available is enough to go on."""
+
+    value: IntOrPercent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficRouting:
+    """Traffic is moved by weights, not by the ratio of pods, so stable keeps its size while the canary grows.
+
+    Args:
+        min_pods_per_replica_set: at least so many canary pods once there is any.
+        dynamic_stable_scale: stable shrinks as its weight does.
+    """
+
+    min_pods_per_replica_set: int = 0
+    dynamic_stable_scale: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """`spec.strategy.canary`.
+
+    Args:
+        traffic_routing: None for a canary by the ratio of pods.
+        scale_down_delay_s: how long the old stable is kept after promotion; only with traffic routing.
+        scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
+        abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
+    """
+
+    steps: tuple[Step, ...] = ()
+    max_surge: IntOrPercent = Percent(25)
+    max_unavailable: IntOrPercent = Percent(25)
+    stable_service: str | None = None
+    canary_service: str | None = None
+    traffic_routing: TrafficRouting | None = None
+    canary_metadata: PodMetadata = PodMetadata()
+    stable_metadata: PodMetadata = PodMetadata()
+    anti_affinity: AntiAffinity | None = None
+    replica_progress_threshold: ProgressThreshold | None = None
+    scale_down_delay_s: float = 30.0
+    scale_down_delay_revision_limit: int | None = None
+    abort_scale_down_delay_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueGreen:
+    """`spec.strategy.blueGreen`.
+
+    Args:
+        auto_promotion_s: seconds from "preview is available" to the switch; only when promotion is automatic.
+        preview_replica_count: pods of the preview until it is promoted; None for `spec.replicas`.
+        max_unavailable: how many pods a restart may take away at once.
+        abort_scale_down_delay_s: how long an aborted preview is kept; 0 keeps it.
+    """
+
+    active_service: str
+    preview_service: str | None = None
+    preview_replica_count: int | None = None
+    auto_promotion_enabled: bool = True
+    auto_promotion_s: float = 0.0
+    max_unavailable: IntOrPercent = Percent(25)
+    scale_down_delay_s: float = 30.0
+    scale_down_delay_revision_limit: int | None = None
+    abort_scale_down_delay_s: float = 30.0
+    active_metadata: PodMetadata = PodMetadata()
+    preview_metadata: PodMetadata = PodMetadata()
+    anti_affinity: AntiAffinity | None = None
+
+
+Strategy: TypeAlias = Canary | BlueGreen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """`spec` of a Rollout.
+
+    Args:
+        selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
+        selector_text: the same as `kubectl -l` and the scale subresource write it.
+        template_json: the user's pod template, canonical JSON, exactly as given: what the revision is the hash of.
+        revision: the hash of `template_json`, see core/revision.py.
+        strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
+        restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
+        rollback_window_revisions: going back no further than this many revisions skips the steps; None for never.
+    """
+
+    replicas: int
+    selector_json: bytes
+    selector_text: str
+    template_json: bytes
+    revision: str
+    strategy: Strategy
+    strategy_hash: str
+    min_ready_s: int = 0
+    revision_history_limit: int = 10
+    progress_deadline_s: float = 600.0
+    progress_deadline_abort: bool = False
+    paused: bool = False
+    restart_at_s: float | None = None
+    rollback_window_revisions: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One Rollout as the API server holds it: who it is, what it wants, and the verbs people asked for.
+
+    Args:
+        annotations: those under `rollouts.dev/`, prefix taken off.
+        restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at_s: float
+    spec: RolloutSpec
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    restart_asked_at_s: float | None = None
+    deleting: bool = False

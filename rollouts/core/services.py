@@ -1,0 +1,134 @@
+"""Which revision each Service is to select, and whether the cluster shows that it does.
+
+A selector is a wish; the EndpointSlices are what proxies follow. A Service counts as confirmed only when its slices hold ready
+pods of the wanted revision and of no other (KEP-752, EndpointSlice API).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from rollouts.core.intents import AskService, Intent, Notice, PointService, ReleaseService
+from rollouts.core.plan import View, Wait
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
+
+ASK_AGAIN_S = 10.0  # a Service that is missing is not watched; Argo Rollouts looks again after 20 s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointing:
+    """What one Service needs.
+
+    Args:
+        confirmed: its slices show the wanted revision, and only that one.
+        selects: the revision in its selector as it was seen, "" for none or unknown.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    confirmed: bool = False
+    selects: str = ""
+    wake_at_s: float | None = None
+
+
+def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+    """Makes Service `name` select `target`, once `at_least` of its pods are available.
+
+    An unsteered Service is taken over only when all of the target's pods are there: until then it serves whatever its own
+    selector finds, which is at least as much.
+    """
+    match view.seen.services.get(name, ServiceUnasked(name)):
+        case ServiceUnasked():
+            wait = Wait(Reason.SERVICE_SWITCHING, f"reads Service {name}")
+            return Pointing(intents=(AskService(name),), wait=wait)
+        case ServiceAbsent():
+            wait = Wait(
+                Reason.SERVICE_NOT_FOUND, f"Service {name} does not exist; create it or take it out of the strategy"
+            )
+            return Pointing(wait=wait, wake_at_s=view.now_s + ASK_AGAIN_S)
+        case ServiceSeen() as service:
+            return _point_seen(view, service, target, at_least=at_least)
+        case never:
+            assert_never(never)
+
+
+def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+    if wait := _unusable(view, service):
+        return Pointing(wait=wait, selects=service.revision)
+    if target is None:
+        return Pointing(selects=service.revision)
+    steered = service.managed_by == view.seen.rollout.name and service.watched
+    if steered and service.revision == target.revision:
+        return _confirmation(service, target, at_least=at_least)
+    needed = at_least if steered else max(at_least, target.spec_replicas)
+    if target.available < needed:
+        message = (
+            f"Service {service.name} will select revision {target.revision} when {needed} of its pods are available"
+        )
+        return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
+    intent = PointService(
+        name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
+    )
+    notice = Notice(Reason.SWITCH_SERVICE, f"Service {service.name} selects revision {target.revision}")
+    message = f"Service {service.name} changes to revision {target.revision}"
+    return Pointing(
+        intents=(intent,),
+        notices=(notice,) if service.revision else (),
+        wait=Wait(Reason.SERVICE_SWITCHING, message),
+        selects=service.revision,
+    )
+
+
+def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
+    others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
+    if service.ready_by_revision.get(target.revision, 0) >= at_least and not others:
+        return Pointing(confirmed=True, selects=service.revision)
+    message = f"EndpointSlices of Service {service.name} are to show {at_least} ready pods of revision {target.revision} alone"
+    return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
+
+
+def _unusable(view: View, service: ServiceSeen) -> Wait | None:
+    owner = service.managed_by
+    if owner and owner != view.seen.rollout.name:
+        message = f"Service {service.name} belongs to Rollout {owner}; use another one"
+        return Wait(Reason.SERVICE_NOT_USABLE, message)
+    if not service.has_selector or not service.selects_template:
+        message = f"the selector of Service {service.name} does not match the labels of spec.template"
+        return Wait(Reason.SERVICE_NOT_USABLE, message)
+    return None
+
+
+def named_services(strategy: Strategy) -> tuple[str, ...]:
+    """Every Service that the strategy names."""
+    match strategy:
+        case Canary():
+            names = (strategy.stable_service, strategy.canary_service)
+        case BlueGreen():
+            names = (strategy.active_service, strategy.preview_service)
+        case _:
+            assert_never(strategy)
+    return tuple(name for name in names if name)
+
+
+def releases(view: View) -> tuple[ReleaseService, ...]:
+    """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
+    named = named_services(view.spec.strategy)
+    return tuple(
+        ReleaseService(name=service.name, uid=service.uid, resource_version=service.resource_version)
+        for service in _seen(view.seen.services.values())
+        if service.managed_by == view.seen.rollout.name and service.name not in named
+    )
+
+
+def selected_revisions(view: View) -> frozenset[str]:
+    """Revisions that some Service selects: their pods may be serving, so they are not taken away."""
+    return frozenset(service.revision for service in _seen(view.seen.services.values()) if service.revision)
+
+
+def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:
+    return (service for service in services if isinstance(service, ServiceSeen))

@@ -1,0 +1,109 @@
+"""From sizes to intents: what is grown, what is shrunk, and how long an old revision keeps its pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.plan import View, earliest
+from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
+from rollouts.core.services import selected_revisions
+from rollouts.core.snapshot import ReplicaSet
+from rollouts.core.status import RolloutStatus, ScaleDown
+
+
+def create_new(view: View, *, replicas: int) -> CreateReplicaSet:
+    """The ReplicaSet of the spec's template, with as many pods as the step allows at once."""
+    affinity = _anti_affinity(view.spec.strategy)
+    return CreateReplicaSet(
+        revision=view.status.current_revision,
+        number=view.status.revision_number,
+        replicas=replicas,
+        pod_metadata=role_metadata(view, view.status.current_revision),
+        anti_affinity_revision=view.stable.revision if affinity and view.stable else "",
+    )
+
+
+def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
+    """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
+
+    Shrinking is bound to the version that was seen; growing is safe on any.
+    """
+    current = replica_set.revision == view.status.current_revision
+    wanted_number = view.status.revision_number if current else replica_set.number
+    live = current or replica_set.revision == view.status.stable_revision
+    size = replicas if replicas != replica_set.spec_replicas else None
+    min_ready_s = view.spec.min_ready_s if live and replica_set.min_ready_s != view.spec.min_ready_s else None
+    number = wanted_number if wanted_number != replica_set.number else None
+    if replica_set.deleting or (size, min_ready_s, number) == (None, None, None):
+        return None
+    shrinks = size is not None and size < replica_set.spec_replicas
+    return PatchReplicaSet(
+        name=replica_set.name,
+        uid=replica_set.uid,
+        revision=replica_set.revision,
+        resource_version=replica_set.resource_version if shrinks else "",
+        replicas=size,
+        min_ready_s=min_ready_s,
+        number=number,
+    )
+
+
+def is_shrink(patch: PatchReplicaSet, view: View) -> bool:
+    """Whether the patch takes pods away."""
+    sizes = {each.name: each.spec_replicas for each in view.seen.replica_sets}
+    return patch.replicas is not None and patch.replicas < sizes[patch.name]
+
+
+def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
+    """How many pods an old revision keeps: all while a Service selects it or its delay runs, else none.
+
+    Args:
+        limit: so many revisions at most may wait for their delay, the newest; None for any number.
+    """
+    if replica_set.revision in selected_revisions(view):
+        return replica_set.spec_replicas
+    waiting = [each for each in view.status.scale_downs if each.at_s > view.now_s]
+    newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]
+    if any(each.revision == replica_set.revision for each in newest_first):
+        return replica_set.spec_replicas
+    return 0
+
+
+def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> RolloutStatus:
+    """Remembers that `revision` keeps its pods until `at_s`; a revision that has a deadline already keeps that one."""
+    if not revision or any(each.revision == revision for each in status.scale_downs):
+        return status
+    return replace(status, scale_downs=(*status.scale_downs, ScaleDown(revision, at_s)))
+
+
+def settled_scale_downs(view: View) -> RolloutStatus:
+    """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
+    with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
+    in_use = {view.status.stable_revision} | (set() if view.aborted else {view.status.current_revision})
+    kept = tuple(each for each in view.status.scale_downs if each.revision in with_pods - in_use)
+    return view.status if kept == view.status.scale_downs else replace(view.status, scale_downs=kept)
+
+
+def next_scale_down_s(view: View) -> float | None:
+    """When the next deadline falls."""
+    return earliest(each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
+
+
+def role_metadata(view: View, revision: str) -> PodMetadata:
+    """Ephemeral metadata of the role that `revision` has now."""
+    status = view.status
+    stable = revision == status.stable_revision or not status.stable_revision
+    match view.spec.strategy:
+        case Canary() as canary:
+            if stable:
+                return canary.stable_metadata
+            return canary.canary_metadata if revision == status.current_revision else PodMetadata()
+        case BlueGreen() as blue_green:
+            if stable:
+                return blue_green.active_metadata
+            return blue_green.preview_metadata if revision == status.current_revision else PodMetadata()
+
+
+def _anti_affinity(strategy: Strategy) -> AntiAffinity | None:
+    return strategy.anti_affinity

@@ -1,0 +1,143 @@
+"""What was seen at one instant: the only thing that `decide` looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rollouts.core.rollout import NO_STRINGS, PodMetadata, Rollout
+from rollouts.core.status import RolloutStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSet:
+    """One revision's ReplicaSet, controlled by the Rollout.
+
+    Args:
+        revision: label `rollouts.dev/revision`.
+        number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
+        spec_replicas: pods it was told to have.
+        replicas, ready, available: pods it reports; stale while `observed` is False.
+        terminating: pods still ending (KEP-3973); None when the server does not tell.
+        observed: its controller has seen its latest spec.
+        pod_metadata: ephemeral metadata that its template carries now.
+        pods_carry_metadata: its pods were given `pod_metadata` too.
+        failure: message of its ReplicaFailure condition (quota, admission), "" for none.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    number: int
+    created_at_s: float
+    spec_replicas: int
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    terminating: int | None = None
+    observed: bool = True
+    min_ready_s: int = 0
+    pod_metadata: PodMetadata = PodMetadata()
+    pods_carry_metadata: bool = True
+    failure: str = ""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSeen:
+    """A Service that the spec names, or that we steer.
+
+    Args:
+        revision: value of `rollouts.dev/revision` in its selector, "" when its selector has no such key.
+        managed_by: name of the Rollout that steers it (annotation `rollouts.dev/managed-by`), "" for none.
+        watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
+        selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
+        ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    managed_by: str
+    watched: bool
+    selects_template: bool = True
+    has_selector: bool = True
+    ready_by_revision: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAbsent:
+    """The API server said that there is no such Service."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnasked:
+    """Not among the Services we watch, and nobody has asked for it yet, or the answer is too old."""
+
+    name: str
+
+
+Service: TypeAlias = ServiceSeen | ServiceAbsent | ServiceUnasked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod of the Rollout, listed because a pass asked for it.
+
+    Args:
+        problem: why it is not ready in the kubelet's or scheduler's words: `CrashLoopBackOff: back-off 10s …`, "" if fine.
+    """
+
+    name: str
+    uid: str
+    revision: str
+    created_at_s: float
+    ready: bool
+    deleting: bool = False
+    problem: str = ""
+    labels: Mapping[str, str] = NO_STRINGS
+    annotations: Mapping[str, str] = NO_STRINGS
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """Answer to `AskPods`: all pods of the Rollout as they were at `at_s`."""
+
+    at_s: float
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRefused:
+    """A PodDisruptionBudget refused an eviction at `at_s`."""
+
+    at_s: float
+    pod: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything one decision may depend on.
+
+    Args:
+        now_s: wall clock, seconds since 1970, read once for the pass.
+        status: what `.status` records: the only memory.
+        replica_sets: those whose controller is this Rollout's uid.
+        services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout.
+        pods: None until a pass asked for them.
+        eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
+    """
+
+    now_s: float
+    rollout: Rollout
+    status: RolloutStatus
+    replica_sets: tuple[ReplicaSet, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
+    pods: PodsSeen | None = None
+    eviction_refused: EvictionRefused | None = None

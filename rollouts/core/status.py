@@ -1,0 +1,167 @@
+"""What a Rollout's `.status` remembers. `api/status.py` carries it to and from the wire without loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rollouts.core.reasons import Reason
+
+
+class Phase(StrEnum):
+    """One word for people; the conditions say the same for machines."""
+
+    PROGRESSING = "Progressing"
+    PAUSED = "Paused"
+    HEALTHY = "Healthy"
+    DEGRADED = "Degraded"
+    ABORTED = "Aborted"  # the stable revision serves; the new one is held back
+
+
+class Verb(StrEnum):
+    """Annotations `rollouts.dev/<verb>` that ask for something."""
+
+    PROMOTE = "promote"
+    ABORT = "abort"
+    RETRY = "retry"
+    PAUSE = "pause"
+    ROLLBACK = "rollback"
+    RESTART = "restart"
+
+
+class Outcome(StrEnum):
+    """How an update ended, in `status.history`."""
+
+    PROMOTED = "Promoted"
+    ABORTED = "Aborted"
+    SUPERSEDED = "Superseded"
+    ROLLED_BACK = "RolledBack"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFor:
+    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person)."""
+
+    reason: Reason
+    message: str
+    since_s: float
+    deadline_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A verb that was understood and bound to a revision and a step. Kept for as long as its annotation stands.
+
+    Args:
+        value: the annotation's value, to know it again.
+        revision: the revision that it acts on.
+        target: for a rollback, the revision to go back to; else "".
+        step: index of the step that a promotion lets pass; None for every step, and for other verbs.
+    """
+
+    verb: Verb
+    value: str
+    revision: str
+    at_s: float
+    step: int | None = None
+    target: str = ""
+    taken_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Why and since when `revision` is held back.
+
+    Args:
+        declared: an `abort: <revision>` annotation holds it; it ends when the annotation goes.
+    """
+
+    revision: str
+    at_s: float
+    reason: Reason
+    message: str
+    declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDown:
+    """An old revision that keeps its pods until `at_s`."""
+
+    revision: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One finished update, newest last."""
+
+    revision: str
+    number: int
+    started_at_s: float
+    finished_at_s: float
+    outcome: Outcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A Kubernetes condition; `type` is unique in the list."""
+
+    type: str
+    status: bool
+    reason: Reason
+    message: str
+    since_s: float
+    observed_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStatus:
+    """All memory of the controller about one Rollout.
+
+    Args:
+        current_revision: the revision being rolled out, or the one that was; "" before the first pass.
+        stable_revision: the last promoted revision; "" until the first is.
+        strategy_hash: of the steps that `step_index` counts in.
+        step_index: the step being carried out; the number of steps when all are done.
+        step_started_at_s: when that step began; a pause is measured from here.
+        attempt: how often the current revision was tried again after an abort.
+        progressed_at_s: the last time anything moved; the progress deadline is measured from here.
+        weight_percent: share of traffic (or of pods) that the canary is to have now.
+        active_revision, preview_revision: blue-green: what the Services' selectors were seen to name.
+        gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
+        gate_passed: blue-green: the preview may take the traffic.
+        restarted_at_s: pods older than this have been restarted.
+        selector: label selector of the pods that the HorizontalPodAutoscaler is to look at.
+    """
+
+    phase: Phase = Phase.PROGRESSING
+    message: str = ""
+    observed_generation: int = 0
+    current_revision: str = ""
+    stable_revision: str = ""
+    revision_number: int = 0
+    strategy_hash: str = ""
+    step_index: int = 0
+    step_started_at_s: float | None = None
+    started_at_s: float | None = None
+    finished_at_s: float | None = None
+    attempt: int = 0
+    abort: Abort | None = None
+    progressed_at_s: float | None = None
+    weight_percent: int | None = None
+    active_revision: str = ""
+    preview_revision: str = ""
+    gate_started_at_s: float | None = None
+    gate_passed: bool = False
+    restarted_at_s: float | None = None
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    selector: str = ""
+    waiting_for: WaitingFor | None = None
+    scale_downs: tuple[ScaleDown, ...] = ()
+    commands: tuple[Command, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
+    conditions: tuple[Condition, ...] = ()

@@ -1,0 +1,151 @@
+"""The controller's settings, parsed once from flags and environment, frozen. What a Rollout may set is in its spec, not here."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+LogFormat: TypeAlias = Literal["json", "console"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+DEFAULT_LEASE_NAME = "rollouts-controller"
+DEFAULT_METRICS_ADDRESS = ":8080"
+WORKERS_MAX = 1024
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class SettingProblem(ValueError):
+    """One setting cannot be used.
+
+    Args:
+        flag: as it is typed: `--metrics-address`.
+        remedy: what is wrong with it and what to write instead.
+    """
+
+    def __init__(self, flag: str, remedy: str) -> None:
+        super().__init__(f"{flag}: {remedy}")
+        self.flag = flag
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. `host` is "" for every address of the machine."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an administrator may choose.
+
+    Args:
+        kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the Pod's service account.
+        context: of the kubeconfig; None for its current one.
+        namespaces: those to work in; empty for all.
+        leader_elect: act only while holding the Lease. Without it two controllers would fight.
+        lease_namespace: None for the namespace that the connection names.
+        metrics_address: of /metrics, /healthz and /readyz; None to serve nothing.
+        workers: passes that may run at the same time, each for another Rollout.
+        identity: who holds the Lease: unique to this process.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
+    leader_elect: bool = True
+    lease_namespace: str | None = None
+    lease_name: str = DEFAULT_LEASE_NAME
+    metrics_address: Address | None = None
+    log_format: LogFormat = "json"
+    log_level: LogLevel = "info"
+    workers: int = 32
+    identity: str = field(default_factory=lambda: _identity())
+
+
+def parse_settings(
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    namespaces: Sequence[str] = (),
+    leader_elect: bool = True,
+    lease_namespace: str | None = None,
+    lease_name: str = DEFAULT_LEASE_NAME,
+    metrics_address: str = DEFAULT_METRICS_ADDRESS,
+    log_format: str = "json",
+    log_level: str = "info",
+    workers: int = 32,
+) -> Settings:
+    """Settings from the text of flags.
+
+    Raises: SettingProblem for the first flag that cannot be used, naming it and the remedy.
+    """
+    path = Path(kubeconfig).expanduser() if kubeconfig else None
+    if path is not None and not path.is_file():
+        raise SettingProblem("--kubeconfig", f"there is no file {path}; give the path of a kubeconfig, or leave it out")
+    for namespace in namespaces:
+        _check_name("--namespace", namespace)
+    if lease_namespace is not None:
+        _check_name("--lease-namespace", lease_namespace)
+    _check_name("--lease-name", lease_name)
+    if not 1 <= workers <= WORKERS_MAX:
+        raise SettingProblem("--workers", f"{workers} is not between 1 and {WORKERS_MAX}")
+    return Settings(
+        kubeconfig=path,
+        context=context or None,
+        namespaces=tuple(dict.fromkeys(namespaces)),
+        leader_elect=leader_elect,
+        lease_namespace=lease_namespace,
+        lease_name=lease_name,
+        metrics_address=parse_address(metrics_address),
+        log_format=_log_format(log_format),
+        log_level=_log_level(log_level),
+        workers=workers,
+    )
+
+
+def parse_address(text: str) -> Address | None:
+    """`:8080`, `127.0.0.1:8080`, `[::1]:8080`; "" or "0" for no server.
+
+    Raises: SettingProblem.
+    """
+    if text in {"", "0"}:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise SettingProblem("--metrics-address", f"{text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _check_name(flag: str, name: str) -> None:
+    if not _DNS_LABEL.fullmatch(name):
+        raise SettingProblem(flag, f"{name!r} is not a name: lower-case letters, digits and '-', 63 at most")
+
+
+def _log_format(text: str) -> LogFormat:
+    match text:
+        case "json" | "console":
+            return text
+        case _:
+            raise SettingProblem("--log-format", f"{text!r} is neither json nor console")
+
+
+def _log_level(text: str) -> LogLevel:
+    match text:
+        case "debug" | "info" | "warning" | "error":
+            return text
+        case _:
+            raise SettingProblem("--log-level", f"{text!r} is none of debug, info, warning, error")
+
+
+def _identity() -> str:
+    # The host name alone is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"

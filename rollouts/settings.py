@@ -43,6 +43,12 @@ class Address:
     port: int
 
 
+def own_identity() -> str:
+    """A name for this process that no other one has or will have."""
+    # The host name alone is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What an administrator may choose.
@@ -68,10 +74,10 @@ class Settings:
     log_format: LogFormat = "json"
     log_level: LogLevel = "info"
     workers: int = 32
-    identity: str = field(default_factory=lambda: _identity())
+    identity: str = field(default_factory=own_identity)
 
 
-def parse_settings(
+def parse_settings(  # noqa: PLR0913 - one for each flag
     *,
     kubeconfig: str | None = None,
     context: str | None = None,
@@ -121,7 +127,9 @@ def parse_address(text: str) -> Address | None:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingProblem("--metrics-address", f"{text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off")
+        raise SettingProblem(
+            "--metrics-address", f"{text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off"
+        )
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
@@ -144,8 +152,3 @@ def _log_level(text: str) -> LogLevel:
             return text
         case _:
             raise SettingProblem("--log-level", f"{text!r} is none of debug, info, warning, error")
-
-
-def _identity() -> str:
-    # The host name alone is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
-    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"

@@ -44,7 +44,9 @@ def set_up_logging(*, log_format: LogFormat, log_level: LogLevel) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+    logging.basicConfig(
+        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
+    )
 
 
 class Telemetry:
@@ -58,20 +60,31 @@ class Telemetry:
         self._registry = registry
         self.passes = Counter("rollouts_passes", "Passes over a Rollout.", ["outcome"], registry=registry)
         self.pass_seconds = Histogram(
-            "rollouts_pass_seconds", "How long a pass took, writes included.", buckets=_PASS_BUCKETS_S, registry=registry
+            "rollouts_pass_seconds",
+            "How long a pass took, writes included.",
+            buckets=_PASS_BUCKETS_S,
+            registry=registry,
         )
-        self.errors = Counter("rollouts_pass_errors", "Passes that failed, by class of error.", ["error"], registry=registry)
+        self.errors = Counter(
+            "rollouts_pass_errors", "Passes that failed, by class of error.", ["error"], registry=registry
+        )
         self.requests = Counter(
             "rollouts_api_requests", "Requests to the API server.", ["verb", "resource", "code"], registry=registry
         )
         self.request_seconds = Histogram(
-            "rollouts_api_request_seconds", "How long requests took.", ["verb"], buckets=_PASS_BUCKETS_S, registry=registry
+            "rollouts_api_request_seconds",
+            "How long requests took.",
+            ["verb"],
+            buckets=_PASS_BUCKETS_S,
+            registry=registry,
         )
         self.queue_depth = Gauge("rollouts_queue_depth", "Rollouts that wait for a worker.", registry=registry)
         self.barrier_waits = Counter(
             "rollouts_barrier_waits", "Passes put off until the watch has shown our last write.", registry=registry
         )
-        self.events_dropped = Counter("rollouts_events_dropped", "Events that were not sent.", ["why"], registry=registry)
+        self.events_dropped = Counter(
+            "rollouts_events_dropped", "Events that were not sent.", ["why"], registry=registry
+        )
         self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
         self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
         self._phase_of: dict[Key, Phase] = {}

@@ -143,7 +143,7 @@ def plan_restart(view: View) -> Plan:
 
 
 def _may_leave(view: View, pods: tuple[Pod, ...]) -> int:
-    """Pods that may go now: never below what `maxUnavailable` (at least 1) leaves, counted on the list, not on a lagging status."""
+    """Pods that may go now: never below what `maxUnavailable` (at least 1) leaves, as listed, not as a status that lags says."""
     strategy = view.spec.strategy
     _, unavailable = surge_and_unavailable(
         max_surge=0, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
 
 from rollouts.core.steps import Step
-
-NO_STRINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ IntOrPercent: TypeAlias = int | Percent
 class PodMetadata:
     """Labels and annotations that pods of a role carry for as long as they have the role ("ephemeral metadata")."""
 
-    labels: Mapping[str, str] = NO_STRINGS
-    annotations: Mapping[str, str] = NO_STRINGS
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.labels or self.annotations)

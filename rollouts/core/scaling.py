@@ -79,7 +79,7 @@ def target_pair(*, replicas: int, weight_percent: int, surge: int) -> Pair:
     """The two sizes whose ratio is nearest to the weight, with `replicas` pods in all, or one more where surge allows it.
 
     Between weights 1 and 99 each side keeps at least one pod, unless there is but one pod and no surge. Of two that are equally
-    near the larger canary wins, then the smaller sum. Source: Argo Rollouts, docs/features/canary.
+    near with the same sum the larger canary wins; of two sums the smaller. Source: Argo Rollouts, docs/features/canary.
     """
     if replicas == 0:
         return Pair(0, 0)
@@ -176,7 +176,7 @@ def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold 
     """
     match threshold:
         case ProgressThreshold(value=Percent(value=percent)) if percent >= 0:
-            return available * 100 >= min(percent, 100) * desired
+            return available * 100 >= percent * desired
         case ProgressThreshold(value=int(pods)) if pods >= 0:
             return available >= min(pods, desired)
         case _:
@@ -197,22 +197,19 @@ def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressTh
 
 
 def _splits(*, replicas: int, weight_percent: int, surge: int) -> list[tuple[int, int]]:
-    """Splits worth comparing, (canary, total), in the order in which equally good ones win."""
-    share = replicas * weight_percent
-    down, up = share // 100, _ceil_percent(replicas, weight_percent)
+    """Splits worth comparing, (canary, total), in the order in which equally good ones win; never none."""
+    down, up = replicas * weight_percent // 100, _ceil_percent(replicas, weight_percent)
     may_be_empty = weight_percent in (0, 100) or (replicas == 1 and surge == 0)
-    down_stands = down > 0 or may_be_empty
     splits = []
     if up < replicas or may_be_empty:
         splits.append((up, replicas))
-    if down_stands and not _half(share):
+    if down > 0 or may_be_empty:
         splits.append((down, replicas))
     if surge > 0:
         splits.append((up, replicas + 1))
-        if down_stands and not _half(share + weight_percent):
+        if down > 0 or may_be_empty:
             splits.append((down, replicas + 1))
-    # A tie whose larger canary would be everything (2 pods at 75 %) and no room for one more pod: the smaller canary it is.
-    return splits or [(down, replicas)]
+    return splits
 
 
 def _grown(canary: Size, stable: Size, *, target: Pair, room: int) -> Pair:
@@ -283,10 +280,6 @@ def _drained(
 
 def _ceil_percent(pods: int, percent: int) -> int:
     return -(-pods * percent // 100)
-
-
-def _half(hundredths: int) -> bool:
-    return hundredths % 100 == 50
 
 
 def _amount(limit: IntOrPercent) -> int:

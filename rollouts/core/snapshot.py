@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rollouts.core.rollout import NO_STRINGS, PodMetadata, Rollout
+from rollouts.core.rollout import PodMetadata, Rollout
 from rollouts.core.status import RolloutStatus
 
 
@@ -100,8 +100,8 @@ class Pod:
     ready: bool
     deleting: bool = False
     problem: str = ""
-    labels: Mapping[str, str] = NO_STRINGS
-    annotations: Mapping[str, str] = NO_STRINGS
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

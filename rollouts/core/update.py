@@ -97,7 +97,8 @@ def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[
     existing = next((each for each in seen.replica_sets if each.revision == target), None)
     newest = max([status.revision_number, *(each.number for each in seen.replica_sets)])
     number = newest if existing is not None and existing.number == newest else newest + 1
-    skip = target == status.stable_revision or _in_rollback_window(seen, status, existing)
+    first = not status.stable_revision  # nothing serves that the steps could protect
+    skip = first or target == status.stable_revision or _in_rollback_window(seen, status, existing)
     started = replace(
         _at_first_step(status, now_s=seen.now_s),
         current_revision=target,
@@ -108,7 +109,7 @@ def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[
         attempt=0,
     )
     notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target})"))
-    if skip and status.stable_revision:
+    if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
     return started, tuple(notices)
 

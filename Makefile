@@ -1,0 +1,78 @@
+# Bare `make` prints what there is. Everything happens in .venv, installed from the lock files with their hashes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python that is new enough; `make PYTHON=/path/to/python` decides otherwise.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
+PYTEST_ARGS ?= -n 2
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help demo test check lab bench crds lock clean
+
+help: ## print this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/runtime.stamp ## a canary, an abort and a blue-green in a simulated cluster; DEMO_ARGS=--cluster uses your kubeconfig
+	@$(BIN)/rollouts demo $(DEMO_ARGS)
+
+test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the others are skipped
+	@$(MAKE) lab || echo "make: no real control plane; its tests will be skipped with the reason" >&2
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/interrogate --quiet --whitelist-regex "^test_" tests
+	$(BIN)/python -m rollouts.api.schema --check
+	diff -r crds helm/rollouts/crds
+
+lab: $(VENV)/dev.stamp ## build what is missing of the real control plane (cold: 10 minutes); prints the binaries' folder last
+	@$(BIN)/python -m tests.lab.binaries
+
+bench: $(VENV)/dev.stamp lab ## 1,000 Rollouts beside 1,000 Deployments on the real control plane; build/reports/bench.json
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
+	@$(BIN)/python -m rollouts.api.schema
+	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/crds
+
+lock: $(VENV)/dev.stamp ## resolve the lock files anew
+	@$(PIP) uv
+	@$(LOCK) pyproject.toml requirements-build.in --extra dev --output-file requirements-dev.lock >/dev/null
+	@$(LOCK) pyproject.toml --extra cli --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
+	@$(LOCK) requirements-build.in --constraint requirements-dev.lock --output-file requirements-build.lock >/dev/null
+	@$(LOCK) tests/lab/go-requirements.in --output-file tests/lab/go-requirements.lock >/dev/null
+
+clean: ## remove what was built in this folder (not the lab's cache)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then echo "make: Python 3.11 or newer is needed (Debian, Ubuntu: apt-get install python3 python3-venv)" >&2; exit 1; fi
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "make: $(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+
+# The development set contains the runtime set at the same versions, so its stamp serves for both.
+$(VENV)/runtime.stamp: $(BIN)/python requirements.lock requirements-build.lock pyproject.toml
+	@echo "installing the locked requirements"
+	@$(PIP) --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(BIN)/python requirements-dev.lock pyproject.toml
+	@echo "installing the locked development requirements"
+	@$(PIP) --require-hashes -r requirements-dev.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/runtime.stamp

@@ -1,0 +1,87 @@
+"""`python -m benchmarks`: the figures of docs/benchmarks.md, measured anew on this machine.
+
+Starts its own etcd, kube-apiserver (audit log on), kube-controller-manager and kwok in a temporary folder and ends them.
+Exit code: 0 when every limit was kept, 1 when one was missed, 2 when it could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import phases
+from benchmarks.figures import Results
+from benchmarks.report import draw, show
+from tests.lab import launch
+from tests.lab.binaries import LabUnavailable
+
+ROOT = Path(__file__).parent.parent
+REPORTS = ROOT / "build" / "reports"
+PICTURE_OF_THE_DOCS = ROOT / "docs" / "images" / "bench.svg"
+QUICK = {"rollouts": 100, "samples": 20}
+
+
+def main() -> int:
+    """Measures what the arguments ask for, prints it and writes build/reports/."""
+    options = _options()
+    console = Console()
+    folder = Path(tempfile.mkdtemp(prefix="rollouts-bench-"))
+    console.print(f"logs of this run: {folder / 'logs'}", soft_wrap=True)
+    if options.idle:
+        results = Results(title=f"{options.idle:,} idle Rollouts of 2 pods", settings={"idle": options.idle})
+    else:
+        results = Results(
+            title=f"{options.rollouts:,} Rollouts of 2 pods, setWeight 50, beside as many Deployments",
+            settings={"rollouts": options.rollouts, "samples": options.samples, "quick": options.quick},
+        )
+    try:
+        _measure(results, options, console, folder)
+    except (LabUnavailable, TimeoutError) as exc:
+        console.print(f"[bold red]not measured:[/] {exc}")
+        return 2
+    show(results, console)
+    report = REPORTS / ("bench-idle.json" if options.idle else "bench.json")
+    results.save(report)
+    console.print(f"written: {report.relative_to(ROOT)}")
+    if not options.idle:
+        # The docs show the whole benchmark only.
+        pictures = [report.with_suffix(".png"), *([] if options.quick else [PICTURE_OF_THE_DOCS])]
+        draw(results, *pictures)
+        console.print("drawn: " + ", ".join(str(path.relative_to(ROOT)) for path in pictures))
+    if not options.keep:
+        shutil.rmtree(folder)
+    return 0 if results.kept else 1
+
+
+def _measure(results: Results, options: argparse.Namespace, console: Console, folder: Path) -> None:
+    columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Two redraws a second: the benchmark shares the machine's cores with what it measures.
+    with Progress(*columns, console=console, refresh_per_second=2) as progress, launch.started(folder) as plane:
+        if options.idle:
+            asyncio.run(phases.idle(plane, results, progress, count=options.idle))
+        else:
+            asyncio.run(phases.compare(plane, results, progress, count=options.rollouts, samples=options.samples))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rollouts", type=int, metavar="N", help="Rollouts, and as many Deployments; default 1000")
+    parser.add_argument("--samples", type=int, metavar="N", help="rounds of the reaction times; default 100")
+    parser.add_argument("--quick", action="store_true", help="100 Rollouts and 20 samples, unless said otherwise")
+    parser.add_argument("--idle", type=int, metavar="N", help="instead: the memory and the start with N idle Rollouts")
+    parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
+    options = parser.parse_args()
+    options.rollouts = options.rollouts or (QUICK["rollouts"] if options.quick else 1000)
+    options.samples = options.samples or (QUICK["samples"] if options.quick else 100)
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

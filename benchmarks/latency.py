@@ -1,0 +1,158 @@
+"""How fast the controller reacts on a quiet cluster: one Rollout in motion, again and again.
+
+Each round gives the Rollout a new image (`setWeight 50, pause {}`), waits for the canary's pod, then aborts. Two times are taken
+per round, both by one client that watches the Rollout and its ReplicaSets:
+
+* step: from the ReplicaSet's status with an available canary pod to the Rollout's status with the next step;
+* abort: from just before the PATCH that sets the annotation is sent to the canary ReplicaSet with `spec.replicas: 0`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from benchmarks.api import MERGE_PATCH, Api, Seen
+from benchmarks.workloads import REPLICAS, ROLLOUTS, Object
+
+ROUND_LIMIT_S = 60.0
+REST_S = 0.3  # between rounds, so that the API server has nothing else to do
+
+_NAME = "mover"
+_STEPS = {"canary": {"maxSurge": "25%", "maxUnavailable": "25%", "steps": [{"setWeight": 50}, {"pause": {}}]}}
+_REVISION = "rollouts.dev/revision"
+
+
+@dataclass(slots=True)
+class Reactions:
+    """Samples in seconds, in the order they were taken."""
+
+    step_s: list[float] = field(default_factory=list)
+    abort_s: list[float] = field(default_factory=list)
+
+
+async def measure(api: Api, namespace: str, *, rounds: int, on_done: Callable[[int], object]) -> Reactions:
+    """Takes a sample of each kind in every round. Raises: TimeoutError with the state in which a round hung."""
+    rollouts = ROLLOUTS.collection(namespace)
+    sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    world = _World()
+    async with asyncio.TaskGroup() as tasks:
+        watchers = []
+        for collection, learn in ((rollouts, world.learn_rollout), (sets, world.learn_set)):
+            since = await api.version_of(collection)
+            watchers.append(tasks.create_task(_follow(api.watch(collection, since=since), learn)))
+        manifest = ROLLOUTS.manifest(_NAME, image="app:0", strategy=_STEPS)
+        await api.request("POST", rollouts, manifest)
+        await world.until("the first revision is rolled out", lambda: world.at_rest(phase="Healthy"))
+        reactions = Reactions()
+        for number in range(1, rounds + 1):
+            await _round(api, f"{rollouts}/{_NAME}", world, reactions, image=f"app:{number}")
+            on_done(number)
+        for watcher in watchers:
+            watcher.cancel()
+    await api.request("DELETE", f"{rollouts}/{_NAME}")
+    return reactions
+
+
+async def _round(api: Api, path: str, world: _World, reactions: Reactions, *, image: str) -> None:
+    await asyncio.sleep(REST_S)
+    world.begin()
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}}
+    await api.request("PATCH", path, patch, content_type=MERGE_PATCH)
+    await world.until("the canary waits for its promotion", lambda: world.at_pause)
+    reactions.step_s.append(world.stepped_at_s - world.available_at_s)
+    await world.until("the status is written to its end", lambda: world.rollout["status"]["phase"] == "Paused")
+    await asyncio.sleep(REST_S)
+    sent_s = time.monotonic()
+    await api.request(
+        "PATCH", path, {"metadata": {"annotations": {"rollouts.dev/abort": "true"}}}, content_type=MERGE_PATCH
+    )
+    await world.until("the canary is scaled to 0", lambda: world.emptied_at_s > 0)
+    reactions.abort_s.append(world.emptied_at_s - sent_s)
+    await world.until("the old revision is whole again", lambda: world.at_rest(phase="Aborted"))
+
+
+async def _follow(lines: AsyncIterator[Seen], learn: Callable[[Seen], None]) -> None:
+    async with aclosing(lines) as seen:  # type: ignore[type-var]  # it is an async generator
+        async for line in seen:
+            learn(line)
+
+
+class _World:
+    """What the two watches have shown of the one Rollout, and when the moments of this round came."""
+
+    def __init__(self) -> None:
+        self.rollout: Object = {}
+        self.available_at_s = 0.0
+        self.stepped_at_s = 0.0
+        self.emptied_at_s = 0.0
+        self._sets: dict[str, Object] = {}
+        self._revision_before = ""
+        self._changed = asyncio.Event()
+
+    def begin(self) -> None:
+        """A new round: what was is over."""
+        self._revision_before = self.rollout["status"]["currentRevision"]
+        self.available_at_s = self.stepped_at_s = self.emptied_at_s = 0.0
+
+    def learn_rollout(self, line: Seen) -> None:
+        if line.object["metadata"]["name"] != _NAME:
+            return
+        self.rollout = line.object
+        status = line.object.get("status", {})
+        if (
+            not self.stepped_at_s
+            and self._is_new(status.get("currentRevision", ""))
+            and status.get("currentStepIndex") == 1
+        ):
+            self.stepped_at_s = line.at_s
+        self._changed.set()
+
+    def learn_set(self, line: Seen) -> None:
+        revision = line.object["metadata"].get("labels", {}).get(_REVISION, "")
+        if not line.object["metadata"]["name"].startswith(f"{_NAME}-"):
+            return
+        if line.type == "DELETED":
+            self._sets.pop(revision, None)
+        else:
+            self._sets[revision] = line.object
+        canary = revision not in {self._stable, self._revision_before}
+        if canary and not self.available_at_s and line.object["status"].get("availableReplicas", 0) >= 1:
+            self.available_at_s = line.at_s
+        if canary and self.stepped_at_s and not self.emptied_at_s and line.object["spec"]["replicas"] == 0:
+            self.emptied_at_s = line.at_s
+        self._changed.set()
+
+    @property
+    def at_pause(self) -> bool:
+        """Both ends of the step's time are known."""
+        return self.available_at_s > 0 and self.stepped_at_s > 0
+
+    def at_rest(self, *, phase: str) -> bool:
+        """The Rollout is in `phase` and its stable revision alone has pods, all of them available."""
+        if self.rollout.get("status", {}).get("phase") != phase:
+            return False
+        pods = {revision: one["status"].get("availableReplicas", 0) for revision, one in self._sets.items()}
+        all_pods = sum(one["status"].get("replicas", 0) for one in self._sets.values())
+        return pods.get(self._stable) == REPLICAS == all_pods
+
+    async def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Waits for the watches to show something. Raises: TimeoutError."""
+        try:
+            async with asyncio.timeout(ROUND_LIMIT_S):
+                while not holds():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError as exc:
+            raise TimeoutError(f"not within {ROUND_LIMIT_S:g} s: {what}; status: {self.rollout.get('status')}") from exc
+
+    @property
+    def _stable(self) -> str:
+        revision: str = self.rollout.get("status", {}).get("stableRevision", "")
+        return revision
+
+    def _is_new(self, revision: str) -> bool:
+        return bool(revision) and revision not in {self._stable, self._revision_before}

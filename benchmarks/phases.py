@@ -1,0 +1,200 @@
+"""The phases of the benchmark on one control plane, in order; each adds its figures to the results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.progress import Progress
+
+from benchmarks import latency, startup, workloads
+from benchmarks.api import Api, connected, for_each
+from benchmarks.audit import Audit
+from benchmarks.figures import Results, percentile
+from benchmarks.process import Controller, running
+from benchmarks.workloads import DEPLOYMENTS, ROLLOUTS, Course, Workload
+from tests.lab.chart import CONTROLLER_USER, install_chart
+from tests.lab.control_plane import ControlPlane
+
+QUIET_S = 7.0  # counters in status are written at most 5 s late
+QUIET_WITHIN_S = 300.0
+IDLE_S = 30.0
+STARTS = 5
+START_LIMIT_S = 300.0
+
+_Bar: TypeAlias = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What every phase needs.
+
+    Args:
+        kubeconfig: of the chart's ServiceAccount: the controller has no other rights.
+    """
+
+    plane: ControlPlane
+    api: Api
+    audit: Audit
+    kubeconfig: Path
+    results: Results
+    progress: Progress
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the programs' logs."""
+        return Path(self.plane.folder, "logs")
+
+    @contextmanager
+    def bar(self, title: str, total: int) -> Iterator[_Bar]:
+        """A progress bar; what it yields takes the number that is done."""
+        task = self.progress.add_task(title, total=total)
+        yield lambda done: self.progress.update(task, completed=done)
+        self.progress.update(task, completed=total)
+
+
+async def compare(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
+    """N Deployments, then N Rollouts, then how fast the controller reacts on the quiet cluster."""
+    async with connected(plane) as api:
+        scene = await _scene(plane, api, results, progress)
+        await _start_ups(scene)
+        floor = await _floor(scene, count=count)
+        with running(scene.kubeconfig, log_folder=scene.logs) as controller:
+            await controller.wait_until_ready(deadline_s=START_LIMIT_S)
+            await _updates(scene, controller, floor=floor, count=count)
+            await _idle(scene, controller)
+            await _reactions(scene, controller, samples=samples)
+
+
+async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
+    """N idle Rollouts: what they cost a running controller, and what a new one needs to be ready."""
+    async with connected(plane) as api:
+        scene = await _scene(plane, api, results, progress)
+        with running(scene.kubeconfig, log_folder=scene.logs) as controller:
+            await controller.wait_until_ready(deadline_s=START_LIMIT_S)
+            empty_mib = controller.rss_mib()
+            course = await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
+            await _quiet(scene, "quiet", within_s=3 * QUIET_WITHIN_S)
+            results.add(f"creating {count:,} Rollouts", course.wall_s, "s")
+            results.add("RSS of the controller that created them", controller.rss_mib(), "MiB", limit=600)
+            results.add("memory an idle Rollout", (controller.rss_mib() - empty_mib) * 1024 / count, "KiB")
+        mark = scene.audit.mark()
+        with running(scene.kubeconfig, log_folder=scene.logs) as controller, scene.bar("starting again", 1):
+            ready_s = await controller.wait_until_ready(deadline_s=START_LIMIT_S)
+            # Ready is when everything is listed; after it every Rollout is looked at once.
+            await _quiet(scene, "looking at each once", within_s=QUIET_WITHIN_S)
+            results.add(f"start to ready with {count:,} Rollouts", ready_s, "s", limit=60)
+            results.add("CPU of start and a look at each", controller.cpu_s(), "s")
+            results.add(f"RSS with {count:,} idle Rollouts", controller.rss_mib(), "MiB", limit=600, peer="11-14 GB")
+            results.add("peak RSS", controller.peak_rss_mib(), "MiB", limit=600)
+            load = scene.audit.load(since=mark)
+            results.add("writes of a start", load.writes + load.events, "writes", limit=0)
+            results.requests["start"] = dict(load.kinds)
+            await _idle(scene, controller)
+
+
+async def _scene(plane: ControlPlane, api: Api, results: Results, progress: Progress) -> Scene:
+    kubeconfig = await asyncio.to_thread(install_chart, plane)
+    audit = Audit(plane, user=CONTROLLER_USER)
+    return Scene(plane=plane, api=api, audit=audit, kubeconfig=kubeconfig, results=results, progress=progress)
+
+
+async def _start_ups(scene: Scene) -> None:
+    with scene.bar("starting the controller", STARTS) as done:
+        starts = await startup.measure(scene.kubeconfig, scene.audit, log_folder=scene.logs, times=STARTS, on_done=done)
+    scene.results.add("start to first watch, median", percentile(starts.first_watch_s, 50), "s", limit=1.0)
+    scene.results.add("RSS at the first watch, most", max(starts.rss_mib), "MiB", limit=70)
+    scene.results.add("start to ready, median", percentile(starts.ready_s, 50), "s")
+    scene.results.series["start to first watch"] = starts.first_watch_s
+
+
+async def _floor(scene: Scene, *, count: int) -> Course:
+    await _create(scene, DEPLOYMENTS, "bench-deployments", count=count)
+    course = await _update(scene, DEPLOYMENTS, "bench-deployments", count=count)
+    scene.results.add("wall time, Deployments", course.wall_s, "s")
+    scene.results.series["Deployments"] = course.done_s
+    return course
+
+
+async def _updates(scene: Scene, controller: Controller, *, floor: Course, count: int) -> None:
+    empty_mib = controller.rss_mib()
+    await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
+    await _quiet(scene, "quiet")
+    created_mib = controller.rss_mib()
+    mark, cpu_s = scene.audit.mark(), controller.cpu_s()
+    course = await _update(scene, ROLLOUTS, "bench-rollouts", count=count)
+    await _quiet(scene, "quiet")
+    cpu_s = controller.cpu_s() - cpu_s
+    load = scene.audit.load(since=mark)
+    add = scene.results.add
+    add("wall time, Rollouts", course.wall_s, "s")
+    add("wall time, Rollouts to Deployments", course.wall_s / floor.wall_s, "x", limit=1.2, peer="1.5")
+    add("API writes a Rollout besides Events", load.writes / count, "", limit=8, peer="14-15 with Events")
+    add("API writes a Rollout with Events", (load.writes + load.events) / count, "", limit=11, peer="14-15")
+    add("API requests a Rollout", load.requests / count, "")
+    add("requests refused (conflicts and others)", load.failed, "")
+    add("controller CPU a Rollout", cpu_s / count * 1000, "ms", limit=20, peer="27")
+    add("peak RSS", controller.peak_rss_mib(), "MiB", limit=130, peer="170")
+    add("memory an idle Rollout", (created_mib - empty_mib) * 1024 / count, "KiB")
+    add("memory an update leaves", (controller.rss_mib() - created_mib) * 1024 / count, "KiB")
+    scene.results.series["Rollouts"] = course.done_s
+    scene.results.requests["update"] = dict(load.kinds)
+
+
+async def _idle(scene: Scene, controller: Controller) -> None:
+    with scene.bar(f"idle for {IDLE_S:g} s", int(IDLE_S)) as done:
+        mark, cpu_s = scene.audit.mark(), controller.cpu_s()
+        for second in range(int(IDLE_S)):
+            await asyncio.sleep(1)
+            done(second + 1)
+        load = scene.audit.load(since=mark)
+    add = scene.results.add
+    add(f"{IDLE_S:g} s idle: requests besides the Lease", load.requests, "", limit=0, peer="79")
+    add(f"{IDLE_S:g} s idle: CPU", (controller.cpu_s() - cpu_s) * 1000, "ms")
+    add(f"{IDLE_S:g} s idle: RSS", controller.rss_mib(), "MiB")
+    scene.results.requests["idle"] = dict(load.kinds)
+
+
+async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> None:
+    before_mib = controller.rss_mib()
+    await _add_namespace(scene, "bench-latency")
+    with scene.bar("one Rollout in motion", samples) as done:
+        times = await latency.measure(scene.api, "bench-latency", rounds=samples, on_done=done)
+    for name, title, median_ms, most_ms, peers in (
+        ("step", "available to next step", 12, 30, ("12", "23")),
+        ("abort", "abort to canary at 0", 36, None, ("36", "")),
+    ):
+        values_ms = [value * 1000 for value in (times.step_s if name == "step" else times.abort_s)]
+        scene.results.add(f"{title}, median", percentile(values_ms, 50), "ms", limit=median_ms, peer=peers[0])
+        scene.results.add(f"{title}, p99", percentile(values_ms, 99), "ms")
+        scene.results.add(f"{title}, most of {samples}", max(values_ms), "ms", limit=most_ms, peer=peers[1])
+    scene.results.add("memory a round leaves", (controller.rss_mib() - before_mib) * 1024 / samples, "KiB")
+    scene.results.series["step"] = times.step_s
+    scene.results.series["abort"] = times.abort_s
+
+
+async def _create(scene: Scene, workload: Workload, namespace: str, *, count: int) -> Course:
+    await _add_namespace(scene, namespace)
+    with scene.bar(f"creating {workload.title}", count) as done:
+        return await workloads.create(scene.api, workload, namespace, count=count, on_done=done)
+
+
+async def _update(scene: Scene, workload: Workload, namespace: str, *, count: int) -> Course:
+    with scene.bar(f"updating {workload.title}", count) as done:
+        return await workloads.update(
+            scene.api, workload, namespace, count=count, image="app:2", generation=2, on_done=done
+        )
+
+
+async def _add_namespace(scene: Scene, name: str) -> None:
+    await for_each([name], lambda one: scene.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": one}}))
+    await asyncio.to_thread(scene.plane.wait_for_default_account, name)
+
+
+async def _quiet(scene: Scene, title: str, *, within_s: float = QUIET_WITHIN_S) -> None:
+    with scene.bar(title, 1):
+        await scene.audit.quiet(for_s=QUIET_S, deadline_s=within_s)

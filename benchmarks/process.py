@@ -1,0 +1,87 @@
+"""The controller as a process: started as an administrator would, its CPU and memory read from /proc (Linux)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.processes import Processes, free_ports
+
+STOP_PATIENCE_S = 10.0
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A running controller.
+
+    Args:
+        started_at_s: wall clock, just before its process was made.
+        health_url: where /readyz and /metrics are.
+    """
+
+    process_id: int
+    started_at_s: float
+    health_url: str
+    processes: Processes
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU, user and system, of all its threads since it started."""
+        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+    def rss_mib(self) -> float:
+        """Resident memory now, MiB."""
+        return self._memory_mib("VmRSS:")
+
+    def peak_rss_mib(self) -> float:
+        """The most resident memory it ever had, MiB."""
+        return self._memory_mib("VmHWM:")
+
+    async def wait_until_ready(self, *, deadline_s: float) -> float:
+        """Returns the seconds from the start of the process to the first 200 of /readyz.
+
+        Raises: ProcessEnded, TimeoutError.
+        """
+        give_up_s = time.monotonic() + deadline_s
+        while time.monotonic() < give_up_s:
+            self.processes.check()
+            if await asyncio.to_thread(self._is_ready):
+                return time.time() - self.started_at_s
+            await asyncio.sleep(0.05)
+        raise TimeoutError(f"the controller was not ready within {deadline_s:g} s")
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.health_url}/readyz", timeout=2) as answer:  # noqa: S310 - loopback
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _memory_mib(self, field: str) -> float:
+        for line in Path(f"/proc/{self.process_id}/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError(f"/proc says nothing of {field} of process {self.process_id}")
+
+
+@contextmanager
+def running(kubeconfig: Path, *, log_folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[Controller]:
+    """`rollouts controller` with its defaults (leader election, JSON logs) on a free port; ended when left."""
+    (port,) = free_ports(1)
+    processes = Processes(log_folder)
+    command = [sys.executable, "-m", "rollouts", "controller", "--kubeconfig", str(kubeconfig)]
+    started_at_s = time.time()
+    process_id = processes.start("controller", [*command, "--metrics-address", f"127.0.0.1:{port}", *arguments])
+    try:
+        yield Controller(process_id, started_at_s, f"http://127.0.0.1:{port}", processes)
+    finally:
+        processes.stop(patience_s=STOP_PATIENCE_S)

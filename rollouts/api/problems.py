@@ -1,0 +1,70 @@
+"""Collects everything that is wrong with a spec, each with its path, before anybody is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rollouts.errors import SpecProblem
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LIMITS = {
+    "greater_than_equal": "must be {ge} or more, not {input!r}",
+    "less_than_equal": "must be {le} or less, not {input!r}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_long": "must have at most {max_length} entries, not {actual_length}",
+    "literal_error": "must be {expected}, not {input!r}",
+    "value_error": "{error}",
+    "extra_forbidden": "unknown field",
+    "int_type": "must be an integer, not {input!r}",
+    "int_from_float": "must be an integer, not {input!r}",
+    "int_parsing": "must be an integer, not {input!r}",
+    "bool_type": "must be true or false, not {input!r}",
+    "string_type": "must be a string, not {input!r}",
+    "list_type": "must be a list, not {input!r}",
+    "dict_type": "must be an object, not {input!r}",
+    "model_type": "must be an object, not {input!r}",
+    "model_attributes_type": "must be an object, not {input!r}",
+    "string_pattern_mismatch": "must be a name of lower-case letters, digits and '-' that begins with a letter, not {input!r}",
+}
+
+
+def path_of(location: Iterable[str | int], *, root: str = "spec") -> str:
+    """A path as `kubectl explain` writes it: `spec.strategy.canary.steps[2].setWeight`, `spec.selector.matchLabels[a/b]`."""
+    path = root
+    for part in location:
+        if isinstance(part, int) or not _PLAIN.fullmatch(part):
+            path += f"[{part}]"
+        else:
+            path += f".{part}"
+    return path
+
+
+class Problems:
+    """A growing list of problems; one path and message is told once."""
+
+    def __init__(self) -> None:
+        self._found: dict[SpecProblem, None] = {}
+        self._unreadable: list[str] = []
+
+    def add(self, path: str, message: str) -> None:
+        """Something is wrong at `path`."""
+        self._found[SpecProblem(path, message)] = None
+
+    def add_missing(self, path: str, message: str) -> None:
+        """Something should be at `path` and is not; told unless it was there and could not be read."""
+        if not any(other == path or other.startswith((f"{path}.", f"{path}[")) for other in self._unreadable):
+            self.add(path, message)
+
+    def add_unreadable(self, location: Sequence[str | int], kind: str, value: Any, facts: dict[str, Any]) -> None:
+        """A value that its type does not allow, in pydantic's words for it."""
+        path = path_of(location)
+        self._unreadable.append(path)
+        shown = value if isinstance(value, (int, float, str, bool, type(None))) else type(value).__name__
+        self.add(path, _LIMITS.get(kind, f"cannot be used ({kind})").format(input=shown, **facts))
+
+    def found(self) -> tuple[SpecProblem, ...]:
+        """All problems, in the order in which they were found."""
+        return tuple(self._found)

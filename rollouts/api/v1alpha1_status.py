@@ -1,0 +1,122 @@
+"""`status` of a Rollout, for the CRD alone; api/status.py reads and writes it without these models.
+
+Lengths are not limited: nothing evaluates rules over a status, and a write that the API server refuses would stop the Rollout.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from rollouts.api.wire import Wire, needs
+
+Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+class AbortStatus(Wire):
+    """The revision that is held back, and why."""
+
+    revision: str | None = Field(None, description="The revision.")
+    at: Time | None = Field(None, description="Since when.")
+    reason: str | None = Field(None, description="Why, in one word.")
+    message: str | None = Field(None, description="Why, in a sentence.")
+    declared: bool | None = Field(None, description="By an annotation that holds it for as long as it stands.")
+
+
+class BlueGreenStatus(Wire):
+    """What the Services select, and the gate before the switch."""
+
+    active_revision: str | None = Field(None, description="Selected by the active Service.")
+    preview_revision: str | None = Field(None, description="Selected by the preview Service.")
+    gate_started_at: Time | None = Field(None, description="When the preview became available.")
+    gate_passed: bool | None = Field(None, description="The preview may take the traffic.")
+
+
+class WaitingForStatus(Wire):
+    """What the Rollout waits for."""
+
+    reason: str | None = Field(None, description="In one word.")
+    message: str | None = Field(None, description="In a sentence.")
+    since: Time | None = Field(None, description="Since when.")
+    deadline: Time | None = Field(None, description="Until when at the latest; absent: as long as it takes a person.")
+
+
+class ScaleDownStatus(Wire):
+    """An old revision that keeps its pods for a while."""
+
+    revision: str | None = Field(None, description="The revision.")
+    at: Time | None = Field(None, description="When its pods go.")
+
+
+class CommandStatus(Wire):
+    """A verb that was understood."""
+
+    verb: str | None = Field(None, description="The verb.")
+    value: str | None = Field(None, description="The annotation's value.")
+    revision: str | None = Field(None, description="The revision that it acts on.")
+    at: Time | None = Field(None, description="When it was read.")
+    step: int | None = Field(None, description="Index of the step that a promotion lets pass; absent: all.")
+    target: str | None = Field(None, description="The revision that a rollback goes to.")
+    taken_off: bool | None = Field(None, description="The annotation was removed by the controller.")
+
+
+class HistoryStatus(Wire):
+    """One finished update."""
+
+    revision: str | None = Field(None, description="The revision.")
+    number: int | None = Field(None, description="Its number.")
+    started_at: Time | None = Field(None, description="When it began.")
+    finished_at: Time | None = Field(None, description="When it ended.")
+    outcome: str | None = Field(None, description="How it ended: Promoted, Aborted, Superseded or RolledBack.")
+    message: str | None = Field(None, description="More about that.")
+
+
+class ConditionStatus(Wire):
+    """A condition, as Kubernetes' own objects have them."""
+
+    model_config = needs("type", "status")
+
+    type: str | None = Field(None, description="What it is about.")
+    status: Literal["True", "False", "Unknown"] | None = Field(None, description="Whether it holds.")
+    reason: str | None = Field(None, description="Why, in one word.")
+    message: str | None = Field(None, description="Why, in a sentence.")
+    last_transition_time: Time | None = Field(None, description="Since when.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that it speaks about.")
+
+
+class RolloutStatus(Wire):
+    """What the controller knows and remembers."""
+
+    phase: str | None = Field(None, description="Progressing, Paused, Healthy, Degraded or Aborted.")
+    message: str | None = Field(None, description="The phase in a sentence.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that this speaks about.")
+    current_revision: str | None = Field(None, description="The revision being rolled out, or the last one.")
+    stable_revision: str | None = Field(None, description="The last promoted revision.")
+    revision_number: int | None = Field(None, description="Number of the current revision; counts up.")
+    strategy_hash: str | None = Field(None, description="Of the steps that currentStepIndex counts in.")
+    current_step_index: int | None = Field(None, description="The step being carried out, from 0.")
+    step: str | None = Field(None, description="Steps done, of how many.")
+    step_started_at: Time | None = Field(None, description="When that step began.")
+    started_at: Time | None = Field(None, description="When the update began.")
+    finished_at: Time | None = Field(None, description="When it ended.")
+    attempt: int | None = Field(None, description="How often it was tried again.")
+    abort: AbortStatus | None = Field(None, description="The revision that is held back, and why.")
+    progressed_at: Time | None = Field(None, description="When anything last moved.")
+    weight: int | None = Field(None, description="Share of the traffic for the canary, in percent.")
+    blue_green: BlueGreenStatus | None = Field(None, description="State of a blue-green update.")
+    restarted_at: Time | None = Field(None, description="Pods older than this were replaced.")
+    replicas: int | None = Field(None, description="Pods.")
+    updated_replicas: int | None = Field(None, description="Pods of the current revision.")
+    ready_replicas: int | None = Field(None, description="Pods that are ready.")
+    available_replicas: int | None = Field(None, description="Pods that are available.")
+    selector: str | None = Field(None, description="Selector of the pods that autoscalers look at.")
+    waiting_for: WaitingForStatus | None = Field(None, description="What the Rollout waits for, and until when.")
+    scale_downs: list[ScaleDownStatus] | None = Field(None, description="Old revisions that keep their pods a while.")
+    commands: list[CommandStatus] | None = Field(None, description="Verbs that were understood.")
+    history: list[HistoryStatus] | None = Field(None, description="Finished updates, newest last.")
+    conditions: list[ConditionStatus] | None = Field(
+        None,
+        description="Ready, Reconciling, Stalled and more.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )

@@ -1,0 +1,64 @@
+"""Promote, abort, retry, pause, rollback and restart as merge patches of a Rollout's annotations.
+
+Every builder takes `resource_version`: given, the write fails with a conflict when the Rollout has moved since it was looked at.
+"""
+
+from __future__ import annotations
+
+from rollouts.api.rules import OUR_PREFIX
+from rollouts.api.times import format_time
+from rollouts.core.status import Verb
+from rollouts.objects import Manifest
+
+
+def promote(revision: str, *, step: int | None = None, full: bool = False, resource_version: str = "") -> Manifest:
+    """Lets `revision` pass its manual gates: that step only, all steps (`full`), or whatever gate it stands at."""
+    suffix = "@full" if full else "" if step is None else f"@{step}"
+    return _annotate({Verb.PROMOTE: f"{revision}{suffix}"}, resource_version)
+
+
+def abort(revision: str, *, resource_version: str = "") -> Manifest:
+    """Holds `revision` back for as long as the annotation stands."""
+    return _annotate({Verb.ABORT: revision}, resource_version)
+
+
+def retry(revision: str, *, attempt: int, resource_version: str = "") -> Manifest:
+    """Asks for attempt number `attempt` (1 is the first retry), and takes back an abort, which would hold the revision."""
+    return _annotate({Verb.RETRY: f"{revision}@{attempt}", Verb.ABORT: None}, resource_version)
+
+
+def pause(*, resource_version: str = "") -> Manifest:
+    """Holds the steps; scaling goes on."""
+    return _annotate({Verb.PAUSE: "true"}, resource_version)
+
+
+def resume(*, resource_version: str = "") -> Manifest:
+    """Takes a pause back."""
+    return withdraw(Verb.PAUSE, resource_version=resource_version)
+
+
+def rollback(revision: str, *, resource_version: str = "") -> Manifest:
+    """Goes back to the kept revision `revision`."""
+    return _annotate({Verb.ROLLBACK: revision}, resource_version)
+
+
+def rollback_to_previous(current_revision: str, *, resource_version: str = "") -> Manifest:
+    """Goes back to the revision before `current_revision`; naming that one keeps the verb from acting twice."""
+    return _annotate({Verb.ROLLBACK: f"previous@{current_revision}"}, resource_version)
+
+
+def restart(at_s: float, *, resource_version: str = "") -> Manifest:
+    """Replaces pods older than `at_s` (seconds since 1970)."""
+    return _annotate({Verb.RESTART: format_time(at_s)}, resource_version)
+
+
+def withdraw(verb: Verb, *, resource_version: str = "") -> Manifest:
+    """Removes a verb's annotation."""
+    return _annotate({verb: None}, resource_version)
+
+
+def _annotate(values: dict[Verb, str | None], resource_version: str) -> Manifest:
+    metadata: Manifest = {"annotations": {f"{OUR_PREFIX}{verb.value}": value for verb, value in values.items()}}
+    if resource_version:
+        metadata["resourceVersion"] = resource_version
+    return {"metadata": metadata}

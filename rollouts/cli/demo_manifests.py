@@ -1,0 +1,85 @@
+"""The objects of `rollouts demo`: one Rollout by canary, one by blue-green, their Services. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.objects import ROLLOUT, Manifest
+
+CANARY_APP = "shop"
+BLUE_GREEN_APP = "pay"
+REPLICAS = 4
+IMAGE = "ghcr.io/stefanprodan/podinfo"
+FIRST, SECOND, BAD = "6.9.0", "6.9.1", "bad"  # the simulated kubelets never get a tag with "bad" in it ready
+CANARY_STEPS: tuple[Manifest, ...] = (
+    {"setWeight": 25},
+    {"pause": {}},
+    {"setWeight": 50},
+    {"pause": {"duration": "5s"}},
+    {"setWeight": 75},
+    {"pause": {"duration": "2s"}},
+)
+
+
+def canary_app(namespace: str) -> tuple[Manifest, ...]:
+    """A Service and its Rollout, which moves by the ratio of pods behind that Service."""
+    strategy = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": list(CANARY_STEPS)}}
+    return service(namespace, CANARY_APP, app=CANARY_APP), rollout(namespace, CANARY_APP, strategy)
+
+
+def blue_green_app(namespace: str) -> tuple[Manifest, ...]:
+    """An active and a preview Service, and a Rollout that waits for somebody to promote the preview."""
+    preview = f"{BLUE_GREEN_APP}-preview"
+    strategy = {
+        "blueGreen": {
+            "activeService": BLUE_GREEN_APP,
+            "previewService": preview,
+            "autoPromotionEnabled": False,
+            "previewReplicaCount": 1,
+            "scaleDownDelaySeconds": 3,
+        }
+    }
+    return (
+        service(namespace, BLUE_GREEN_APP, app=BLUE_GREEN_APP),
+        service(namespace, preview, app=BLUE_GREEN_APP),
+        rollout(namespace, BLUE_GREEN_APP, strategy),
+    )
+
+
+def service(namespace: str, name: str, *, app: str) -> Manifest:
+    """A Service of the pods labelled `app`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"app": app}, "ports": [{"name": "http", "port": 80, "targetPort": 9898}]},
+    }
+
+
+def rollout(namespace: str, name: str, strategy: Manifest) -> Manifest:
+    """A Rollout of the first image."""
+    container: dict[str, Any] = {
+        "name": "app",
+        "image": f"{IMAGE}:{FIRST}",
+        "ports": [{"name": "http", "containerPort": 9898}],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": 9898}, "periodSeconds": 1},
+        # Proxies learn late that a pod goes; until they have, it has to go on answering.
+        "lifecycle": {"preStop": {"sleep": {"seconds": 2}}},
+    }
+    pod = {"terminationGracePeriodSeconds": 10, "containers": [container]}
+    return {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": name}},
+            "strategy": strategy,
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        },
+    }
+
+
+def with_image(tag: str) -> list[Manifest]:
+    """The JSON Patch that changes a Rollout's image, as `kubectl set image` would."""
+    return [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": f"{IMAGE}:{tag}"}]

@@ -1,0 +1,267 @@
+"""`rollouts` and `kubectl rollouts`: the commands, their options and exit codes. What they do is in the modules beside this one.
+
+Nothing here decides anything about a Rollout: verbs are annotations, and the controller acts on them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rollouts.api.schema import crd_manifests, yaml_text
+from rollouts.cli import demo as demo_command
+from rollouts.cli import get as get_command
+from rollouts.cli import lint as lint_command
+from rollouts.cli import status as status_command
+from rollouts.cli import verbs
+from rollouts.cli.exits import EXIT_HELP, Exit
+from rollouts.cli.options import Command, duration, fail, finish, on_cluster
+from rollouts.cli.session import Options
+
+KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
+
+
+class Output(StrEnum):
+    """`-o`."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+app = typer.Typer(
+    help="Progressive delivery for Kubernetes: see Rollouts, promote and abort them, try them without a cluster. "
+    "The controller has a help of its own: `rollouts controller --help`.",
+    epilog=EXIT_HELP,
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
+]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs one command and returns its exit code (`exits.Exit`).
+
+    Args:
+        argv: the command line without the program's name.
+    """
+    try:
+        app(args=list(argv), prog_name=program_name(sys.argv[0] if sys.argv else ""))
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else Exit.OK if done.code is None else Exit.USAGE
+    return Exit.OK
+
+
+def program_name(executable: str) -> str:
+    """How people called us: `kubectl rollouts` when kubectl ran its plugin, else `rollouts`."""
+    return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
+
+
+@app.command("get")
+@on_cluster
+def get(
+    options: Options,
+    name: Annotated[str | None, typer.Argument(help="Name of one Rollout; without it a list.")] = None,
+    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay, and show every change.")] = False,
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")] = None,
+) -> Command:
+    """Show Rollouts: a list, or the live tree of one with its pods, weight, steps and what it waits for."""
+    if name and all_namespaces:
+        raise typer.BadParameter("a name belongs to one namespace; leave -A out")
+    if watch and output in (Output.JSON, Output.YAML):
+        raise typer.BadParameter(f"-w cannot be combined with -o {output}")
+    what = get_command.What(name=name, all_namespaces=all_namespaces, watch=watch, output=output)
+    return get_command.get(options, what, console=Console())
+
+
+@app.command("status")
+@on_cluster
+def status(
+    options: Options,
+    name: Name,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay until it is finished.")] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(parser=duration, metavar="DURATION", help="Stay, but for no longer than this (5m, 90s)."),
+    ] = None,
+) -> Command:
+    """Say how a Rollout is and what it waits for, for people and scripts.
+
+    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage. 3: progressing or paused, or --timeout passed.
+    4: the API server could not be asked, refused, or has no such Rollout.
+    """
+    return status_command.status(options, name, watch=watch, timeout_s=timeout, console=Console())
+
+
+@app.command("promote")
+@on_cluster
+def promote(
+    options: Options,
+    name: Name,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step that is left.")] = False,
+    step: Annotated[
+        int | None,
+        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; without it the present one."),
+    ] = None,
+    wait: Wait = True,
+) -> Command:
+    """Let the current revision pass the gate it stands at."""
+    if full and step is not None:
+        raise typer.BadParameter("--full and --step exclude each other")
+    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step), wait=wait)
+
+
+@app.command("abort")
+@on_cluster
+def abort(
+    options: Options,
+    name: Name,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    wait: Wait = True,
+) -> Command:
+    """Hold the current revision back: the stable one takes all the traffic. Asks first, on a terminal."""
+    if not yes and not sys.stdin.isatty():
+        fail("nobody is at the terminal to confirm the abort: say --yes")
+        raise typer.Exit(Exit.USAGE)
+    return _verb(options, name, verbs.plan_abort, wait=wait, confirm=None if yes else _confirm)
+
+
+@app.command("retry")
+@on_cluster
+def retry(options: Options, name: Name, wait: Wait = True) -> Command:
+    """Try the aborted revision again from its first step."""
+    return _verb(options, name, verbs.plan_retry, wait=wait)
+
+
+@app.command("pause")
+@on_cluster
+def pause(options: Options, name: Name, wait: Wait = True) -> Command:
+    """Hold the steps; scaling goes on."""
+    return _verb(options, name, verbs.plan_pause, wait=wait)
+
+
+@app.command("resume")
+@on_cluster
+def resume(options: Options, name: Name, wait: Wait = True) -> Command:
+    """End what `pause` began. To pass a step that waits for you, use promote."""
+    return _verb(options, name, verbs.plan_resume, wait=wait)
+
+
+@app.command("rollback")
+@on_cluster
+def rollback(
+    options: Options,
+    name: Name,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="REVISION", help="A revision or its number, see history; without it the one before."
+        ),
+    ] = None,
+    wait: Wait = True,
+) -> Command:
+    """Go back to a kept revision without touching the spec; holds until the spec changes."""
+    return _verb(options, name, lambda seen: verbs.plan_rollback(seen, to=to), wait=wait)
+
+
+@app.command("restart")
+@on_cluster
+def restart(options: Options, name: Name, wait: Wait = True) -> Command:
+    """Replace the pods that are there now, a few at a time."""
+    now_s = time.time()
+    return _verb(options, name, lambda seen: verbs.plan_restart(seen, now_s=now_s), wait=wait)
+
+
+@app.command("history")
+@on_cluster
+def history(options: Options, name: Name) -> Command:
+    """List the revisions of a Rollout, and which of them it can go back to."""
+    return get_command.history(options, name, console=Console())
+
+
+@app.command("lint")
+def lint(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+) -> None:
+    """Report every problem of the Rollouts in files, with line and path. Needs no cluster; exit code 1 for problems."""
+    console, checked, problems = Console(), 0, 0
+    for file in files:
+        try:
+            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as unreadable:
+            fail(f"{file}: {unreadable}")
+            raise typer.Exit(Exit.USAGE) from None
+        source = "stdin" if file == "-" else file
+        report = lint_command.lint_text(text)
+        checked += report.checked
+        problems += len(report.problems)
+        for finding in report.problems:
+            console.print(finding.text(source), markup=False, highlight=False, soft_wrap=True)
+        for finding in report.skipped:
+            fail_free = Console(stderr=True)
+            fail_free.print(finding.text(source), style="dim", markup=False, highlight=False, soft_wrap=True)
+    plural = "" if checked == 1 else "s"
+    console.print(
+        f"{checked} Rollout{plural} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}", highlight=False
+    )
+    raise typer.Exit(Exit.BAD if problems else Exit.OK)
+
+
+@app.command("crds")
+def crds() -> None:
+    """Print the resource definitions: `rollouts crds | kubectl apply -f -`."""
+    sys.stdout.write("---\n".join(yaml_text(crd) for crd in crd_manifests()))
+
+
+@app.command("demo")
+def demo(
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Use the current kubeconfig's cluster, not a simulated one.")
+    ] = False,
+    serve: Annotated[
+        Path | None,
+        typer.Option("--serve", metavar="FILE", help="Write a kubeconfig of the simulated cluster here, for kubectl."),
+    ] = None,
+    kubeconfig: Annotated[Path | None, typer.Option(help="With --cluster: kubeconfig file.")] = None,
+    context: Annotated[str | None, typer.Option(help="With --cluster: context of the kubeconfig.")] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of the live tree, as when there is no terminal.")
+    ] = False,
+) -> None:
+    """See it work in a minute: canary, abort and blue-green under traffic, on a cluster inside this process.
+
+    Exit code 0 only if every outcome was as promised and no request was lost.
+    """
+    if cluster and serve:
+        raise typer.BadParameter("--serve is for the simulated cluster")
+    if (kubeconfig or context) and not cluster:
+        raise typer.BadParameter("--kubeconfig and --context need --cluster")
+    where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
+    finish(demo_command.demo(where, console=Console(), lines=plain))
+
+
+def _verb(
+    options: Options, name: str, plan: verbs.Plan, *, wait: bool, confirm: Callable[[str], bool] | None = None
+) -> Command:
+    return verbs.carry_out(options, name, plan, wait=wait, console=Console(), confirm=confirm)
+
+
+def _confirm(meaning: str) -> bool:
+    return typer.confirm(f"{meaning}. Go on?")

@@ -1,0 +1,77 @@
+"""The connection that one command uses, made from its options."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.connection import connect
+from rollouts.ports import ApiServer, Clock
+
+USER_AGENT = "rollouts-cli"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What every command that talks to a cluster is given.
+
+    Args:
+        kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the pod's own account.
+        context: None for the kubeconfig's current one.
+        namespace: None for the context's.
+        request_timeout_s: deadline of one request.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    request_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """An open connection and what the commands ask of it."""
+
+    api: ApiServer
+    client: Client
+    namespace: str
+    clock: Clock
+    request_timeout_s: float
+
+
+class SystemClock:
+    """`ports.Clock` by the machine's clocks."""
+
+    def now_s(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+
+def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float) -> Session:
+    """A session on a connection that somebody else opened and will close."""
+    clock = SystemClock()
+    # A person at a terminal needs no lease: the fence is the controller's.
+    client = Client(api, clock=clock, may_write=lambda: True, request_deadline_s=request_timeout_s)
+    return Session(api=api, client=client, namespace=namespace, clock=clock, request_timeout_s=request_timeout_s)
+
+
+@asynccontextmanager
+async def open_session(options: Options) -> AsyncIterator[Session]:
+    """Connects, and closes at the end.
+
+    Raises: SettingsInvalid (no usable kubeconfig, with the remedy).
+    """
+    api = await connect(kubeconfig=options.kubeconfig, context=options.context, user_agent=USER_AGENT)
+    try:
+        namespace = options.namespace or api.namespace
+        yield session_on(api, namespace=namespace, request_timeout_s=options.request_timeout_s)
+    finally:
+        await api.aclose()

@@ -1,0 +1,252 @@
+"""Reads and writes of single objects: the fence, the deadline, patience with 429, and errors by their remedy.
+
+The fence is asked immediately before every write leaves, so that work of a leader that has lost its lease ends here at the
+latest (reliability: a paused process may wake in the middle of a pass).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rollouts.cluster.structs import ServerStatus, status_of
+from rollouts.errors import (
+    ApiConflict,
+    ApiExists,
+    ApiForbidden,
+    ApiGone,
+    ApiInvalid,
+    ApiNotFound,
+    ApiThrottled,
+    ApiUnavailable,
+    NotLeader,
+    RolloutsError,
+)
+from rollouts.objects import POD, Kind, Manifest
+from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, ApiServer, Clock, Request, Response
+
+OnRequest: TypeAlias = Callable[[str, str, int, float], None]
+"""Called after every attempt: verb as RBAC names it, plural, HTTP status (0 for no answer), seconds."""
+
+Body: TypeAlias = bytes | Mapping[str, Any] | Sequence[Any]
+"""JSON, or what becomes JSON."""
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+THROTTLED_PAUSE_S = 1.0  # for a 429 that names no time, as client-go
+
+
+class Client:
+    """Requests for single objects, on any `ApiServer`. Returns what the server answered, as bytes.
+
+    Every method raises, besides what `errors.py` says of HTTP statuses: NotLeader, before a write is sent (reads go on);
+    ApiUnavailable when the deadline passed or the connection broke: a write may then have taken effect, and is never sent
+    again on its own. Cancellation: safe; whether a write happened shows in the next observation.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        clock: Clock,
+        may_write: Callable[[], bool],
+        request_deadline_s: float,
+        on_request: OnRequest | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """A client that shares the connection's pool.
+
+        Args:
+            may_write: the fence, `Elector.holds` or a function that returns True.
+            request_deadline_s: of one call, all its retries included.
+            rng: jitter of the retries.
+        """
+        self._api = api
+        self._clock = clock
+        self._may_write = may_write
+        self._request_deadline_s = request_deadline_s
+        self._on_request = on_request
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> bytes:
+        """One object, as it is now, past every cache."""
+        return await self._read("get", kind, Request("GET", kind.path(namespace, name)))
+
+    async def list_page(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+    ) -> bytes:
+        """One page of a consistent list. Raises also ApiGone: the continue token has expired, begin again."""
+        query = {"limit": str(limit)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if continue_token:
+            query["continue"] = continue_token
+        return await self._read("list", kind, Request("GET", kind.path(namespace), query))
+
+    async def create(
+        self, kind: Kind, namespace: str | None, manifest: Manifest, field_manager: str | None = None
+    ) -> bytes:
+        """Creates an object. Raises also ApiExists."""
+        query = {"fieldManager": field_manager} if field_manager else {}
+        return await self._write("create", kind, Request("POST", kind.path(namespace), query, _encode(manifest), JSON))
+
+    async def patch(  # noqa: PLR0913 - PATCH has that many parameters
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        body: Body,
+        content_type: str,
+        *,
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> bytes:
+        """Patches an object; `content_type` says how (`ports.MERGE_PATCH`, `JSON_PATCH`, `APPLY_PATCH`).
+
+        Args:
+            force: take fields over from other managers; server-side apply only.
+            dry_run: validate and answer, change nothing. The fence is asked all the same.
+
+        Raises also: ApiConflict, for an old resourceVersion, a field of another manager's, or a JSON Patch `test` that failed.
+        """
+        query = {}
+        if field_manager:
+            query["fieldManager"] = field_manager
+        if force and content_type == APPLY_PATCH:
+            query["force"] = "true"
+        if dry_run:
+            query["dryRun"] = "All"
+        path = kind.path(namespace, name, subresource)
+        return await self._write("patch", kind, Request("PATCH", path, query, _encode(body), content_type))
+
+    async def delete(
+        self, kind: Kind, namespace: str | None, name: str, uid: str | None = None, resource_version: str | None = None
+    ) -> bytes:
+        """Deletes an object, in the background as far as its dependents are concerned.
+
+        Args:
+            uid: of the object that is meant; another one under the same name is left alone.
+            resource_version: the object must not have changed since.
+
+        Raises also: ApiNotFound; ApiConflict, when a precondition does not hold.
+        """
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        options: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if preconditions := {name: value for name, value in wanted.items() if value}:
+            options["preconditions"] = preconditions
+        return await self._write(
+            "delete", kind, Request("DELETE", kind.path(namespace, name), {}, _encode(options), JSON)
+        )
+
+    async def evict(self, namespace: str, pod_name: str, uid: str) -> bytes:
+        """Evicts a pod, if its disruption budget allows it now.
+
+        Raises also: ApiThrottled at once, when the budget does not; ApiNotFound; ApiConflict, when the uid is another pod's.
+        """
+        eviction: Manifest = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod_name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        request = Request("POST", POD.path(namespace, pod_name, "eviction"), {}, _encode(eviction), JSON)
+        # A budget is not open again within seconds: waiting here would only hold up the pass.
+        return await self._write("create", POD, request, patience=False)
+
+    async def _read(self, verb: str, kind: Kind, request: Request) -> bytes:
+        deadline_at_s = self._clock.monotonic_s() + self._request_deadline_s
+        attempt = 0
+        while True:
+            try:
+                return await self._send(verb, kind, request, deadline_at_s)
+            except (ApiThrottled, ApiUnavailable) as exc:
+                if not await self._pause(exc, attempt, deadline_at_s):
+                    raise
+                attempt += 1
+
+    async def _write(self, verb: str, kind: Kind, request: Request, *, patience: bool = True) -> bytes:
+        deadline_at_s = self._clock.monotonic_s() + self._request_deadline_s
+        attempt = 0
+        while True:
+            if not self._may_write():
+                raise NotLeader(f"{request.method} {request.path} was held back: the lease is not ours")
+            try:
+                return await self._send(verb, kind, request, deadline_at_s)
+            except ApiThrottled as exc:  # the only answer that promises that nothing happened and trying again may help
+                if not patience or not await self._pause(exc, attempt, deadline_at_s):
+                    raise
+                attempt += 1
+
+    async def _send(self, verb: str, kind: Kind, request: Request, deadline_at_s: float) -> bytes:
+        began_s = self._clock.monotonic_s()
+        status = 0
+        try:
+            response = await self._api.request(request, deadline_s=max(0.001, deadline_at_s - began_s))
+            status = response.status
+        finally:
+            if self._on_request is not None:
+                self._on_request(verb, kind.plural, status, self._clock.monotonic_s() - began_s)
+        return answer_of(request, response)
+
+    async def _pause(self, exc: ApiThrottled | ApiUnavailable, attempt: int, deadline_at_s: float) -> bool:
+        """Waits before the next attempt; False at once when the deadline leaves no time for it."""
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt) * (0.5 + self._rng.random())
+        if isinstance(exc, ApiThrottled):
+            pause_s += exc.retry_after_s  # never earlier than asked, and not all clients at the same moment
+        if self._clock.monotonic_s() + pause_s >= deadline_at_s:
+            return False
+        await asyncio.sleep(pause_s)
+        return True
+
+
+def answer_of(request: Request, response: Response) -> bytes:
+    """The body of a good answer.
+
+    Raises: what `errors.py` names for the status and the reason of a bad one, with the server's own message.
+    """
+    if 200 <= response.status < 300:
+        return response.body
+    said = status_of(response.body)
+    message = f"{request.method} {request.path}: {response.status} {said.reason} {said.message}".rstrip()
+    raise _error(request, response, said, message)
+
+
+def _error(request: Request, response: Response, said: ServerStatus, message: str) -> RolloutsError:
+    match response.status:
+        case 401 | 403:
+            return ApiForbidden(message)
+        case 404:
+            return ApiNotFound(message)
+        case 409 if said.reason == "AlreadyExists":
+            return ApiExists(message)
+        case 409:
+            return ApiConflict(message)
+        case 410:
+            return ApiGone(message)
+        case 422 if request.content_type == JSON_PATCH and not (said.details and said.details.kind):
+            # The patch did not fit the object as it is now: a `test` failed, or a path has gone. kube-apiserver 1.36 says no
+            # more than "error in our request"; when it is the resulting object that is refused, it names the object's kind.
+            return ApiConflict(message)
+        case 429:
+            after_s = response.retry_after_s
+            return ApiThrottled(message, retry_after_s=THROTTLED_PAUSE_S if after_s is None else after_s)
+        case status if 400 <= status < 500:
+            return ApiInvalid(message)
+        case _:  # 5xx; 1xx and 3xx come from something that is not an API server
+            return ApiUnavailable(message)
+
+
+def _encode(body: Body) -> bytes:
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)

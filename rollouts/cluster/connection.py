@@ -1,0 +1,199 @@
+"""A real Kubernetes API server, over the aiohttp session that kubernetes_asyncio configures.
+
+Requests go through that session directly: a sixth of the CPU of the library's own request path, and with a deadline, which
+the library does not have. Nothing here knows what an answer means; `client.py` and `watch.py` do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import yarl
+
+from rollouts.cluster.credentials import ClientCertificate
+from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
+from rollouts.errors import ApiUnavailable, SettingsInvalid
+from rollouts.ports import Request, Response
+
+CONNECT_TIMEOUT_S = 5.0
+
+# InvalidURL, bad header values and lines over 4 MiB are ValueErrors.
+_BROKEN = (aiohttp.ClientError, OSError, ValueError)
+
+
+async def connect(
+    *, kubeconfig: Path | None, context: str | None, user_agent: str, service_account: Path = SERVICE_ACCOUNT
+) -> KubernetesConnection:
+    """Reads the settings and makes a connection with a pool of its own; sends nothing to the API server yet.
+
+    Call it again for a second pool, such as the Lease's, that requests of the first cannot hold up.
+
+    Args:
+        kubeconfig: a file; None for $KUBECONFIG, ~/.kube/config, or the pod that we run in.
+        context: the kubeconfig's context; None for the current one.
+        user_agent: `rollouts/0.1.0`. Names of browsers and curl make the server print prettily, at twice the bytes.
+        service_account: folder of the pod's token.
+
+    Raises: SettingsInvalid, with what to do.
+    """
+    target = await read_target(kubeconfig=kubeconfig, context=context, service_account=service_account)
+    try:
+        return KubernetesConnection(target, user_agent=user_agent)
+    except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
+        raise SettingsInvalid(f"the cluster's TLS settings cannot be used: {exc}") from exc
+
+
+class KubernetesConnection:
+    """Implements `ports.ApiServer`. Make it with `connect`."""
+
+    def __init__(self, target: Target, *, user_agent: str) -> None:
+        """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError over certificates."""
+        self._target = target
+        self._credentials = target.credentials
+        self._host = target.configuration.host.rstrip("/")
+        self._certificate: ClientCertificate | None = None
+        self._session: aiohttp.ClientSession = self._new_session()
+        self._retired: aiohttp.ClientSession | None = None
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        if target.configuration.proxy:
+            self._options["proxy"] = target.configuration.proxy
+        if target.configuration.tls_server_name:
+            self._options["server_hostname"] = target.configuration.tls_server_name
+
+    @property
+    def namespace(self) -> str:
+        """The kubeconfig context's or the service account's namespace."""
+        return self._target.namespace
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """As `ports.ApiServer.request`. The deadline includes renewing credentials and waiting for the pool."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+        try:
+            async with asyncio.timeout(deadline_s):
+                answer = await self._send(request, limits)
+                async with answer:
+                    body = await answer.read()
+        except TimeoutError as exc:  # aiohttp's time-outs are TimeoutErrors, too
+            raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
+        except _BROKEN as exc:
+            raise _unavailable(request, exc) from exc
+        return Response(answer.status, body, _retry_after_s(answer.headers.get("Retry-After")))
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> KubernetesWatch:
+        """As `ports.ApiServer.open_watch`."""
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
+        try:
+            async with asyncio.timeout(deadline_s):
+                return KubernetesWatch(request, await self._send(request, limits), silence_s)
+        except TimeoutError as exc:
+            raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
+        except _BROKEN as exc:
+            raise _unavailable(request, exc) from exc
+
+    async def aclose(self) -> None:
+        """Closes all connections of this pool, and a credential plugin that runs."""
+        await self._credentials.aclose()
+        for session in (self._session, self._retired):
+            if session is not None:
+                await session.close()
+
+    async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        answer = await self._send_once(request, limits)
+        if answer.status != 401:
+            return answer
+        # A refused request had no effect, so even a write may be repeated with newer credentials.
+        try:
+            renewed = await self._credentials.renew()
+        except BaseException:
+            answer.close()
+            raise
+        if not renewed:
+            return answer
+        answer.close()
+        return await self._send_once(request, limits)
+
+    async def _send_once(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        authorization = await self._credentials.authorization()
+        if self._credentials.certificate is not self._certificate:
+            await self._change_certificate()
+        headers = dict(self._headers)
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return await self._session.request(
+            request.method,
+            self._url(request),
+            data=request.body or None,
+            headers=headers,
+            timeout=limits,
+            **self._options,
+        )
+
+    def _url(self, request: Request) -> yarl.URL:
+        url = self._host + quote(request.path, safe="/:@")
+        if request.query:
+            url += "?" + urlencode(request.query)
+        return yarl.URL(url, encoded=True)
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        configuration = self._target.configuration
+        certificate = self._credentials.certificate
+        self._certificate = certificate
+        with tempfile.TemporaryDirectory(
+            prefix="rollouts-"
+        ) as folder:  # only we can read it, and only until the next lines
+            if certificate is not None:
+                configuration.cert_file = str(Path(folder, "tls.crt"))
+                configuration.key_file = str(Path(folder, "tls.key"))
+                Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
+                Path(configuration.key_file).write_text(certificate.key, encoding="ascii")
+            session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
+        # The library turns this on, which costs every request two hops to a thread for netrc and proxy settings; the proxy
+        # has been looked up once. The session has no public switch.
+        session._trust_env = False  # noqa: SLF001
+        return session
+
+    async def _change_certificate(self) -> None:
+        """New connections show the plugin's new certificate; open watches may go on until the change after this one."""
+        retired, self._retired, self._session = self._retired, self._session, self._new_session()
+        if retired is not None:
+            await retired.close()
+
+
+class KubernetesWatch:
+    """Implements `ports.WatchStream`."""
+
+    def __init__(self, request: Request, answer: aiohttp.ClientResponse, silence_s: float) -> None:
+        self.status = answer.status
+        self._request = request
+        self._answer = answer
+        self._silence_s = silence_s
+
+    async def readline(self) -> bytes:
+        """As `ports.WatchStream.readline`; a line may have up to 4 MiB."""
+        try:
+            return await self._answer.content.readline()
+        except TimeoutError as exc:
+            raise ApiUnavailable(f"watch {self._request.path}: silent for {self._silence_s:g} s") from exc
+        except _BROKEN as exc:
+            raise _unavailable(self._request, exc) from exc
+
+    async def aclose(self) -> None:
+        """Closes the watch's connection."""
+        self._answer.close()
+
+
+def _unavailable(request: Request, exc: Exception) -> ApiUnavailable:
+    return ApiUnavailable(f"{request.method} {request.path}: {exc or type(exc).__name__}")
+
+
+def _retry_after_s(header: str | None) -> float | None:
+    """Only the form in seconds: the API server sends no other, and a date needs two clocks that agree."""
+    return float(header) if header is not None and header.isascii() and header.isdigit() else None

@@ -1,0 +1,269 @@
+"""Who we are to the API server, and how that is kept fresh: fixed, from a file that rotates, or from a plugin that is run.
+
+Times here are the event loop's, so that a jump of the wall clock neither expires a token nor keeps a dead one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from rollouts.errors import ApiUnavailable
+
+TOKEN_FILE_PERIOD_S = 60.0  # kubelet rotates a token long before it expires; client-go re-reads once a minute too
+PLUGIN_DEADLINE_S = 30.0
+PLUGIN_RETRY_S = 10.0
+RENEW_AT_REMAINING = 0.2  # of a plugin token's life; what is left covers a slow plugin
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A client certificate and its key, both PEM."""
+
+    certificate: str
+    key: str
+
+
+class Credentials(Protocol):
+    """Something that can say what the Authorization header is now."""
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The client certificate that a plugin gave, for new connections."""
+        ...
+
+    async def authorization(self) -> str | None:
+        """Value of the header, or None to send none.
+
+        Raises: ApiUnavailable, when there is none that is still good and a new one cannot be had.
+        """
+        ...
+
+    async def renew(self) -> bool:
+        """Called after a 401: fetches anew; whether there is something new to try.
+
+        Raises: ApiUnavailable.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Ends what still runs."""
+        ...
+
+
+class FixedCredentials:
+    """A token, a password, or a client certificate that the TLS context already has."""
+
+    certificate: ClientCertificate | None = None
+
+    def __init__(self, authorization: str | None) -> None:
+        self._authorization = authorization
+
+    async def authorization(self) -> str | None:
+        """The header, always the same."""
+        return self._authorization
+
+    async def renew(self) -> bool:
+        """There is nothing to renew."""
+        return False
+
+    async def aclose(self) -> None:
+        """There is nothing to end."""
+
+
+class TokenFile:
+    """A bearer token in a file that somebody replaces: a service account's, or a kubeconfig's `tokenFile`.
+
+    While the file cannot be read the last token stays in use; the API server will say when it has expired.
+    """
+
+    certificate: ClientCertificate | None = None
+
+    def __init__(self, path: Path) -> None:
+        """Reads nothing yet.
+
+        Args:
+            path: the file; white space around the token is ignored.
+        """
+        self._path = path
+        self._token = ""
+        self._read_again_at_s = float("-inf")
+
+    async def authorization(self) -> str | None:
+        """The header, from the file as it was at most a minute ago."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._read_again_at_s:
+            self._read(now_s)
+        return f"Bearer {self._token}"
+
+    async def renew(self) -> bool:
+        """Reads the file at once."""
+        before = self._token
+        self._read(asyncio.get_running_loop().time())
+        return self._token != before
+
+    async def aclose(self) -> None:
+        """There is nothing to end."""
+
+    def _read(self, now_s: float) -> None:
+        self._read_again_at_s = now_s + TOKEN_FILE_PERIOD_S
+        try:
+            token = self._path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as exc:
+            if not self._token:
+                raise ApiUnavailable(f"the token file {self._path} cannot be read: {exc}") from exc
+            return
+        if token:
+            self._token = token
+        elif not self._token:
+            raise ApiUnavailable(f"the token file {self._path} is empty")
+
+
+class ReloadedCredentials:
+    """Credentials that the library refreshes when its loader runs again (`auth-provider` users, OIDC)."""
+
+    certificate: ClientCertificate | None = None
+
+    def __init__(self, load: Callable[[], Awaitable[str | None]]) -> None:
+        """Args: load: runs the loader and returns the header; raises ApiUnavailable."""
+        self._load = load
+        self._authorization: str | None = None
+        self._load_again_at_s = float("-inf")
+
+    async def authorization(self) -> str | None:
+        """The header, looked at again once a minute."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._load_again_at_s:
+            self._load_again_at_s = now_s + TOKEN_FILE_PERIOD_S
+            self._authorization = await self._load()
+        return self._authorization
+
+    async def renew(self) -> bool:
+        """Runs the loader at once."""
+        before = self._authorization
+        self._load_again_at_s = float("-inf")
+        return await self.authorization() != before
+
+    async def aclose(self) -> None:
+        """There is nothing to end."""
+
+
+class ExecPlugin:
+    """A client-go credential plugin: a program that prints an ExecCredential.
+
+    It is run when a token is first needed, before the token expires, and after a 401. One run serves all requests that
+    wait for it and goes on when they give up. A failed renewal does no harm while the old token is still good.
+    Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+    """
+
+    def __init__(self, *, command: tuple[str, ...], environment: Mapping[str, str], api_version: str) -> None:
+        """Runs nothing yet.
+
+        Args:
+            command: program and arguments.
+            environment: the whole environment of the program.
+            api_version: of ExecCredential, `client.authentication.k8s.io/v1`.
+        """
+        self._command = command
+        info = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        self._environment = {**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+        self._api_version = api_version
+        self._authorization: str | None = None
+        self._have_any = False
+        self._renew_at_s = float("-inf")
+        self._expires_at_s = float("-inf")
+        self._run: asyncio.Task[None] | None = None
+        self.certificate: ClientCertificate | None = None
+
+    async def authorization(self) -> str | None:
+        """The header; starts the plugin early enough, and waits for it only when there is no good token left."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._renew_at_s:
+            running = self._running()
+            if now_s >= self._expires_at_s:
+                await asyncio.shield(running)
+        return self._authorization
+
+    async def renew(self) -> bool:
+        """Runs the plugin at once."""
+        before = (self._authorization, self.certificate)
+        await asyncio.shield(self._running())
+        return (self._authorization, self.certificate) != before
+
+    async def aclose(self) -> None:
+        """Kills the plugin if it runs."""
+        if self._run is not None and not self._run.done():
+            self._run.cancel()
+            await asyncio.wait({self._run})
+
+    def _running(self) -> asyncio.Task[None]:
+        if self._run is None or self._run.done():
+            self._run = asyncio.get_running_loop().create_task(self._refresh(), name="credential-plugin")
+            # A run that nobody waits for may fail: the next request that needs a token runs it again and hears why.
+            self._run.add_done_callback(lambda run: run.cancelled() or run.exception())
+        return self._run
+
+    async def _refresh(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._renew_at_s = now_s + PLUGIN_RETRY_S if self._have_any else float("-inf")
+        printed = await self._printed()
+        try:
+            answer = json.loads(printed)
+            status: dict[str, Any] = answer["status"]
+            if answer["apiVersion"] != self._api_version:
+                raise ValueError(f"its apiVersion is {answer['apiVersion']}, not {self._api_version}")
+            certificate = None
+            if "clientCertificateData" in status:
+                certificate = ClientCertificate(status["clientCertificateData"], status["clientKeyData"])
+            token = status.get("token")
+            if not token and certificate is None:
+                raise ValueError("it has neither a token nor a client certificate")
+            expires = status.get("expirationTimestamp")
+            left_s = _seconds_until(expires) if expires else float("inf")
+        except (ValueError, KeyError, TypeError) as exc:
+            raise ApiUnavailable(
+                f"the credential plugin {self._command[0]} printed no usable ExecCredential: {exc!r}"
+            ) from exc
+        if certificate != self.certificate:
+            self.certificate = certificate
+        self._authorization = f"Bearer {token}" if token else None
+        self._have_any = True
+        self._expires_at_s = now_s + left_s
+        self._renew_at_s = now_s + left_s * (1 - RENEW_AT_REMAINING)
+
+    async def _printed(self) -> bytes:
+        program = self._command[0]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as exc:
+            raise ApiUnavailable(f"the credential plugin {program} cannot be run: {exc}") from exc
+        try:
+            async with asyncio.timeout(PLUGIN_DEADLINE_S):
+                printed, complaint = await process.communicate()
+        except TimeoutError as exc:
+            raise ApiUnavailable(f"the credential plugin {program} took more than {PLUGIN_DEADLINE_S:.0f} s") from exc
+        finally:
+            if process.returncode is None:
+                process.kill()  # the event loop reaps it
+        if process.returncode != 0:
+            said = complaint.decode(errors="replace").strip()[-500:]
+            raise ApiUnavailable(f"the credential plugin {program} ended with {process.returncode}: {said}")
+        return printed
+
+
+def _seconds_until(rfc3339: str) -> float:
+    moment = datetime.fromisoformat(rfc3339)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,78 @@
+"""What the API server is and serves. Asked at the start, never during a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rollouts.cluster.client import answer_of
+from rollouts.errors import ApiNotFound, ApiUnavailable
+from rollouts.objects import Kind
+from rollouts.ports import ApiServer, Request
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVersion:
+    """The API server's release.
+
+    Args:
+        major: 1.
+        minor: 36; some distributions write `36+`, which is 36 here.
+        git_version: `v1.36.1`, whole.
+    """
+
+    major: int
+    minor: int
+    git_version: str
+
+
+async def server_version(api: ApiServer, *, deadline_s: float) -> ServerVersion:
+    """Asks for the release.
+
+    Raises: ApiUnavailable, ApiForbidden.
+    """
+    request = Request("GET", "/version")
+    body = answer_of(request, await api.request(request, deadline_s=deadline_s))
+    try:
+        said = msgspec.json.decode(body, type=_Version)
+        return ServerVersion(_number(said.major), _number(said.minor), said.git_version)
+    except (msgspec.DecodeError, ValueError) as exc:
+        raise ApiUnavailable(f"GET /version: not a Kubernetes API server's answer: {body[:80]!r}") from exc
+
+
+async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
+    """Whether the server serves the kind in this version: whether its CRD is installed.
+
+    Raises: ApiUnavailable, ApiForbidden; an error is never read as "not installed".
+    """
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    request = Request("GET", root)
+    try:
+        body = answer_of(request, await api.request(request, deadline_s=deadline_s))
+    except ApiNotFound:
+        return False
+    try:
+        resources = msgspec.json.decode(body, type=_Resources).resources
+    except msgspec.DecodeError as exc:
+        raise ApiUnavailable(f"GET {root}: not a Kubernetes API server's answer: {body[:80]!r}") from exc
+    return any(resource.name == kind.plural and resource.kind == kind.kind for resource in resources)
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    major: str
+    minor: str
+    git_version: str
+
+
+class _Resource(msgspec.Struct):
+    name: str
+    kind: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource]
+
+
+def _number(text: str) -> int:
+    return int(text.rstrip("+"))

@@ -1,0 +1,100 @@
+"""The few modules of kubernetes_asyncio that this program uses, without the 1,295 that its `__init__` pulls in.
+
+Importing any submodule the ordinary way runs the package's `__init__`, which imports every generated model: about 0.2 s of
+CPU and 35 MiB. So the wanted modules are imported below empty parent packages, which are then forgotten together with the
+modules: a later ordinary `import kubernetes_asyncio` by anybody else in the process finds the whole library, not this one.
+`tests/cluster/test_slim_import.py` pins the version and the list of modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "kubernetes_asyncio"
+_EMPTY_PARENTS = ("", ".client", ".config")
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What is used of the library.
+
+    Args:
+        configuration: module of `Configuration`: host, credentials, TLS settings, proxy.
+        rest: module of `RESTClientObject`, which builds the TLS context and the aiohttp session.
+        config: module of one configuration loader: `incluster_config` or `kube_config`.
+        config_exception: class that the loaders raise.
+        modules: names of all the library's modules that were imported, for the test that pins them.
+    """
+
+    configuration: Any
+    rest: Any
+    config: Any
+    config_exception: type[Exception]
+    modules: tuple[str, ...]
+
+
+def incluster() -> Library:
+    """What a pod needs; no YAML parser.
+
+    Raises: ImportError when the library is not installed or has changed its layout.
+    """
+    return _load("incluster_config")
+
+
+def kubeconfig() -> Library:
+    """What a kubeconfig needs.
+
+    Raises: ImportError when the library is not installed or has changed its layout.
+    """
+    # The module looks for the home folder while it is imported, which fails for a user id without an account.
+    homeless = "HOME" not in os.environ
+    if homeless:
+        os.environ["HOME"] = "/"
+    try:
+        return _load("kube_config")
+    finally:
+        if homeless:
+            del os.environ["HOME"]
+
+
+def _load(loader: str) -> Library:
+    hidden = _take_ours_out()
+    spec = importlib.util.find_spec(PACKAGE)  # finding runs none of its code
+    if spec is None or spec.origin is None:
+        raise ImportError(f"{PACKAGE} is not installed")
+    root = Path(spec.origin).parent
+    try:
+        for parent in _EMPTY_PARENTS:
+            package = ModuleType(PACKAGE + parent)
+            package.__path__ = [str(root.joinpath(*parent.split(".")[1:]))]
+            sys.modules[package.__name__] = package
+        client: Any = sys.modules[f"{PACKAGE}.client"]
+        configuration = importlib.import_module(f"{PACKAGE}.client.configuration")
+        rest = importlib.import_module(f"{PACKAGE}.client.rest")
+        client.Configuration = configuration.Configuration
+        # kube_config names ApiClient in the signatures of functions that we do not call.
+        client.ApiClient = object
+        config = importlib.import_module(f"{PACKAGE}.config.{loader}")
+        exceptions = importlib.import_module(f"{PACKAGE}.config.config_exception")
+        return Library(
+            configuration=configuration,
+            rest=rest,
+            config=config,
+            config_exception=exceptions.ConfigException,
+            modules=tuple(sorted(_take_ours_out())),
+        )
+    finally:
+        _take_ours_out()
+        sys.modules.update(hidden)
+
+
+def _take_ours_out() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
+    return {name: sys.modules.pop(name) for name in names}

@@ -1,0 +1,314 @@
+"""What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
+
+Look-ups are O(1): by name, by the uid of the controlling owner, and by the value of a label that was registered. Nothing here
+awaits, so a reader that does not await either sees one moment.
+
+The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple
+
+from rollouts.cluster.structs import T
+from rollouts.objects import Kind
+from rollouts.ports import Clock
+
+BARRIER_DEADLINE_S = 30.0
+TOMBSTONES = 4096  # deletions remembered per kind, against events that come late or twice
+
+
+class Change(NamedTuple, Generic[T]):
+    """One difference: created (no before), changed, or gone (no after)."""
+
+    before: T | None
+    after: T | None
+
+
+Name = tuple[str, str]
+"""(namespace, name); the namespace is "" for cluster-scoped kinds."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """A write of ours that the watch has not shown yet."""
+
+    version: int  # 0 when it has been shown, or was a deletion
+    uid: str
+    gone: bool  # a deletion: the object of that uid must go, or be marked as going
+    drop_at_s: float
+
+
+@dataclass(slots=True)
+class _Scope:
+    """Objects that one list and watch brings: a namespace, or everything."""
+
+    version: int = 0  # of the last list, event or bookmark
+    synced: bool = False
+    names: set[Name] = field(default_factory=set)
+
+
+class Table(Generic[T]):
+    """The objects of one kind, as far as its watches' label filter lets them through.
+
+    An object that leaves the filter comes as DELETED and goes from here although it exists: absence means "not ours to see".
+    """
+
+    def __init__(
+        self, kind: Kind, struct: type[T], *, clock: Clock, labels: Iterable[str], by_owner: bool, scopes: Iterable[str]
+    ) -> None:
+        self.kind = kind
+        self.struct = struct
+        self.synced = asyncio.Event()
+        """Set when every scope has been listed once; never cleared."""
+        self.barriers_dropped = 0
+        """Writes of ours that the watch did not show in time."""
+        self._clock = clock
+        self._objects: dict[Name, T] = {}
+        self._by_owner: dict[str, dict[Name, T]] | None = {} if by_owner else None
+        self._by_label: dict[str, dict[tuple[str, str], dict[Name, T]]] = {label: {} for label in labels}
+        self._scopes = {scope: _Scope() for scope in scopes}
+        self._tombstones: dict[str, int] = {}
+        self._written: dict[Name, _Written] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name."""
+        return self._objects.get((namespace, name))
+
+    def all(self) -> Collection[T]:
+        """Every object; a live view."""
+        return self._objects.values()
+
+    def owned_by(self, uid: str) -> Collection[T]:
+        """Objects whose controlling owner has that uid; a live view. Raises: LookupError, when not indexed by owner."""
+        if self._by_owner is None:
+            raise LookupError(f"{self.kind.plural} are not indexed by owner")
+        return self._by_owner.get(uid, _NONE).values()
+
+    def labelled(self, label: str, namespace: str, value: str) -> Collection[T]:
+        """Objects of the namespace with that value of a label; a live view. Raises: LookupError, when not indexed by it."""
+        if label not in self._by_label:
+            raise LookupError(f"{self.kind.plural} are not indexed by the label {label}")
+        return self._by_label[label].get((namespace, value), _NONE).values()
+
+    # The barrier.
+
+    def wrote(self, namespace: str, name: str, resource_version: str | None, uid: str) -> None:
+        """Remembers a write of ours: the resourceVersion it returned, or None for a deletion."""
+        where = (namespace, name)
+        current = self._objects.get(where)
+        before = self._written.get(where)
+        version = int(resource_version) if resource_version is not None else 0
+        if version and (
+            (current is not None and current.metadata.version >= version)
+            or self._tombstones.get(uid, 0) >= version  # the watch was faster than the answer to our write
+        ):
+            version = 0
+        elif resource_version is None and before is not None and before.uid == uid:
+            version = before.version  # not seen yet, so its absence does not mean that it is gone
+        self._written[where] = _Written(
+            version, uid, resource_version is None, self._clock.monotonic_s() + BARRIER_DEADLINE_S
+        )
+
+    def is_behind(self, namespace: str, name: str) -> bool:
+        """Whether a write of ours to that object has not been shown by the watch; for 30 s at most, then it is counted."""
+        where = (namespace, name)
+        written = self._written.get(where)
+        if written is None:
+            return False
+        behind = written.version > 0
+        if not behind and written.gone:
+            current = self._objects.get(where)
+            behind = (
+                current is not None
+                and current.metadata.uid == written.uid
+                and current.metadata.deletion_timestamp is None
+            )
+        if behind and self._clock.monotonic_s() >= written.drop_at_s:
+            self.barriers_dropped += 1
+            behind = False
+        if not behind:
+            del self._written[where]
+        return behind
+
+    # For the watch.
+
+    def version(self, scope: str) -> int:
+        """The newest resourceVersion that the scope's watch has shown."""
+        return self._scopes[scope].version
+
+    def put(self, scope: str, seen: T) -> Change[T] | None:
+        """An object that was created or changed; None when the event is old or came twice."""
+        metadata = seen.metadata
+        where = (metadata.namespace, metadata.name)
+        version = metadata.version
+        self._progress(scope, where, version)
+        before = self._objects.get(where)
+        if before is not None and before.metadata.version >= version:
+            return None
+        if self._tombstones.get(metadata.uid, -1) >= version:
+            return None
+        self._insert(scope, where, before, seen)
+        return Change(before, seen)
+
+    def remove(self, scope: str, seen: T) -> Change[T] | None:
+        """An object that was deleted or left the filter, as it was last; None when that is known, or it has come back."""
+        metadata = seen.metadata
+        where = (metadata.namespace, metadata.name)
+        version = metadata.version
+        self._progress(scope, where, version)
+        before = self._objects.get(where)
+        if before is not None and before.metadata.version > version:
+            return None
+        self._bury(metadata.uid, version)
+        if before is None:
+            return None
+        self._drop(scope, where, before)
+        return Change(before, None)
+
+    def replace(self, scope: str, seen: Iterable[T], resource_version: str) -> list[Change[T]]:
+        """A whole new list of the scope, changed in one moment; what is not in it is gone.
+
+        The caller has made sure that the list is not older than `version(scope)`, unless history itself was turned back
+        (a restored etcd): so what the list says holds, and earlier deletions are forgotten.
+        """
+        listed = {(each.metadata.namespace, each.metadata.name): each for each in seen}
+        version = int(resource_version)
+        state = self._scopes[scope]
+        if version < state.version:
+            self._tombstones.clear()
+        changes: list[Change[T]] = []
+        for where in state.names - listed.keys():
+            before = self._objects[where]
+            self._bury(before.metadata.uid, version)
+            self._drop(scope, where, before)
+            changes.append(Change(before, None))
+        for where, after in listed.items():
+            known = self._objects.get(where)
+            if known is not None and known.metadata.resource_version == after.metadata.resource_version:
+                continue
+            self._insert(scope, where, known, after)
+            changes.append(Change(known, after))
+        self._advance(scope, version, relisted=True)
+        return changes
+
+    def bookmark(self, scope: str, resource_version: str) -> None:
+        """The watch has shown everything up to here."""
+        self._advance(scope, int(resource_version), relisted=False)
+
+    def _advance(self, scope: str, version: int, *, relisted: bool) -> None:
+        state = self._scopes[scope]
+        state.version = version if relisted else max(version, state.version)
+        for where, written in self._written.items():
+            if 0 < written.version <= version and scope in ("", where[0]):
+                written.version = 0
+        if relisted and not state.synced:
+            state.synced = True
+            if all(each.synced for each in self._scopes.values()):
+                self.synced.set()
+
+    def _progress(self, scope: str, where: Name, version: int) -> None:
+        state = self._scopes[scope]
+        state.version = max(version, state.version)
+        written = self._written.get(where)
+        if written is not None and 0 < written.version <= version:
+            written.version = 0
+
+    def _insert(self, scope: str, where: Name, before: T | None, after: T) -> None:
+        if before is not None:
+            self._unindex(where, before)
+        self._objects[where] = after
+        self._scopes[scope].names.add(where)
+        for index, value in self._index_entries(after):
+            index.setdefault(value, {})[where] = after
+
+    def _drop(self, scope: str, where: Name, before: T) -> None:
+        del self._objects[where]
+        self._scopes[scope].names.discard(where)
+        self._unindex(where, before)
+
+    def _unindex(self, where: Name, before: T) -> None:
+        for index, value in self._index_entries(before):
+            entries = index[value]
+            del entries[where]
+            if not entries:
+                del index[value]
+
+    def _index_entries(self, each: T) -> Iterable[tuple[dict[Any, dict[Name, T]], Any]]:
+        metadata = each.metadata
+        if self._by_owner is not None and (uid := metadata.controller_uid):
+            yield self._by_owner, uid
+        for label, index in self._by_label.items():
+            if (value := (metadata.labels or {}).get(label)) is not None:
+                yield index, (metadata.namespace, value)
+
+    def _bury(self, uid: str, version: int) -> None:
+        self._tombstones.pop(uid, None)  # to the end: the oldest is forgotten first
+        self._tombstones[uid] = version
+        if len(self._tombstones) > TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
+
+
+class Store:
+    """All tables, and the barrier over all of them."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        """Args: clock: for the barrier's deadline."""
+        self._clock = clock
+        self._tables: dict[Kind, Table[Any]] = {}
+
+    def add(
+        self,
+        kind: Kind,
+        struct: type[T],
+        *,
+        labels: Iterable[str] = (),
+        by_owner: bool = False,
+        namespaces: Iterable[str] = ("",),
+    ) -> Table[T]:
+        """Makes room for a kind.
+
+        Args:
+            labels: labels to index by.
+            by_owner: whether to index by the controlling owner's uid.
+            namespaces: one watch will be run for each; "" is all of them.
+        """
+        table = Table(kind, struct, clock=self._clock, labels=labels, by_owner=by_owner, scopes=namespaces)
+        self._tables[kind] = table
+        return table
+
+    def table(self, kind: Kind) -> Table[Any]:
+        """The kind's table. Raises: KeyError."""
+        return self._tables[kind]
+
+    async def wait_synced(self) -> None:
+        """Returns when every kind has been listed. Cancellation: safe."""
+        for table in self._tables.values():
+            await table.synced.wait()
+
+    @property
+    def barriers_dropped(self) -> int:
+        """Writes of ours that no watch showed in time."""
+        return sum(table.barriers_dropped for table in self._tables.values())
+
+    def wrote(self, kind: Kind, namespace: str, name: str, resource_version: str | None, uid: str) -> None:
+        """Remembers a write of ours: the resourceVersion it returned, or None for a deletion. Kinds not watched are ignored."""
+        if kind in self._tables:
+            self._tables[kind].wrote(namespace, name, resource_version, uid)
+
+    def is_behind(self, kind: Kind, namespace: str, name: str) -> bool:
+        """Whether the watch has yet to show our last write to that object."""
+        return kind in self._tables and self._tables[kind].is_behind(namespace, name)
+
+    def behind(self, keys: Iterable[tuple[Kind, str, str]]) -> bool:
+        """Whether that holds for any of (kind, namespace, name)."""
+        return any(self.is_behind(*key) for key in keys)
+
+
+_NONE: dict[Name, Any] = {}

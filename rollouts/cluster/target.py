@@ -1,0 +1,188 @@
+"""Where the API server is and as whom to speak to it: read from a kubeconfig, or from the pod that we run in."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from rollouts.cluster import slim_import
+from rollouts.cluster.credentials import Credentials, ExecPlugin, FixedCredentials, ReloadedCredentials, TokenFile
+from rollouts.errors import ApiUnavailable, SettingsInvalid
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+POOL_CONNECTIONS = 64
+
+# What the library raises over a malformed file, its own class apart: it looks before it leaps nowhere.
+_MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An API server and our standing with it.
+
+    Args:
+        library: the modules that made `configuration`.
+        configuration: the library's Configuration: host, TLS, proxy.
+        credentials: what goes into the Authorization header.
+        namespace: the context's, or the service account's; `default` when neither says.
+    """
+
+    library: slim_import.Library
+    configuration: Any
+    credentials: Credentials
+    namespace: str
+
+
+async def read_target(
+    *, kubeconfig: Path | None, context: str | None, service_account: Path = SERVICE_ACCOUNT
+) -> Target:
+    """Finds the cluster: the kubeconfig given, else $KUBECONFIG, else ~/.kube/config, else the pod's service account.
+
+    Args:
+        kubeconfig: a file; None to look for one.
+        context: name of the context; None for the current one.
+        service_account: folder of token, ca.crt and namespace.
+
+    Raises: SettingsInvalid, with what to do.
+    """
+    paths = _kubeconfig_paths(kubeconfig)
+    if paths:
+        target = await _from_kubeconfig(paths, context)
+    elif "KUBERNETES_SERVICE_HOST" in os.environ:
+        target = _from_service_account(service_account)
+    else:
+        raise SettingsInvalid(
+            "no cluster to connect to: give --kubeconfig, set KUBECONFIG, put a kubeconfig at ~/.kube/config, or run in a pod"
+        )
+    configuration = target.configuration
+    configuration.connection_pool_maxsize = POOL_CONNECTIONS
+    # Python 3.13 began to refuse CA certificates without key identifiers, which kubectl and many clusters accept.
+    configuration.disable_strict_ssl_verification = True
+    if urlsplit(configuration.host).scheme not in ("http", "https"):
+        raise SettingsInvalid(f"the cluster's server {configuration.host!r} must begin with https:// or http://")
+    configuration.proxy = configuration.proxy or _proxy_from_environment(configuration.host)
+    if configuration.proxy and urlsplit(configuration.proxy).scheme not in ("http", "https"):
+        raise SettingsInvalid(
+            f"the proxy {configuration.proxy!r} is not an HTTP proxy, the only kind that is supported"
+        )
+    return target
+
+
+def _kubeconfig_paths(given: Path | None) -> str:
+    if given is not None:
+        if not given.is_file():
+            raise SettingsInvalid(f"the kubeconfig {given} does not exist: check --kubeconfig")
+        return str(given)
+    named = os.environ.get("KUBECONFIG", "")
+    if named:
+        if not any(Path(path).is_file() for path in named.split(os.pathsep) if path):
+            raise SettingsInvalid(f"KUBECONFIG names no file that exists: {named}")
+        return named
+    home = Path(os.path.expanduser("~/.kube/config"))  # noqa: PTH111 - Path.home() fails for a user id without an account
+    return str(home) if home.is_file() else ""
+
+
+async def _from_kubeconfig(paths: str, context: str | None) -> Target:
+    library = slim_import.kubeconfig()
+    kube = library.config
+    configuration = library.configuration.Configuration()
+    try:
+        merger = kube.KubeConfigMerger(paths)
+        if merger.config is None:
+            raise ValueError("it is empty")
+        chosen = merger.config["contexts"].get_with_name(context or merger.config["current-context"])["context"]
+        user = _user(merger.config, chosen)
+        credentials = _own_credentials(kube, user)
+        # What we keep fresh ourselves is taken from the user, so that the loader does not also run or read it. Such a
+        # configuration must not be written back; one with an auth-provider must, as refresh tokens may be used once.
+        persist = None
+        if credentials is not None:
+            for entry in ("exec", "tokenFile", "token"):
+                user.value.pop(entry, None)
+        elif user is not None and "auth-provider" in user:
+            persist = merger.save_changes
+        loader = kube.KubeConfigLoader(
+            config_dict=merger.config, active_context=context, config_base_path=None, config_persister=persist
+        )
+        await loader.load_and_set(configuration)
+        namespace = chosen.safe_get("namespace") or "default"
+    except (library.config_exception, kube.yaml.YAMLError, *_MALFORMED) as exc:
+        which = f" (context {context})" if context else ""
+        raise SettingsInvalid(f"the kubeconfig {paths}{which} cannot be used: {exc or type(exc).__name__}") from exc
+    if credentials is None and persist is not None:
+        credentials = ReloadedCredentials(_reload(library, loader, configuration))
+    return Target(library, configuration, credentials or FixedCredentials(_bearer(configuration)), namespace)
+
+
+def _user(config: Any, context: Any) -> Any:
+    name = context.safe_get("user")
+    found = config["users"].get_with_name(name, safe=True) if name and config.safe_get("users") else None
+    return found["user"] if found is not None and found.safe_get("user") else None
+
+
+def _own_credentials(kube: Any, user: Any) -> Credentials | None:
+    """Credentials that the library would read only once."""
+    if user is None or "auth-provider" in user:
+        return None
+    folder = Path(user.path).resolve().parent if user.path else Path()
+    if "exec" in user:
+        described = kube.ExecProvider(user["exec"])
+        program, *arguments = described.args
+        if "/" in program:  # a relative path starts from the kubeconfig's folder, a bare name is looked up in PATH
+            program = str(folder / program)
+        return ExecPlugin(
+            command=(program, *map(str, arguments)), environment=described.env, api_version=described.api_version
+        )
+    if "tokenFile" in user:
+        return TokenFile(folder / str(user["tokenFile"]))
+    return None
+
+
+def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Callable[[], Awaitable[str | None]]:
+    async def load() -> str | None:
+        try:
+            await loader.load_and_set(configuration)
+        except (library.config_exception, *_MALFORMED) as exc:
+            raise ApiUnavailable(f"the credentials of the kubeconfig's auth-provider cannot be renewed: {exc}") from exc
+        return _bearer(configuration)
+
+    return load
+
+
+def _from_service_account(folder: Path) -> Target:
+    library = slim_import.incluster()
+    configuration = library.configuration.Configuration()
+    token = folder / "token"
+    try:
+        library.config.load_incluster_config(
+            client_configuration=configuration,
+            try_refresh_token=False,
+            token_filename=str(token),
+            cert_filename=str(folder / "ca.crt"),
+        )
+        named = folder / "namespace"
+        namespace = named.read_text(encoding="utf-8").strip() if named.is_file() else ""
+    except (library.config_exception, *_MALFORMED) as exc:
+        raise SettingsInvalid(
+            f"the pod's service account cannot be used: {exc} Check automountServiceAccountToken and {folder}"
+        ) from exc
+    return Target(library, configuration, TokenFile(token), namespace or "default")
+
+
+def _bearer(configuration: Any) -> str | None:
+    header: str | None = configuration.api_key.get("BearerToken")
+    return header
+
+
+def _proxy_from_environment(server: str) -> str | None:
+    """HTTPS_PROXY and NO_PROXY as kubectl reads them, once and not per request."""
+    parts = urlsplit(server)
+    name = parts.hostname or ""
+    if name == "localhost" or name.startswith("127.") or name == "::1" or urllib.request.proxy_bypass(parts.netloc):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

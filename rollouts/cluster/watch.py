@@ -1,0 +1,283 @@
+"""List and watch: keeps one table of the store like the API server, for ever, at no request while nothing changes.
+
+A first list is a streaming one where the server has it (KEP-3157), else pages; both are consistent reads, never from an old
+cache (`resourceVersion=0` may answer from the past, kubernetes#59848). Then the watch goes on from there: a clean end
+reconnects at once from the last resourceVersion, trouble reconnects after a pause, 410 lists again. What a new list shows is
+swapped in at once, at its end, so that readers never see half a list.
+
+Events of one object are never applied backwards, and an event that comes twice changes nothing (KEP-5504: resourceVersions of
+one resource are comparable numbers). Pauses and randomness are the event loop's and the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, NoReturn, TypeAlias
+
+from rollouts.cluster.client import answer_of
+from rollouts.cluster.store import Change, Table
+from rollouts.cluster.structs import Decoder, ServerStatus, T
+from rollouts.errors import ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
+from rollouts.objects import Kind
+from rollouts.ports import ApiServer, Request, Response, WatchStream
+
+OnChange: TypeAlias = Callable[[Kind, Any, Any], None]
+"""Called for every difference with (kind, object before or None, object after or None), after the store shows it."""
+
+OnProblem: TypeAlias = Callable[[Kind, RolloutsError], None]
+"""Called when a watch has to pause or list again."""
+
+PAGE_LIMIT = 500
+HEAD_DEADLINE_S = 10.0
+SYNC_SILENCE_S = 60.0  # a streaming list that shows nothing for so long has died
+SILENCE_S = 150.0  # bookmarks come about once a minute: two were lost, so the peer is dead
+WATCH_S = (300, 600)  # how long one watch is asked to last; random, so that watches do not all come back at once
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.8, 30.0  # client-go's reflector
+GOOD_SPELL_S = 30.0  # a connection that lasted so long ends the back-off
+SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is trouble, however cleanly it ended
+PATIENCE_WITH_ERRORS = 3  # answers with an error to one resourceVersion before a list is tried instead
+PATIENCE_WITH_THE_PAST = 5  # lists older than what has been seen before it is believed that history was turned back
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+async def reflect(
+    api: ApiServer,
+    table: Table[T],
+    *,
+    namespace: str = "",
+    label_selector: str = "",
+    on_change: OnChange,
+    rng: random.Random,
+    on_problem: OnProblem | None = None,
+    silence_s: float = SILENCE_S,
+) -> NoReturn:
+    """Keeps the table's scope for that namespace like the API server until cancelled.
+
+    Args:
+        namespace: one of the table's scopes; "" for all namespaces and for cluster-scoped kinds.
+        label_selector: objects that leave it come as deleted.
+        on_change: a plain function; what it raises ends this task.
+        rng: for the length of watches and of pauses.
+        silence_s: longest quiet of a watch; bookmarks come about once a minute.
+
+    Raises: only what `on_change` raises. Cancellation: safe; the table stays as it is.
+    """
+    reflector = _Reflector(api, table, namespace, label_selector, on_change, rng, silence_s)
+    loop = asyncio.get_running_loop()
+    failures = 0
+    while True:
+        began_s = loop.time()
+        trouble: RolloutsError | None = None
+        try:
+            if reflector.resource_version is None:
+                await reflector.list()
+            await reflector.watch()
+        except ApiGone as exc:
+            reflector.resource_version = None
+            trouble = exc
+        except RolloutsError as exc:
+            trouble = exc
+        if loop.time() - began_s >= GOOD_SPELL_S:
+            failures = 0
+        if trouble is None:
+            continue
+        if on_problem is not None:
+            on_problem(table.kind, trouble)
+        # The first 410 after a good spell is the normal end of an old resourceVersion: list at once.
+        if not isinstance(trouble, ApiGone) or failures:
+            pause_s: float = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures, 10))
+            asked_s = trouble.retry_after_s if isinstance(trouble, ApiThrottled) else 0.0
+            await asyncio.sleep(max(pause_s, asked_s) * (1 + rng.random()))
+        failures += 1
+
+
+@dataclass(slots=True)
+class _Reflector(Generic[T]):
+    """What one `reflect` remembers between connections."""
+
+    api: ApiServer
+    table: Table[T]
+    namespace: str
+    label_selector: str
+    on_change: OnChange
+    rng: random.Random
+    silence_s: float
+    resource_version: str | None = None
+    """Where the watch goes on; None when a list is needed."""
+    decoder: Decoder[T] = field(init=False)
+    streaming_lists: bool = True
+    errors_here: int = 0
+    lists_from_the_past: int = 0
+    open: WatchStream | None = None
+    """The streaming list's connection, which becomes the watch."""
+
+    def __post_init__(self) -> None:
+        self.decoder = Decoder(self.table.struct)
+
+    async def list(self) -> None:
+        """Replaces the scope's objects by what the server has now."""
+        if self.streaming_lists:
+            try:
+                await self._streaming_list()
+                return
+            except ApiInvalid:  # 400 or 422: this server does not know sendInitialEvents
+                self.streaming_lists = False
+        await self._paged_list()
+
+    async def watch(self) -> None:
+        """Follows changes until the watch ends as planned.
+
+        Raises: ApiGone, when a list is needed; ApiUnavailable and others, when a pause is.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        events = 0
+        stream, self.open = self.open, None
+        try:
+            if stream is None:
+                if self.resource_version is None:
+                    raise ApiGone(f"the {self.table.kind.plural} have not been listed yet")
+                stream = await self._open({"resourceVersion": self.resource_version})
+            while line := await stream.readline():
+                self._apply(line)
+                events += 1
+                self.errors_here = 0
+        except ApiUnavailable:
+            if not events and loop.time() - began_s >= self.silence_s:
+                # Not even a bookmark: a server whose history was turned back waits for the resourceVersion to come again.
+                self.resource_version = None
+            raise
+        finally:
+            if stream is not None:
+                await stream.aclose()
+        if not events and loop.time() - began_s < SHORT_WATCH_S:
+            raise ApiUnavailable(f"the watch of {self.table.kind.plural} ended at once without an event")
+
+    async def _streaming_list(self) -> None:
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        stream = await self._open(query)
+        listed: dict[tuple[str, str], T] = {}
+        try:
+            while True:
+                async with asyncio.timeout(SYNC_SILENCE_S):
+                    line = await stream.readline()
+                if not line:
+                    raise ApiUnavailable(f"the streaming list of {self.table.kind.plural} ended before its end mark")
+                event = self.decoder.event(line)
+                if event.error is not None:
+                    self._refused(event.error.code, event.error)
+                if event.object is None:
+                    continue
+                metadata = event.object.metadata
+                if event.type == "BOOKMARK":
+                    if (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
+                        break
+                elif event.type == "DELETED":  # a server may mix later changes in before the end mark
+                    listed.pop((metadata.namespace, metadata.name), None)
+                else:
+                    listed[metadata.namespace, metadata.name] = event.object
+            self._swap(listed, metadata.resource_version)
+        except TimeoutError as exc:
+            await stream.aclose()
+            raise ApiUnavailable(f"the streaming list of {self.table.kind.plural} went silent") from exc
+        except BaseException:
+            await stream.aclose()
+            raise
+        self.open = stream
+
+    async def _paged_list(self) -> None:
+        listed: dict[tuple[str, str], T] = {}
+        query = {"limit": str(PAGE_LIMIT)}
+        if self.label_selector:
+            query["labelSelector"] = self.label_selector
+        while True:
+            request = Request("GET", self._path(), query)
+            response = await self.api.request(request, deadline_s=SYNC_SILENCE_S)
+            if response.status == 410 and "continue" in query:
+                # The pages are too slow for the server's history: all in one, as client-go does.
+                listed.clear()
+                del query["continue"], query["limit"]
+                continue
+            page = self.decoder.page(answer_of(request, response))
+            listed.update(((each.metadata.namespace, each.metadata.name), each) for each in page.items)
+            if not page.continue_token:
+                break
+            query["continue"] = page.continue_token
+        self._swap(listed, page.resource_version)
+
+    def _swap(self, listed: dict[tuple[str, str], T], resource_version: str) -> None:
+        seen = self.table.version(self.namespace)
+        if int(resource_version) < seen and self.lists_from_the_past < PATIENCE_WITH_THE_PAST:
+            self.lists_from_the_past += 1
+            raise ApiUnavailable(
+                f"the list of {self.table.kind.plural} is from the past: resourceVersion {resource_version}, seen {seen}"
+            )
+        self.lists_from_the_past = 0
+        changes = self.table.replace(self.namespace, listed.values(), resource_version)
+        self.resource_version = resource_version
+        for change in changes:
+            self._tell(change)
+
+    def _apply(self, line: bytes) -> None:
+        event = self.decoder.event(line)
+        if event.error is not None:
+            self._refused(event.error.code, event.error)
+        if event.object is None:
+            return
+        version = event.object.metadata.resource_version
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                change = self.table.put(self.namespace, event.object)
+            case "DELETED":
+                change = self.table.remove(self.namespace, event.object)
+            case "BOOKMARK":
+                self.table.bookmark(self.namespace, version)
+                change = None
+            case other:
+                raise ApiUnavailable(f"the watch of {self.table.kind.plural} said {other!r}, which is no event")
+        if int(version) > int(self.resource_version or 0):
+            self.resource_version = version
+        if change is not None:
+            self._tell(change)
+
+    def _tell(self, change: Change[T]) -> None:
+        self.on_change(self.table.kind, change.before, change.after)
+
+    async def _open(self, query: dict[str, str]) -> WatchStream:
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(self.rng.randint(*WATCH_S))}
+        if self.label_selector:
+            query["labelSelector"] = self.label_selector
+        request = Request("GET", self._path(), query)
+        stream = await self.api.open_watch(request, deadline_s=HEAD_DEADLINE_S, silence_s=self.silence_s)
+        if stream.status == 200:
+            return stream
+        try:
+            body = await stream.readline()
+        finally:
+            await stream.aclose()
+        self._count_error(stream.status)
+        answer_of(request, Response(stream.status, body))
+        raise ApiUnavailable(f"GET {request.path}: {stream.status} is no watch")
+
+    def _path(self) -> str:
+        return self.table.kind.path(self.namespace or None)
+
+    def _refused(self, code: int, status: ServerStatus) -> NoReturn:
+        """An ERROR event, which comes inside an answer of 200."""
+        message = f"watch of {self.table.kind.plural}: {code} {status.reason} {status.message}".rstrip()
+        if code == 410:
+            raise ApiGone(message)
+        self._count_error(code)
+        raise ApiUnavailable(message)
+
+    def _count_error(self, code: int) -> None:
+        """A server that keeps refusing one resourceVersion (one from its future, say) is asked for a list instead."""
+        if code in (429, 502, 503):  # these say something about the server, not about the resourceVersion
+            return
+        self.errors_here += 1
+        if self.errors_here >= PATIENCE_WITH_ERRORS:
+            self.errors_here = 0
+            self.resource_version = None

@@ -1,0 +1,52 @@
+"""Read your writes: a pass waits until the store shows everything that earlier passes of its key have written.
+
+`cluster/store.py` knows what is behind; this knows which key waits for it, and brings the key back when it has come: by the
+watch's event, not by polling. A write that is never shown is given up by the store after 30 s.
+"""
+
+from __future__ import annotations
+
+from rollouts.cluster.store import BARRIER_DEADLINE_S, Store
+from rollouts.controller.queue import WorkQueue
+from rollouts.objects import Key, Kind
+from rollouts.ports import Clock
+
+
+class Barrier:
+    """Our own writes by key, and the keys that wait for them."""
+
+    def __init__(self, *, store: Store, queue: WorkQueue, clock: Clock) -> None:
+        self._store = store
+        self._queue = queue
+        self._clock = clock
+        self._written: dict[Key, set[tuple[Kind, str]]] = {}
+        self._waiters: dict[tuple[Kind, str, str], set[Key]] = {}
+
+    def wrote(self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str) -> None:
+        """Remembers a write of a pass over `key` to an object in its namespace; None for a deletion."""
+        self._store.wrote(kind, key.namespace, name, resource_version, uid)
+        self._written.setdefault(key, set()).add((kind, name))
+
+    def holds_back(self, key: Key) -> bool:
+        """Whether the store is behind our writes; the key comes back by itself when it no longer is."""
+        written = self._written.get(key)
+        if written is None:
+            return False
+        behind = {(kind, name) for kind, name in written if self._store.is_behind(kind, key.namespace, name)}
+        if not behind:
+            del self._written[key]
+            return False
+        self._written[key] = behind
+        for kind, name in behind:
+            self._waiters.setdefault((kind, key.namespace, name), set()).add(key)
+        self._queue.add_at(key, self._clock.monotonic_s() + BARRIER_DEADLINE_S)
+        return True
+
+    def shown(self, kind: Kind, namespace: str, name: str) -> None:
+        """The watch has shown a change of an object."""
+        for key in self._waiters.pop((kind, namespace, name), ()):
+            self._queue.add(key)
+
+    def forget(self, key: Key) -> None:
+        """The Rollout is gone."""
+        self._written.pop(key, None)

@@ -1,0 +1,17 @@
+"""`ports.Clock` of this machine."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """Wall clock and monotonic clock of the operating system."""
+
+    def now_s(self) -> float:
+        """Seconds since 1970-01-01T00:00:00Z."""
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()

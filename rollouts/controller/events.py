@@ -1,0 +1,74 @@
+"""Sends Kubernetes Events, at best effort: never part of a pass, never a reason to fail one, dropped when too many wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import structlog
+
+from rollouts.cluster.client import Client
+from rollouts.errors import RolloutsError
+from rollouts.manifests.ownership import FIELD_MANAGER
+from rollouts.objects import EVENT, Manifest
+from rollouts.telemetry import Telemetry
+
+WAITING_MAX = 1_000
+SENDERS = 4
+
+log = structlog.get_logger()
+
+
+class EventSender:
+    """A bounded queue of Events and a few tasks that empty it.
+
+    Args:
+        client: its own, so that its deadline is short; the fence holds for Events, too.
+    """
+
+    def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
+        self._client = client
+        self._telemetry = telemetry
+        self._waiting: deque[tuple[str, Manifest]] = deque()
+        self._arrived = asyncio.Semaphore(0)
+        self._sending = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def offer(self, namespace: str, manifest: Manifest) -> None:
+        """Takes an Event to be sent soon, or drops it when 1,000 wait already."""
+        if len(self._waiting) >= WAITING_MAX:
+            self._telemetry.events_dropped.labels("too many waiting").inc()
+            return
+        self._waiting.append((namespace, manifest))
+        self._idle.clear()
+        self._arrived.release()
+
+    async def run(self) -> None:
+        """Sends until cancelled."""
+        async with asyncio.TaskGroup() as senders:
+            for _ in range(SENDERS):
+                senders.create_task(self._send_for_ever())
+
+    async def drained(self, *, deadline_s: float) -> None:
+        """Returns when nothing waits any more, or at the deadline."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._idle.wait()
+        except TimeoutError:
+            self._telemetry.events_dropped.labels("shutdown").inc(len(self._waiting))
+
+    async def _send_for_ever(self) -> None:
+        while True:
+            await self._arrived.acquire()
+            namespace, manifest = self._waiting.popleft()
+            self._sending += 1
+            try:
+                await self._client.create(EVENT, namespace, manifest, FIELD_MANAGER)
+            except RolloutsError as exc:
+                self._telemetry.events_dropped.labels(type(exc).__name__).inc()
+                log.debug("event_dropped", namespace=namespace, error=str(exc))
+            finally:
+                self._sending -= 1
+                if not self._sending and not self._waiting:
+                    self._idle.set()

@@ -1,0 +1,88 @@
+"""The small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from rollouts.errors import SettingsInvalid
+from rollouts.settings import Address
+from rollouts.telemetry import CONTENT_TYPE
+
+HEAD_MAX_BYTES = 8_192
+HEAD_DEADLINE_S = 5.0
+ANSWER_DEADLINE_S = 10.0
+CONNECTIONS_MAX = 32
+
+_PLAIN = "text/plain; charset=utf-8"
+_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class HealthServer:
+    """Answers three paths.
+
+    Args:
+        not_ready: why the process is not ready, "" when it is.
+        exposition: the metrics.
+    """
+
+    def __init__(self, *, not_ready: Callable[[], str], exposition: Callable[[], bytes]) -> None:
+        self._not_ready = not_ready
+        self._exposition = exposition
+        self._open = 0
+
+    @contextlib.asynccontextmanager
+    async def listening(self, address: Address) -> AsyncIterator[int]:
+        """Serves while the context is open; yields the port (the system's choice for port 0).
+
+        Raises: SettingsInvalid, when the address cannot be listened on.
+        """
+        try:
+            server = await asyncio.start_server(self._serve, address.host or None, address.port, limit=HEAD_MAX_BYTES)
+        except OSError as exc:
+            raise SettingsInvalid(
+                f"--metrics-address {address.host}:{address.port} cannot be listened on ({exc}); choose another, or 0 for none"
+            ) from exc
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()  # connections that are open end by their deadlines
+
+    def answer(self, method: str, path: str) -> tuple[int, str, bytes]:
+        """Status, content type and body for one request."""
+        if method not in {"GET", "HEAD"}:
+            return 405, _PLAIN, b"only GET\n"
+        match path.partition("?")[0]:
+            case "/metrics":
+                return 200, CONTENT_TYPE, self._exposition()
+            case "/healthz" | "/livez":
+                return 200, _PLAIN, b"ok\n"  # that the event loop answers is the whole check
+            case "/readyz":
+                why = self._not_ready()
+                return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
+            case _:
+                return 404, _PLAIN, b"there are /metrics, /healthz and /readyz\n"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open > CONNECTIONS_MAX:
+                return
+            async with asyncio.timeout(HEAD_DEADLINE_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            method, path, *_ = [*head.split(b"\r\n", 1)[0].decode("latin-1").split(" "), "", ""]
+            status, content_type, body = self.answer(method, path)
+            writer.write(
+                f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {content_type}\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+            )
+            if method != "HEAD":
+                writer.write(body)
+            async with asyncio.timeout(ANSWER_DEADLINE_S):
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a peer that is slow, gone or talks nonsense is not our trouble
+        finally:
+            self._open -= 1
+            writer.close()

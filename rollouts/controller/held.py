@@ -1,0 +1,30 @@
+"""Writes of status that can wait a little: a later pass often has more to say, and one write costs as much as another."""
+
+from __future__ import annotations
+
+from rollouts.objects import Key
+from rollouts.ports import Clock
+
+COUNTERS_HELD_S = 5.0
+"""Pod counts alone: written when they have differed for so long."""
+
+ANSWER_HELD_S = 1.0
+"""A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""
+
+
+class HeldStatus:
+    """Since when each key has something unwritten. RAM only: after a restart the wait begins anew."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._since_s: dict[Key, float] = {}
+
+    def wait_s(self, key: Key, *, patience_s: float) -> float:
+        """Seconds that the write may still be put off; 0 when it is due."""
+        now_s = self._clock.monotonic_s()
+        since_s = self._since_s.setdefault(key, now_s)
+        return max(0.0, since_s + patience_s - now_s)
+
+    def settled(self, key: Key) -> None:
+        """There is nothing unwritten any more."""
+        self._since_s.pop(key, None)

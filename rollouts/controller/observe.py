@@ -1,0 +1,261 @@
+"""What is seen of one Rollout at one instant: the store, the inbox and one reading of the clock. No await, no network."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from rollouts.api.parse import parse_rollout, parse_spec
+from rollouts.api.status import status_from_wire
+from rollouts.api.times import parse_time
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import EndpointSliceObject, Metadata, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.controller.inbox import Inbox
+from rollouts.controller.steered import SteeredServices, managed_by
+from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.core.rollout import RolloutSpec
+from rollouts.core.services import named_services
+from rollouts.core.snapshot import ReplicaSet, Service, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
+from rollouts.core.status import RolloutStatus
+from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.manifests.ownership import (
+    MANAGED,
+    MANAGED_VALUE,
+    REVISION,
+    pod_metadata_of,
+    pods_carry_metadata,
+    revision_number_of,
+)
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
+from rollouts.ports import Clock
+
+PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is no such Rollout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A Rollout whose spec can be carried out.
+
+    Args:
+        status_wire: `.status` as the API server has it: what a patch is computed against.
+    """
+
+    metadata: Metadata
+    snapshot: Snapshot
+    status_wire: Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A Rollout whose spec cannot be carried out, and everything that is wrong with it."""
+
+    metadata: Metadata
+    problems: tuple[SpecProblem, ...]
+    status: RolloutStatus
+    status_wire: Manifest
+    now_s: float
+
+
+Observation: TypeAlias = Seen | Unreadable | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A spec, once for each (uid, generation): parsing costs more than all else in a pass."""
+
+    generation: int
+    spec: RolloutSpec | tuple[SpecProblem, ...]
+    template_labels: Mapping[str, str]
+
+
+class Observer:
+    """Takes snapshots."""
+
+    def __init__(self, *, store: Store, inbox: Inbox, steered: SteeredServices, clock: Clock) -> None:
+        self._rollouts = store.table(ROLLOUT)
+        self._replica_sets = store.table(REPLICA_SET)
+        self._services = store.table(SERVICE)
+        self._slices = store.table(ENDPOINT_SLICE)
+        self._inbox = inbox
+        self._steered = steered
+        self._clock = clock
+        self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
+
+    def observe(self, key: Key) -> Observation:
+        """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
+        rollout: RolloutObject | None = self._rollouts.get(key.namespace, key.name)
+        if rollout is None:
+            return Gone()
+        now_s = self._clock.now_s()
+        metadata = rollout.metadata
+        status_wire = _json_object(bytes(rollout.status))
+        status = status_from_wire(status_wire)
+        parsed = self._parse(rollout)
+        if not isinstance(parsed.spec, RolloutSpec):
+            return Unreadable(
+                metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
+            )
+        replica_sets = tuple(_replica_set(each) for each in self._replica_sets.owned_by(metadata.uid))
+        snapshot = Snapshot(
+            now_s=now_s,
+            rollout=parse_rollout(
+                namespace=metadata.namespace,
+                name=metadata.name,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                generation=metadata.generation,
+                created_at_s=_time(metadata.creation_timestamp),
+                annotations=metadata.annotations or {},
+                spec=parsed.spec,
+                deleting=metadata.deletion_timestamp is not None,
+            ),
+            status=status,
+            replica_sets=replica_sets,
+            services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets),
+            pods=self._inbox.pods(key),
+            eviction_refused=self._inbox.refusal(key),
+        )
+        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire)
+
+    def forget(self, uid: str) -> None:
+        """Drops what was parsed of a Rollout that is gone."""
+        self._parsed.pop(uid, None)
+
+    def _parse(self, rollout: RolloutObject) -> _Parsed:
+        metadata = rollout.metadata
+        parsed = self._parsed.get(metadata.uid)
+        if parsed is None or parsed.generation != metadata.generation:
+            try:
+                spec = parse_spec(bytes(rollout.spec) or b"{}")
+                parsed = _Parsed(metadata.generation, spec, _template_labels(spec))
+            except SpecInvalid as exc:
+                parsed = _Parsed(metadata.generation, exc.problems, {})
+            self._parsed[metadata.uid] = parsed
+            if len(self._parsed) > PARSED_MAX:
+                self._parsed.popitem(last=False)
+        self._parsed.move_to_end(metadata.uid)
+        return parsed
+
+    def _all_services(
+        self,
+        key: Key,
+        spec: RolloutSpec,
+        template_labels: Mapping[str, str],
+        replica_sets: Iterable[ReplicaSet],
+    ) -> dict[str, Service]:
+        names = {*named_services(spec.strategy), *self._steered.of(key)}
+        revision_of = {each.name: each.revision for each in replica_sets}
+        return {name: self._service(key, name, template_labels, revision_of) for name in sorted(names)}
+
+    def _service(
+        self, key: Key, name: str, template_labels: Mapping[str, str], revision_of: Mapping[str, str]
+    ) -> Service:
+        watched: ServiceObject | None = self._services.get(key.namespace, name)
+        if watched is not None:
+            slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
+            return _service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
+        answer = self._inbox.service(key, name)
+        if answer is None:
+            return ServiceUnasked(name)
+        if answer.service is None:
+            return ServiceAbsent(name)
+        return _service_seen(answer.service, template_labels, {})
+
+
+def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
+    metadata = seen.metadata
+    selector = seen.spec.selector or {}
+    users = {key: value for key, value in selector.items() if key != REVISION}
+    return ServiceSeen(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=selector.get(REVISION, ""),
+        managed_by=managed_by(seen),
+        watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
+        selects_template=all(template_labels.get(key) == value for key, value in users.items()),
+        has_selector=bool(users),
+        ready_by_revision=ready,
+    )
+
+
+def _ready_by_revision(slices: Iterable[EndpointSliceObject], revision_of: Mapping[str, str]) -> dict[str, int]:
+    """Ready endpoints, each pod counted once (a dual-stack Service has a slice for each address family)."""
+    revisions: dict[str, str] = {}
+    for each in slices:
+        for endpoint in each.endpoints or ():
+            if endpoint.conditions.ready is False:  # absent means "unknown", which consumers take for ready
+                continue
+            target = endpoint.target_ref
+            if target is None or target.kind != "Pod":
+                revisions[f"{each.metadata.name}#{len(revisions)}"] = ""
+                continue
+            # A ReplicaSet's pods are named after it, with five characters more (generateName).
+            revisions[target.name] = revision_of.get(target.name[:-6], "")
+    ready: dict[str, int] = {}
+    for revision in revisions.values():
+        ready[revision] = ready.get(revision, 0) + 1
+    return ready
+
+
+def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    annotations = metadata.annotations or {}
+    return ReplicaSet(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=(metadata.labels or {}).get(REVISION, ""),
+        number=revision_number_of(annotations),
+        created_at_s=_time(metadata.creation_timestamp),
+        spec_replicas=spec.replicas,
+        replicas=status.replicas,
+        ready=status.ready_replicas,
+        available=status.available_replicas,
+        terminating=status.terminating_replicas,
+        observed=status.observed_generation >= metadata.generation,
+        min_ready_s=spec.min_ready_seconds,
+        pod_metadata=pod_metadata_of(annotations),
+        pods_carry_metadata=pods_carry_metadata(annotations),
+        failure=next(
+            (
+                each.message
+                for each in status.conditions or ()
+                if each.type == "ReplicaFailure" and each.status == "True"
+            ),
+            "",
+        ),
+        deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+def _template_labels(spec: RolloutSpec) -> Mapping[str, str]:
+    labels: dict[str, str] = (json.loads(spec.template_json).get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _json_object(data: bytes) -> Manifest:
+    if not data:
+        return {}
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _time(text: str | None) -> float:
+    try:
+        return parse_time(text) if text else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,174 @@
+"""The work queue: which Rollout is looked at next. One entry a key, never two workers on one key, first come first served.
+
+It knows nothing of Rollouts. Single-threaded: every method is to be called on the event loop that `take` runs on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+
+from rollouts.objects import Key
+from rollouts.ports import Clock
+
+BACKOFF_FIRST_S = 0.05
+BACKOFF_MAX_S = 30.0
+
+
+class WorkQueue:
+    """Keys that want a pass: now, or at a time.
+
+    Guarantees: a key added while it is worked on is handed out again after `done`; a key added many times while it waits is
+    handed out once; no key overtakes another that became ready before it.
+
+    Args:
+        clock: for times; waiting is the event loop's.
+        rng: for the jitter of back-offs.
+    """
+
+    def __init__(self, *, clock: Clock, rng: random.Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._ready: deque[Key] = deque()
+        self._waiting: set[Key] = set()  # members of _ready
+        self._active: set[Key] = set()
+        self._again: set[Key] = set()  # added while active
+        self._due_s: dict[Key, float] = {}  # monotonic; earliest wins
+        self._held_until_s: dict[Key, float] = {}
+        self._failures: dict[Key, int] = {}
+        self._heap: list[tuple[float, str, str]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Keys that are ready and wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def active(self) -> int:
+        """Keys that are being worked on."""
+        return len(self._active)
+
+    def add(self, key: Key) -> None:
+        """Wants a pass as soon as a worker is free (and not before a hold of `failed` is over)."""
+        held_until_s = self._held_until_s.get(key, 0.0)
+        if held_until_s > self._clock.monotonic_s():
+            self.add_at(key, held_until_s)
+        elif key in self._active:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.append(key)
+            self._wake_one()
+
+    def add_at(self, key: Key, monotonic_s: float) -> None:
+        """Wants a pass at `monotonic_s`, unless an earlier time was asked for; `take` forgets it."""
+        if self._due_s.get(key, float("inf")) <= monotonic_s:
+            return
+        self._due_s[key] = monotonic_s
+        heapq.heappush(self._heap, (monotonic_s, key.namespace, key.name))
+        self._set_timer()
+
+    async def take(self) -> Key | None:
+        """The next key, marked as being worked on; None once the queue is closed.
+
+        A time set for the key is forgotten: the pass that begins will say when the next one is due.
+        Cancellation: safe; no key is lost.
+        """
+        while not self._closed:
+            if self._ready:
+                key = self._ready.popleft()
+                self._waiting.discard(key)
+                self._active.add(key)
+                self._due_s.pop(key, None)
+                return key
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._wake_one()  # the wake-up that we got is somebody else's now
+                elif taker in self._takers:
+                    self._takers.remove(taker)
+                raise
+        return None
+
+    def done(self, key: Key) -> None:
+        """The pass is over; the key is handed out again if it was added meanwhile."""
+        self._active.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def succeeded(self, key: Key) -> None:
+        """Forgets the failures of `key`."""
+        self._failures.pop(key, None)
+        self._held_until_s.pop(key, None)
+
+    def failed(self, key: Key, *, retry_in_s: float | None = None, hold_s: float = 0.0) -> float:
+        """Wants another pass after a failure; answers in how many seconds.
+
+        Args:
+            retry_in_s: None for an exponential back-off with jitter, 0.05 s to 30 s by the number of failures in a row.
+            hold_s: for so long not even an event brings the key back.
+        """
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        if retry_in_s is None:
+            # Between half and the whole, so that keys that failed together do not come back together.
+            whole_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures, 16))
+            retry_in_s = whole_s * self._rng.uniform(0.5, 1.0)
+        now_s = self._clock.monotonic_s()
+        if hold_s > 0:
+            self._held_until_s[key] = now_s + hold_s
+        self.add_at(key, now_s + retry_in_s)
+        return retry_in_s
+
+    def forget(self, key: Key) -> None:
+        """Drops times and failures of a key whose object is gone."""
+        self.succeeded(key)
+        self._due_s.pop(key, None)
+
+    def close(self) -> None:
+        """Hands out no more keys; every `take` returns None. Passes that have begun go on."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._takers:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        while self._heap and self._due_s.get(Key(*self._heap[0][1:])) != self._heap[0][0]:
+            heapq.heappop(self._heap)  # forgotten, or replaced by an earlier time
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._heap and not self._closed:
+            delay_s = max(0.0, self._heap[0][0] - self._clock.monotonic_s())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        # Loops round their timers, so what is due within a millisecond is due.
+        now_s = self._clock.monotonic_s() + 0.001
+        while self._heap and self._heap[0][0] <= now_s:
+            due_s, namespace, name = heapq.heappop(self._heap)
+            key = Key(namespace, name)
+            if self._due_s.get(key) == due_s:
+                del self._due_s[key]
+                if self._held_until_s.get(key, 0.0) <= now_s:
+                    self._held_until_s.pop(key, None)
+                self.add(key)
+        self._set_timer()

@@ -1,0 +1,103 @@
+"""A decision in core's words to calls in the API server's. Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rollouts.api.status import counters_only, merge_patch, status_to_wire
+from rollouts.controller.calls import (
+    Ask,
+    Create,
+    Delete,
+    Evict,
+    ListPods,
+    Patch,
+    ReadService,
+    RemoveRolloutAnnotation,
+    Write,
+    WriteStatus,
+)
+from rollouts.core.intents import (
+    AskPods,
+    AskService,
+    CreateReplicaSet,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    Notice,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseService,
+    RemoveAnnotation,
+)
+from rollouts.core.rollout import Rollout
+from rollouts.core.status import RolloutStatus
+from rollouts.manifests.event import Regarding, event, event_name
+from rollouts.manifests.ownership import NAME, PREFIX, name_label
+from rollouts.manifests.pod import pod_patch
+from rollouts.manifests.service import point_service, release_service
+from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
+from rollouts.ports import MERGE_PATCH
+
+
+def render(rollout: Rollout, intent: Intent) -> Write | Ask:
+    """The one call that carries `intent` out."""
+    match intent:
+        case CreateReplicaSet():
+            manifest = replica_set(rollout, intent)
+            return Create(
+                kind=REPLICA_SET,
+                name=manifest["metadata"]["name"],
+                manifest=manifest,
+                owner_uid=rollout.uid,
+                revision=intent.revision,
+            )
+        case PatchReplicaSet(name=name, uid=uid):
+            return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
+        case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
+            return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
+        case PointService(name=name, uid=uid):
+            body = point_service(intent, rollout=rollout.name)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=body, content_type=MERGE_PATCH)
+        case ReleaseService(name=name, uid=uid):
+            body = release_service(intent)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=body, content_type=MERGE_PATCH, leaves_watch=True)
+        case PatchPod(name=name, uid=uid):
+            return Patch(kind=POD, name=name, uid=uid, body=pod_patch(intent), content_type=MERGE_PATCH)
+        case EvictPod(name=name, uid=uid):
+            return Evict(pod=name, uid=uid)
+        case RemoveAnnotation(verb=verb, value=value):
+            return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value)
+        case AskService(name=name):
+            return ReadService(name)
+        case AskPods():
+            return ListPods(f"{NAME}={name_label(rollout.name)}")
+        case _:
+            assert_never(intent)
+
+
+def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:
+    """The write that makes `.status` say `status`, and whether only pod counts differ.
+
+    Args:
+        before: `.status` as the API server has it.
+        step_count: of the canary, for the printer column; 0 when there are no steps.
+
+    Returns: None for the write when nothing differs.
+    """
+    patch = merge_patch(before, status_to_wire(status, step_count=step_count))
+    return (WriteStatus(patch=patch) if patch else None), counters_only(patch)
+
+
+def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int, instance: str) -> Manifest:
+    """The Event that tells people.
+
+    Args:
+        at_s: wall clock.
+        index: of the notice in its pass, so that the names of its Events differ.
+        instance: which process says so.
+    """
+    name = event_name(rollout.name, at_s=at_s, index=index)
+    return event(rollout, notice, at_s=at_s, name=name, instance=instance)

@@ -1,0 +1,319 @@
+"""Puts the controller together: the only module here that names concrete adapters.
+
+A standby does everything but passes: its caches are warm and its watches run, so that a takeover costs no list. When the lease
+is lost the passes are ended and awaited within it, and the process exits: what it knows is of a time when it was leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import structlog
+
+from rollouts.api.parse import warm_up
+from rollouts.cluster.client import Client
+from rollouts.cluster.connection import KubernetesConnection, connect
+from rollouts.cluster.lease import Elector
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.watch import reflect
+from rollouts.controller.act import Performer
+from rollouts.controller.barrier import Barrier
+from rollouts.controller.clock import SystemClock
+from rollouts.controller.events import EventSender
+from rollouts.controller.health import HealthServer
+from rollouts.controller.held import HeldStatus
+from rollouts.controller.inbox import Inbox
+from rollouts.controller.observe import Observer
+from rollouts.controller.orphans import Orphans
+from rollouts.controller.queue import WorkQueue
+from rollouts.controller.steered import SteeredServices
+from rollouts.controller.triggers import SERVICE_NAME, Triggers
+from rollouts.controller.worker import Worker
+from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import ApiServer, Clock
+from rollouts.settings import Settings
+from rollouts.telemetry import Telemetry
+
+REQUEST_DEADLINE_S = 15.0
+EVENT_DEADLINE_S = 5.0
+EVENTS_DRAIN_S = 1.0
+STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
+
+EXIT_STOPPED = 0
+EXIT_LEASE_LOST = 1
+
+log = structlog.get_logger()
+
+_WATCHES: tuple[tuple[Kind, str], ...] = (
+    (ROLLOUT, ""),
+    (REPLICA_SET, NAME),
+    (SERVICE, f"{MANAGED}={MANAGED_VALUE}"),
+    (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
+)
+
+
+async def run_controller(
+    settings: Settings,
+    *,
+    api: ApiServer | None = None,
+    lease_api: ApiServer | None = None,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+    stop: asyncio.Event | None = None,
+    on_ready: Callable[[Telemetry], None] | None = None,
+    own_process: bool = False,
+) -> int:
+    """Runs the controller until `stop` is set or its lease is lost; answers the exit code for the process.
+
+    Args:
+        api: None to connect to the cluster that `settings` names. One that is given is not closed.
+        lease_api: a connection of the Lease's own; None for `api`, or for a second connection to the same cluster.
+        clock, rng: None for this machine's.
+        stop: set to end in order: no new pass, the writes that have begun are finished, the lease is given back.
+        on_ready: called once, when everything has been listed.
+        own_process: the whole process is the controller: what the first lists brought is kept out of garbage collection.
+
+    Raises: SettingsInvalid. Any other exception is a bug: the process should end, and Kubernetes start it again.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        namespace = settings.lease_namespace or "default"
+        if api is None:
+            connection = await stack.enter_async_context(_connected(settings))
+            api, namespace = connection, settings.lease_namespace or connection.namespace
+            if settings.leader_elect and lease_api is None:
+                # Its own pool: passes that wait for connections must not cost the lease.
+                lease_api = await stack.enter_async_context(_connected(settings))
+        clock = clock or SystemClock()
+        rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        elector = None
+        if settings.leader_elect:
+            elector = Elector(
+                lease_api or api,
+                namespace=namespace,
+                name=settings.lease_name,
+                identity=settings.identity,
+                clock=clock,
+                rng=rng,
+                on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
+            )
+        controller = Controller(settings, api=api, elector=elector, clock=clock, rng=rng)
+        if settings.metrics_address is not None:
+            health = HealthServer(not_ready=controller.not_ready, exposition=controller.telemetry.exposition)
+            await stack.enter_async_context(health.listening(settings.metrics_address))
+        log.info("starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect)
+        return await controller.run(stop or asyncio.Event(), on_ready=on_ready, own_process=own_process)
+
+
+class Controller:
+    """All parts of one controller, connected."""
+
+    def __init__(
+        self, settings: Settings, *, api: ApiServer, elector: Elector | None, clock: Clock, rng: random.Random
+    ) -> None:
+        self.telemetry = Telemetry()
+        self._settings = settings
+        self._api = api
+        self._elector = elector
+        self._clock = clock
+        self._rng = rng
+        self._scopes = settings.namespaces or ("",)
+        self._leading = False
+        self._crd_missing = False
+        may_write = elector.holds if elector is not None else _always
+        self._store = _store(clock, self._scopes)
+        self._queue = WorkQueue(clock=clock, rng=rng)
+        self._inbox = Inbox(clock=clock)
+        self._steered = SteeredServices()
+        self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
+        self._observer = Observer(store=self._store, inbox=self._inbox, steered=self._steered, clock=clock)
+        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get)
+        self._held = HeldStatus(clock=clock)
+
+        def client(deadline_s: float) -> Client:
+            return Client(
+                api,
+                clock=clock,
+                may_write=may_write,
+                request_deadline_s=deadline_s,
+                on_request=self.telemetry.on_request,
+                rng=rng,
+            )
+
+        self._client = client(REQUEST_DEADLINE_S)
+        self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self.telemetry.queue_depth.set_function(lambda: len(self._queue))
+        self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
+
+    def not_ready(self) -> str:
+        """Why this process is not ready to lead, "" when it is. A standby is ready."""
+        if self._crd_missing:
+            return "the Rollout CRD is not installed: rollouts crds | kubectl apply -f -"
+        unlisted = [kind.plural for kind, _ in _WATCHES if not self._store.table(kind).synced.is_set()]
+        return f"not listed yet: {', '.join(unlisted)}" if unlisted else ""
+
+    async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
+        """See `run_controller`."""
+        async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole
+            background = [
+                group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
+            ]
+            background.append(group.create_task(self._events.run()))
+            background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
+            try:
+                return await self._lead_until(stop)
+            finally:
+                for task in background:
+                    task.cancel()
+
+    async def _lead_until(self, stop: asyncio.Event) -> int:
+        run: Awaitable[None] = self._lead() if self._elector is None else self._elector.run(self._lead)
+        leading = asyncio.ensure_future(run)
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if stop.is_set():
+                log.info("stopping", leading=self._leading)
+                self._queue.close()
+                if self._leading:
+                    await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
+        finally:
+            stopping.cancel()
+            leading.cancel()
+            await asyncio.wait({leading, stopping})
+        if not leading.cancelled():
+            leading.result()
+        if stop.is_set():
+            return EXIT_STOPPED
+        log.error("lease_lost", identity=self._settings.identity)
+        return EXIT_LEASE_LOST
+
+    async def _lead(self) -> None:
+        """Makes passes until the queue is closed. Cancellation: ends the passes at their next await."""
+        await self._store.wait_synced()
+        self._leading = True
+        log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
+        try:
+            async with asyncio.TaskGroup() as questions:
+                performer = Performer(
+                    client=self._client,
+                    store=self._store,
+                    barrier=self._barrier,
+                    inbox=self._inbox,
+                    queue=self._queue,
+                    clock=self._clock,
+                    questions=questions,
+                )
+                async with asyncio.TaskGroup() as workers:
+                    for _ in range(self._settings.workers):
+                        workers.create_task(self._worker(performer).run())
+                await self._events.drained(deadline_s=EVENTS_DRAIN_S)
+                performer.stop_asking()
+        finally:
+            self._leading = False
+
+    def _worker(self, performer: Performer) -> Worker:
+        return Worker(
+            queue=self._queue,
+            barrier=self._barrier,
+            observer=self._observer,
+            performer=performer,
+            orphans=Orphans(client=self._client, store=self._store, steered=self._steered),
+            held=self._held,
+            events=self._events,
+            telemetry=self.telemetry,
+            clock=self._clock,
+            identity=self._settings.identity,
+        )
+
+    def _watched(self) -> list[tuple[Kind, str, str]]:
+        return [(kind, labels, scope) for kind, labels in _WATCHES for scope in self._scopes]
+
+    async def _watch(self, kind: Kind, labels: str, scope: str) -> None:
+        await reflect(
+            self._api,
+            self._store.table(kind),
+            namespace=scope,
+            label_selector=labels,
+            on_change=self._on_change,
+            on_problem=self._on_problem,
+            rng=self._rng,
+        )
+
+    def _on_change(self, kind: Kind, before: Any, after: Any) -> None:
+        """One difference in the cluster, which the store shows already: wakes whom it concerns."""
+        metadata = (after or before).metadata
+        if kind == SERVICE:
+            self._steered.learn(before, after)
+        elif kind == ROLLOUT:
+            self._crd_missing = False
+            if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+                self._forget(Key(metadata.namespace, metadata.name), before.metadata.uid)
+        self._barrier.shown(kind, metadata.namespace, metadata.name)
+        for key in self._triggers.keys(before, after):
+            self._queue.add(key)
+
+    def _forget(self, key: Key, uid: str) -> None:
+        self._observer.forget(uid)
+        self._inbox.forget(key)
+        self._held.settled(key)
+        self._queue.forget(key)
+        self.telemetry.set_phase(key, None)
+
+    def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
+        missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
+        if missing and not self._crd_missing:
+            log.error("crd_missing", why=str(error), remedy="rollouts crds | kubectl apply -f -")
+        self._crd_missing = missing or (self._crd_missing and kind != ROLLOUT)
+        if not missing:
+            log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
+
+    async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
+        # The first pass would otherwise pay for building the validators.
+        warm_up()
+        await self._store.wait_synced()
+        self._crd_missing = False
+        if own_process:
+            # What was listed lives long: no full collection need look at it again.
+            gc.collect()
+            gc.freeze()
+        log.info("ready", rollouts=len(self._store.table(ROLLOUT)))
+        if on_ready is not None:
+            on_ready(self.telemetry)
+
+
+@contextlib.asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
+    connection = await connect(kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent())
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:
+    store = Store(clock=clock)
+    store.add(ROLLOUT, RolloutObject, namespaces=scopes)
+    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes)
+    store.add(SERVICE, ServiceObject, namespaces=scopes)
+    store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
+    return store
+
+
+def _user_agent() -> str:
+    try:
+        return f"rollouts/{version('rollouts')}"
+    except PackageNotFoundError:
+        return "rollouts"
+
+
+def _always() -> bool:
+    return True

@@ -1,0 +1,260 @@
+"""One pass over one Rollout, from its key to one log line; and the one place where what goes wrong in it is handled.
+
+No object's content can end the process: whatever a pass raises is counted, logged and confined to its key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import structlog
+
+from rollouts.cluster.structs import Metadata
+from rollouts.controller.act import Performer, Target
+from rollouts.controller.barrier import Barrier
+from rollouts.controller.calls import Ask, ListPods, ReadService, Write, WriteStatus
+from rollouts.controller.events import EventSender
+from rollouts.controller.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
+from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
+from rollouts.controller.orphans import Orphans
+from rollouts.controller.queue import WorkQueue
+from rollouts.controller.render import render, render_notice, render_status
+from rollouts.controller.stopped import reason_of, stopped_status
+from rollouts.core.decide import decide, decide_invalid
+from rollouts.core.intents import Decision, Notice
+from rollouts.core.update import step_count
+from rollouts.errors import ApiForbidden, ApiThrottled, NotLeader, TerminalError, TransientError
+from rollouts.objects import Key
+from rollouts.ports import Clock
+from rollouts.telemetry import Telemetry, pass_span
+
+PASS_DEADLINE_S = 60.0  # each request in it has a shorter one of its own
+REQUEUE_MIN_S = 0.01
+REQUEUE_MAX_S = 300.0  # a look costs no request, and the wall clock may have been set meanwhile
+POISONED_RETRY_S = 30.0
+POISONED_HOLD_S = 1.0  # events that keep touching a poisoned object get no more than a pass a second
+FORBIDDEN_RETRY_S = 60.0
+REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we would see
+
+log = structlog.get_logger()
+
+_Rollout: TypeAlias = Seen | Unreadable
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass has done so far: the canonical log line."""
+
+    key: Key
+    writes: int = 0
+    intents: tuple[str, ...] = ()
+    decision: Decision | None = None
+    requeue_in_s: float | None = None
+    rollout: _Rollout | None = None
+
+
+class Worker:
+    """Takes keys from the queue, one after the other. Any number of workers share all of its parts."""
+
+    def __init__(  # noqa: PLR0913 - the picture of one pass, in its order
+        self,
+        *,
+        queue: WorkQueue,
+        barrier: Barrier,
+        observer: Observer,
+        performer: Performer,
+        orphans: Orphans,
+        held: HeldStatus,
+        events: EventSender,
+        telemetry: Telemetry,
+        clock: Clock,
+        identity: str,
+    ) -> None:
+        self._queue = queue
+        self._barrier = barrier
+        self._observer = observer
+        self._performer = performer
+        self._orphans = orphans
+        self._held = held
+        self._events = events
+        self._telemetry = telemetry
+        self._clock = clock
+        self._identity = identity
+
+    async def run(self) -> None:
+        """Works until the queue is closed; the pass that has begun is finished."""
+        while (key := await self._queue.take()) is not None:
+            try:
+                if self._barrier.holds_back(key):
+                    self._telemetry.barrier_waits.inc()
+                else:
+                    await self.reconcile(key)
+            finally:
+                self._queue.done(key)
+
+    async def reconcile(self, key: Key) -> None:
+        """One pass and the handling of its failure. Raises: nothing but cancellation."""
+        began_s = self._clock.monotonic_s()
+        this = _Pass(key)
+        outcome = "failed"
+        try:
+            with pass_span(key):
+                async with asyncio.timeout(PASS_DEADLINE_S):
+                    await self._pass_or_stop(this)
+            outcome = "wrote" if this.writes else "unchanged"
+        except NotLeader:
+            self._count(NotLeader)
+            self._queue.failed(key)
+        except (TransientError, TimeoutError) as exc:
+            self._count(type(exc))
+            retry_in_s = self._retry_transient(key, exc)
+            log.warning(
+                "reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s
+            )
+        except TerminalError as exc:  # the trouble could not even be written into status
+            self._count(type(exc))
+            retry_in_s = self._queue.failed(key, retry_in_s=FORBIDDEN_RETRY_S)
+            log.error(
+                "reconcile_stopped", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s
+            )
+        except Exception as exc:
+            self._count(type(exc))
+            retry_in_s = self._queue.failed(key, retry_in_s=POISONED_RETRY_S, hold_s=POISONED_HOLD_S)
+            log.exception("reconcile_crashed", rollout=str(key), retry_in_s=retry_in_s)
+        took_s = self._clock.monotonic_s() - began_s
+        self._telemetry.passes.labels(outcome).inc()
+        self._telemetry.pass_seconds.observe(took_s)
+        if this.decision is not None and outcome != "failed":
+            self._log(this, this.decision, took_s)
+
+    async def _pass_or_stop(self, this: _Pass) -> None:
+        try:
+            await self._pass(this)
+        except TerminalError as exc:
+            if this.rollout is None:
+                raise
+            await self._stop(this, this.rollout, exc)
+        else:
+            self._queue.succeeded(this.key)
+
+    async def _pass(self, this: _Pass) -> None:
+        """Observe, decide, render, act: the picture in ARCHITECTURE.md."""
+        observed = self._observer.observe(this.key)
+        match observed:
+            case Gone():
+                this.writes = await self._orphans.release(this.key)
+                self._telemetry.set_phase(this.key, None)
+                return
+            case Unreadable():
+                decision = decide_invalid(
+                    status=observed.status,
+                    generation=observed.metadata.generation,
+                    problems=observed.problems,
+                    now_s=observed.now_s,
+                )
+                calls: list[Write | Ask] = []
+            case Seen():
+                decision = decide(observed.snapshot)
+                calls = [render(observed.snapshot.rollout, intent) for intent in decision.intents]
+            case _:
+                assert_never(observed)
+        this.rollout, this.decision = observed, decision
+        this.intents = tuple(type(intent).__name__ for intent in decision.intents)
+        status = self._status_due(this, observed, decision, calls)
+        if status is not None:
+            calls.append(status)
+        this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
+        if status is not None:
+            self._held.settled(this.key)
+        self._tell(observed.metadata, decision.notices)
+        self._requeue(this, decision, now_s=_now_s(observed))
+        self._telemetry.set_phase(this.key, decision.status.phase)
+
+    def _status_due(
+        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]
+    ) -> WriteStatus | None:
+        """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
+        steps = step_count(observed.snapshot.rollout.spec) if isinstance(observed, Seen) else 0
+        write, only_counters = render_status(decision.status, before=observed.status_wire, step_count=steps)
+        if write is None:
+            self._held.settled(this.key)
+            return None
+        asks = sum(isinstance(call, ReadService | ListPods) for call in calls)
+        # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
+        asks_only = asks > 0 and asks == len(calls) and not decision.notices
+        if not only_counters and not asks_only:
+            return write
+        wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if only_counters else ANSWER_HELD_S)
+        if wait_s <= 0:
+            return write
+        this.requeue_in_s = wait_s
+        return None
+
+    def _requeue(self, this: _Pass, decision: Decision, *, now_s: float) -> None:
+        times_s = [] if this.requeue_in_s is None else [this.requeue_in_s]
+        if decision.requeue_at_s is not None:
+            times_s.append(decision.requeue_at_s - now_s)
+        if times_s:
+            this.requeue_in_s = min(REQUEUE_MAX_S, max(REQUEUE_MIN_S, min(times_s)))
+            self._queue.add_at(this.key, self._clock.monotonic_s() + this.requeue_in_s)
+
+    async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
+        """Says in status and in an Event why the Rollout cannot go on; nobody tries again until something changes."""
+        self._count(type(error))
+        reason, message = reason_of(error), str(error)
+        before = rollout.snapshot.status if isinstance(rollout, Seen) else rollout.status
+        status = stopped_status(
+            before, reason=reason, message=message, generation=rollout.metadata.generation, now_s=_now_s(rollout)
+        )
+        steps = step_count(rollout.snapshot.rollout.spec) if isinstance(rollout, Seen) else 0
+        write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
+        if write is not None:
+            this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])
+            self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
+        retry_in_s = FORBIDDEN_RETRY_S if isinstance(error, ApiForbidden) else REFUSED_RETRY_S
+        self._queue.failed(this.key, retry_in_s=retry_in_s)
+        self._telemetry.set_phase(this.key, status.phase)
+        this.decision = None
+        log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
+
+    def _retry_transient(self, key: Key, error: Exception) -> float:
+        if isinstance(error, ApiThrottled):
+            return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
+        # A conflict needs a newer view, which the watch brings, and with it the key: the back-off is for when it brings
+        # nothing that a decision reads.
+        return self._queue.failed(key)
+
+    def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
+        at_s = self._clock.now_s()
+        for index, notice in enumerate(notices):
+            event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
+            self._events.offer(metadata.namespace, event)
+
+    def _count(self, error: type[BaseException]) -> None:
+        self._telemetry.errors.labels(error.__name__).inc()
+
+    def _log(self, this: _Pass, decision: Decision, took_s: float) -> None:
+        status = decision.status
+        write = log.info if this.writes else log.debug
+        write(
+            "reconciled",
+            rollout=str(this.key),
+            phase=status.phase,
+            step=status.step_index,
+            weight_percent=status.weight_percent,
+            intents=this.intents,
+            writes=this.writes,
+            requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
+            took_ms=round(took_s * 1000, 2),
+        )
+
+
+def _target(key: Key, metadata: Metadata) -> Target:
+    return Target(key=key, uid=metadata.uid, resource_version=metadata.resource_version)
+
+
+def _now_s(rollout: _Rollout) -> float:
+    """The pass's one reading of the wall clock."""
+    return rollout.snapshot.now_s if isinstance(rollout, Seen) else rollout.now_s

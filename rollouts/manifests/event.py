@@ -1,0 +1,74 @@
+"""Events for people, `events.k8s.io/v1`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from rollouts.core.intents import Notice
+from rollouts.objects import EVENT, ROLLOUT, Manifest
+
+CONTROLLER = "rollouts.dev/controller"
+_NOTE_MAX_BYTES = 1024  # kube-apiserver refuses a longer note
+_INSTANCE_MAX = 128
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Regarding(Protocol):
+    """What an Event says about the Rollout that it is about: also known of one whose spec cannot be read."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+
+
+def event(
+    rollout: Regarding, notice: Notice, *, at_s: float, name: str, instance: str, action: str = "Reconcile"
+) -> Manifest:
+    """One Event about the Rollout.
+
+    Args:
+        at_s: when it happened, seconds since 1970.
+        name: of the Event; `event_name` makes one.
+        instance: which controller process says so (its pod's name).
+        action: CamelCase word for what was being done.
+    """
+    moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"name": name, "namespace": rollout.namespace},
+        "eventTime": moment.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "type": "Warning" if notice.warning else "Normal",
+        "reason": notice.reason.value,
+        "action": action,
+        "note": _shortened(notice.message),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance[:_INSTANCE_MAX],
+        "regarding": {
+            "apiVersion": ROLLOUT.api_version,
+            "kind": ROLLOUT.kind,
+            "namespace": rollout.namespace,
+            "name": rollout.name,
+            "uid": rollout.uid,
+            "resourceVersion": rollout.resource_version,
+        },
+    }
+
+
+def event_name(rollout: str, *, at_s: float, index: int = 0) -> str:
+    """`<rollout>.<hex>`: the hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
+    suffix = f".{round(at_s * 1_000_000) * 1000 + index:x}"
+    return rollout[: 253 - len(suffix)].rstrip(".-") + suffix
+
+
+def _shortened(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= _NOTE_MAX_BYTES:
+        return note
+    return encoded[: _NOTE_MAX_BYTES - len("…".encode())].decode(errors="ignore") + "…"

@@ -1,0 +1,86 @@
+"""Names that we put on objects, and which fields of which objects are ours.
+
+* ReplicaSet (ours): everything at its creation (POST); later `spec.replicas`, `spec.minReadySeconds`, the role metadata of its
+  template and our annotations (merge patch with its uid).
+* Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
+  (merge patch with its uid and resourceVersion).
+* Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
+* Rollout (the user's): `status` (merge patch); a verb's annotation that meant "what you see now" is removed (JSON Patch).
+* Event (ours): everything (POST).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.core.revision import short_hash
+from rollouts.core.rollout import PodMetadata
+
+FIELD_MANAGER = "rollouts"
+PREFIX = "rollouts.dev/"
+
+NAME = f"{PREFIX}name"
+REVISION = f"{PREFIX}revision"
+MANAGED = f"{PREFIX}managed"
+MANAGED_VALUE = "true"
+HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
+
+REVISION_NUMBER = f"{PREFIX}revision-number"
+MANAGED_BY = f"{PREFIX}managed-by"
+EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
+PODS_METADATA = f"{PREFIX}pods-metadata"
+PODS_WITHOUT_METADATA = "false"
+
+_LABEL_VALUE_MAX = 63
+
+
+def name_label(rollout: str) -> str:
+    """Value of `rollouts.dev/name`: the Rollout's name, shortened with a hash when it is too long for a label."""
+    if len(rollout) <= _LABEL_VALUE_MAX:
+        return rollout
+    return f"{rollout[:52]}-{short_hash(rollout.encode())}"
+
+
+def pod_metadata_text(metadata: PodMetadata) -> str | None:
+    """Value of `rollouts.dev/ephemeral-metadata`, None when there is nothing to note."""
+    if not metadata:
+        return None
+    return json.dumps(
+        {"annotations": dict(metadata.annotations), "labels": dict(metadata.labels)},
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+
+
+def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:
+    """The role metadata that a ReplicaSet's annotations note; what cannot be read counts as none."""
+    text = annotations.get(EPHEMERAL_METADATA)
+    if not text:
+        return PodMetadata()
+    try:
+        noted = json.loads(text)
+    except ValueError:
+        return PodMetadata()
+    if not isinstance(noted, dict):
+        return PodMetadata()
+    return PodMetadata(labels=_strings(noted.get("labels")), annotations=_strings(noted.get("annotations")))
+
+
+def pods_carry_metadata(annotations: Mapping[str, str]) -> bool:
+    """Whether a ReplicaSet's pods were given the metadata that its template has now."""
+    return annotations.get(PODS_METADATA, "true") == "true"
+
+
+def revision_number_of(annotations: Mapping[str, str]) -> int:
+    """A ReplicaSet's revision number; 0 when it cannot be read."""
+    text = annotations.get(REVISION_NUMBER, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _strings(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {key: item for key, item in value.items() if isinstance(item, str)}

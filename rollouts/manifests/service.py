@@ -1,0 +1,44 @@
+"""The three things we write on a user's Service: one selector key, one label, one annotation.
+
+A merge patch that carries the uid and the resourceVersion that were seen: a plan made from an older view gets a 409. A merge
+patch rather than a JSON Patch, because a Service without labels or annotations has no `/metadata/labels` to add to, and
+a JSON Patch cannot make that parent without wiping one that appeared since.
+"""
+
+from __future__ import annotations
+
+from rollouts.core.intents import PointService, ReleaseService
+from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE, REVISION
+from rollouts.objects import Manifest
+
+
+def point_service(intent: PointService, *, rollout: str) -> Manifest:
+    """Makes the Service select the intent's revision and marks it as steered by the Rollout named `rollout`."""
+    return _patch(
+        uid=intent.uid,
+        resource_version=intent.resource_version,
+        managed=MANAGED_VALUE,
+        managed_by=rollout,
+        revision=intent.revision,
+    )
+
+
+def release_service(intent: ReleaseService) -> Manifest:
+    """Takes our key, label and annotation off; the Service then selects what its owner wrote."""
+    return _patch(
+        uid=intent.uid, resource_version=intent.resource_version, managed=None, managed_by=None, revision=None
+    )
+
+
+def _patch(
+    *, uid: str, resource_version: str, managed: str | None, managed_by: str | None, revision: str | None
+) -> Manifest:
+    return {
+        "metadata": {
+            "uid": uid,
+            "resourceVersion": resource_version,
+            "labels": {MANAGED: managed},
+            "annotations": {MANAGED_BY: managed_by},
+        },
+        "spec": {"selector": {REVISION: revision}},
+    }

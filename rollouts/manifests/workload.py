@@ -1,0 +1,139 @@
+"""ReplicaSets: one for each revision."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.revision import HASH_SCHEME, replica_set_name
+from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
+from rollouts.manifests.ownership import (
+    EPHEMERAL_METADATA,
+    HASH_SCHEME_LABEL,
+    NAME,
+    PODS_METADATA,
+    PODS_WITHOUT_METADATA,
+    REVISION,
+    REVISION_NUMBER,
+    name_label,
+    pod_metadata_text,
+)
+from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+
+_HOST = "kubernetes.io/hostname"
+
+
+def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
+    """The ReplicaSet of the spec's template, whole. The template keeps every field that the user gave it."""
+    template = _template(rollout, intent)
+    ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: HASH_SCHEME}
+    users = json.loads(rollout.spec.template_json).get("metadata", {}).get("labels", {})
+    annotations = {REVISION_NUMBER: str(intent.number)}
+    if (note := pod_metadata_text(intent.pod_metadata)) is not None:
+        annotations[EPHEMERAL_METADATA] = note
+    selector = json.loads(rollout.spec.selector_json)
+    selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: intent.revision}
+    return {
+        "apiVersion": REPLICA_SET.api_version,
+        "kind": REPLICA_SET.kind,
+        "metadata": {
+            "name": replica_set_name(rollout=rollout.name, revision=intent.revision),
+            "namespace": rollout.namespace,
+            "labels": users | ours,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(rollout)],
+        },
+        "spec": {
+            "replicas": intent.replicas,
+            "minReadySeconds": rollout.spec.min_ready_s,
+            "selector": selector,
+            "template": template,
+        },
+    }
+
+
+def owner_reference(rollout: Rollout) -> Manifest:
+    """Makes the Rollout the controller of an object, which goes when the Rollout goes."""
+    return {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "name": rollout.name,
+        "uid": rollout.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
+    """The merge patch for what the intent gives; a conflict on another uid, or on another version if one is given."""
+    annotations: dict[str, str | None] = {}
+    spec: Manifest = {}
+    if intent.number is not None:
+        annotations[REVISION_NUMBER] = str(intent.number)
+    if intent.pod_metadata is not None:
+        annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
+        if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):
+            spec["template"] = {"metadata": metadata}
+    if intent.pods_carry_metadata is not None:
+        annotations[PODS_METADATA] = None if intent.pods_carry_metadata else PODS_WITHOUT_METADATA
+    if intent.replicas is not None:
+        spec["replicas"] = intent.replicas
+    if intent.min_ready_s is not None:
+        spec["minReadySeconds"] = intent.min_ready_s
+    metadata = {"uid": intent.uid}
+    if intent.resource_version:
+        metadata["resourceVersion"] = intent.resource_version
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
+
+
+def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
+    """Merge patch of an object's `metadata`: sets what a role has, and nulls what the role before had."""
+    patch: Manifest = {}
+    for field, now, before in (
+        ("labels", metadata.labels, removed.labels),
+        ("annotations", metadata.annotations, removed.annotations),
+    ):
+        entries: dict[str, str | None] = {key: None for key in before if key not in now} | dict(now)
+        if entries:
+            patch[field] = entries
+    return patch
+
+
+def _template(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
+    template: Manifest = json.loads(rollout.spec.template_json)
+    metadata: dict[str, Any] = template.setdefault("metadata", {})
+    metadata["labels"] = {
+        **metadata.get("labels", {}),
+        **intent.pod_metadata.labels,
+        NAME: name_label(rollout.name),
+        REVISION: intent.revision,
+    }
+    if intent.pod_metadata.annotations:
+        metadata["annotations"] = {**metadata.get("annotations", {}), **intent.pod_metadata.annotations}
+    rule = _anti_affinity_of(rollout.spec.strategy)
+    if rule is not None and intent.anti_affinity_revision:
+        _keep_apart(template["spec"], rule, intent.anti_affinity_revision)
+    return template
+
+
+def _anti_affinity_of(strategy: Strategy) -> AntiAffinity | None:
+    match strategy:
+        case Canary() | BlueGreen():
+            return strategy.anti_affinity
+
+
+def _keep_apart(pod: Manifest, rule: AntiAffinity, revision: str) -> None:
+    """Adds one term beside whatever affinity the user gave."""
+    term = {
+        "labelSelector": {"matchExpressions": [{"key": REVISION, "operator": "In", "values": [revision]}]},
+        "topologyKey": _HOST,
+    }
+    anti_affinity = pod.setdefault("affinity", {}).setdefault("podAntiAffinity", {})
+    if rule.required:
+        anti_affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(term)
+    else:
+        preference = {"weight": rule.weight, "podAffinityTerm": term}
+        anti_affinity.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).append(preference)

@@ -1,0 +1,52 @@
+"""An autoscaler that follows a script: at given times it sets the scale of a workload, as a HorizontalPodAutoscaler would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollouts.objects import Kind
+from rollouts.sim.actors.work import Actor, World
+from rollouts.sim.history import ObjectKey
+from rollouts.sim.subresources import put_scale
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAt:
+    """One decision.
+
+    Args:
+        at_s: loop seconds after the actor's start.
+        kind: of the workload; it must have a scale subresource.
+        namespace: of the workload.
+        name: of the workload.
+        replicas: pods to ask for, >= 0.
+    """
+
+    at_s: float
+    kind: Kind
+    namespace: str
+    name: str
+    replicas: int
+
+
+class Autoscaler(Actor):
+    """Carries out a script through the scale subresource. A workload that does not exist at the time is left out."""
+
+    name = "horizontal-pod-autoscaler"
+
+    def __init__(self, world: World, script: tuple[ScaleAt, ...]) -> None:
+        super().__init__(world, lag_s=0.0)
+        self._script = script
+
+    def watch(self) -> None:
+        """Sets its timers: a key is the number of a decision."""
+        for number, decision in enumerate(self._script):
+            self.mark(("", str(number)), decision.at_s)
+
+    def look(self, key: ObjectKey) -> None:
+        """Carries out one decision."""
+        decision = self._script[int(key[1])]
+        stored = self.world.history.get(decision.kind, decision.namespace, decision.name)
+        if stored is not None:
+            scale = {"spec": {"replicas": decision.replicas}}
+            put_scale(self.world.verbs, self.world.resource(decision.kind), stored, scale, self.options)

@@ -1,0 +1,132 @@
+"""The EndpointSlice controller: one slice for each Service that has a selector.
+
+A terminating pod is never `ready`, and `serving` for as long as its Ready condition is True. Labels of the Service are
+inherited, as the real controller does. Source: k8s.io/endpointslice reconciler.go, utils.go.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Manifest
+from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.actors.work import Actor, World
+from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
+
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+
+
+class EndpointSliceController(Actor):
+    """Keeps slices in step with pods.
+
+    Args:
+        lag_s: from a change of a pod or Service to the write of the slice.
+    """
+
+    name = "endpointslice-controller"
+
+    def __init__(self, world: World, *, lag_s: float = 0.02) -> None:
+        super().__init__(world, lag_s=lag_s)
+        self._services: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(dict)  # namespace, name: selector
+        self._pods: defaultdict[tuple[str, str, str], dict[ObjectKey, Stored]] = defaultdict(dict)  # by one label
+        self._slices: dict[ObjectKey, str] = {}
+
+    def watch(self) -> None:
+        """Services, pods, and the slices it has made."""
+        self.listen(ENDPOINT_SLICE, self._on_slice)
+        self.listen(SERVICE, self._on_service)
+        self.listen(POD, self._on_pod)
+
+    def look(self, key: ObjectKey) -> None:
+        """One sync of one Service."""
+        service = self.world.history.get(SERVICE, *key)
+        selector = self._services[key[0]].get(key[1])
+        if service is None or not selector or pod_facts.is_terminating(service):
+            return
+        wanted = self._wanted(service, selector)
+        resource = self.world.resource(ENDPOINT_SLICE)
+        name = self._slices.get(key)
+        stored = self.world.history.get(ENDPOINT_SLICE, key[0], name) if name else None
+        if stored is None:
+            self.world.verbs.create(resource, key[0], wanted, self.options)
+            return
+        metadata = {**stored.metadata, "labels": wanted["metadata"]["labels"]}
+        new = {**stored.manifest, "metadata": metadata, "endpoints": wanted["endpoints"], "ports": wanted["ports"]}
+        if new != stored.manifest:
+            self.world.verbs.update(resource, stored, new, self.options)
+
+    def _on_service(self, change: Change) -> None:
+        namespace, name = change.new.key
+        if change.event == DELETED:
+            self._services[namespace].pop(name, None)
+            return
+        self._services[namespace][name] = (change.new.manifest.get("spec") or {}).get("selector") or {}
+        self.mark(change.new.key)
+
+    def _on_slice(self, change: Change) -> None:
+        labels = change.new.labels
+        if labels.get(MANAGED_BY) != "endpointslice-controller.k8s.io":
+            return
+        key = (change.new.metadata["namespace"], labels.get(SERVICE_NAME, ""))
+        if change.event == DELETED:
+            self._slices.pop(key, None)
+            self.mark(key)
+        else:
+            self._slices[key] = change.new.metadata["name"]
+
+    def _on_pod(self, change: Change) -> None:
+        namespace = change.new.metadata["namespace"]
+        if change.old is not None:
+            for label in change.old.labels.items():
+                self._pods[namespace, *label].pop(change.old.key, None)
+        if change.event != DELETED:
+            for label in change.new.labels.items():
+                self._pods[namespace, *label][change.new.key] = change.new
+        if change.old is not None and change.event != DELETED and _facts(change.old) == _facts(change.new):
+            return
+        for name, selector in self._services[namespace].items():
+            versions = (version for version in (change.old, change.new) if version is not None)
+            if selector and any(selector.items() <= version.labels.items() for version in versions):
+                self.mark((namespace, name))
+
+    def _wanted(self, service: Stored, selector: dict[str, str]) -> Manifest:
+        namespace, name = service.key
+        buckets = [self._pods[namespace, *label] for label in selector.items()]
+        smallest = min(buckets, key=len)
+        pods = [pod for _, pod in sorted(smallest.items()) if selector.items() <= pod.labels.items()]
+        labels = {**service.labels, SERVICE_NAME: name, MANAGED_BY: "endpointslice-controller.k8s.io"}
+        owner = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "name": name,
+            "uid": service.metadata["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        ports = [
+            {"name": port.get("name", ""), "port": port.get("targetPort"), "protocol": port.get("protocol", "TCP")}
+            for port in service.manifest["spec"].get("ports") or ()
+        ]
+        return {
+            "metadata": {"generateName": f"{name}-", "labels": labels, "ownerReferences": [owner]},
+            "addressType": "IPv4",
+            "endpoints": [_endpoint(pod) for pod in pods if pod_facts.address(pod)],
+            "ports": ports,
+        }
+
+
+def _facts(pod: Stored) -> tuple[Any, ...]:
+    return pod.labels, pod_facts.address(pod), pod_facts.is_ready(pod), pod_facts.is_terminating(pod)
+
+
+def _endpoint(pod: Stored) -> Manifest:
+    is_ready, is_terminating = pod_facts.is_ready(pod), pod_facts.is_terminating(pod)
+    namespace, name = pod.key
+    return {
+        "addresses": [pod_facts.address(pod)],
+        "conditions": {"ready": is_ready and not is_terminating, "serving": is_ready, "terminating": is_terminating},
+        "nodeName": pod.manifest["spec"].get("nodeName", ""),
+        "targetRef": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.metadata["uid"]},
+    }

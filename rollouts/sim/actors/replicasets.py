@@ -1,0 +1,143 @@
+"""The ReplicaSet controller: as many pods as asked for, and a status that counts them.
+
+Source: k8s.io/kubernetes pkg/controller/replicaset (counts from the pods seen before this look's own writes) and
+controller_utils.go `ActivePodsWithRanks` (which pods go first).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from rollouts.objects import POD, REPLICA_SET, Manifest
+from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.actors.work import Actor, World
+from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.verbs import DeleteOptions
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASE_RANK = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class ReplicaSetController(Actor):
+    """Makes and removes pods for ReplicaSets."""
+
+    name = "kube-controller-manager"
+
+    def __init__(self, world: World, *, lag_s: float = 0.002) -> None:
+        super().__init__(world, lag_s=lag_s)
+        self._pods: defaultdict[str, dict[ObjectKey, Stored]] = defaultdict(dict)
+        self._key_of: dict[str, ObjectKey] = {}
+
+    def watch(self) -> None:
+        """ReplicaSets, and pods by their controller's uid."""
+        self.listen(POD, self._on_pod)
+        self.listen(REPLICA_SET, self._on_replica_set)
+
+    def look(self, key: ObjectKey) -> None:
+        """One sync of one ReplicaSet."""
+        stored = self.world.history.get(REPLICA_SET, *key)
+        if stored is None:
+            return
+        seen = list(self._pods[stored.metadata["uid"]].values())
+        active = [pod for pod in seen if pod_facts.is_active(pod)]
+        if not pod_facts.is_terminating(stored):
+            self._match(stored, active)
+        self._write_status(stored, active, terminating=sum(map(pod_facts.is_terminating, seen)))
+
+    def _on_pod(self, change: Change) -> None:
+        uid = pod_facts.controller_uid(change.new)
+        if uid is None:
+            return
+        if change.event == DELETED:
+            self._pods[uid].pop(change.new.key, None)
+        else:
+            self._pods[uid][change.new.key] = change.new
+        if uid in self._key_of:
+            self.mark(self._key_of[uid])
+
+    def _on_replica_set(self, change: Change) -> None:
+        uid, key = change.new.metadata["uid"], change.new.key
+        if change.event == DELETED:
+            self._key_of.pop(uid, None)
+            self._pods.pop(uid, None)
+            return
+        self._key_of[uid] = key
+        status = change.new.manifest.get("status") or {}
+        if change.old is None or status.get("observedGeneration") != change.new.metadata["generation"]:
+            self.mark(key)
+
+    def _match(self, stored: Stored, active: list[Stored]) -> None:
+        missing = stored.manifest["spec"]["replicas"] - len(active)
+        namespace = stored.metadata["namespace"]
+        pods = self.world.resource(POD)
+        for _ in range(missing):
+            self.world.verbs.create(pods, namespace, self._new_pod(stored), self.options)
+        if missing < 0:
+            for pod in _first_to_go(active)[:-missing]:
+                options = DeleteOptions(uid=pod.metadata["uid"])
+                self.world.verbs.delete(pods, namespace, pod.metadata["name"], options)
+
+    def _new_pod(self, stored: Stored) -> Manifest:
+        template = stored.manifest["spec"]["template"]
+        given = template.get("metadata") or {}
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": stored.metadata["name"],
+            "uid": stored.metadata["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        metadata = {"generateName": stored.metadata["name"] + "-", "ownerReferences": [owner]}
+        metadata |= {name: given[name] for name in ("labels", "annotations", "finalizers") if given.get(name)}
+        return {"metadata": metadata, "spec": template["spec"]}
+
+    def _write_status(self, stored: Stored, active: list[Stored], *, terminating: int) -> None:
+        wait_s = stored.manifest["spec"].get("minReadySeconds", 0)
+        now_s = self.world.now_s()
+        ready = [pod for pod in active if pod_facts.is_ready(pod)]
+        due_in_s = [pod_facts.ready_since_s(pod) + wait_s - now_s for pod in ready] if wait_s else [0.0] * len(ready)
+        wanted_labels = (stored.manifest["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        labelled = sum(wanted_labels.items() <= pod.labels.items() for pod in active)
+        counts = {
+            "fullyLabeledReplicas": labelled,
+            "readyReplicas": len(ready),
+            "availableReplicas": sum(due <= 0 for due in due_in_s),
+        }
+        status: dict[str, Any] = {"replicas": len(active)}
+        status |= {name: count for name, count in counts.items() if count}
+        status["terminatingReplicas"] = terminating
+        status["observedGeneration"] = stored.metadata["generation"]
+        before = stored.manifest.get("status") or {}
+        if before.get("conditions"):
+            status["conditions"] = before["conditions"]
+        if status != before:
+            resource = self.world.resource(REPLICA_SET)
+            self.world.verbs.update(resource, stored, {**stored.manifest, "status": status}, self.options, "status")
+        later = [due for due in due_in_s if due > 0]
+        if later:
+            self.mark(stored.key, min(later) + 0.001)
+
+
+def _first_to_go(active: list[Stored]) -> list[Stored]:
+    """Pods in the order in which a scale-down removes them."""
+    nodes = Counter(pod.manifest["spec"].get("nodeName") for pod in active)
+
+    def rank(pod: Stored) -> tuple[object, ...]:
+        node = pod.manifest["spec"].get("nodeName")
+        is_ready = pod_facts.is_ready(pod)
+        cost = int((pod.metadata.get("annotations") or {}).get(DELETION_COST, 0))
+        young_first = -pod_facts.ready_since_s(pod) if is_ready else 0.0
+        age = -pod_facts.seconds(pod.metadata["creationTimestamp"])
+        return (
+            node is not None,
+            _PHASE_RANK.get(pod_facts.phase(pod), 1),
+            is_ready,
+            cost,
+            -nodes[node],
+            young_first,
+            age,
+        )
+
+    return sorted(active, key=rank)

@@ -1,0 +1,116 @@
+"""What every actor is made of: keys to look at again, now or later, one at a time, on the loop's timers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rollouts.objects import Kind
+from rollouts.sim.history import Change, History, ObjectKey
+from rollouts.sim.registry import Resource
+from rollouts.sim.server import SimServer
+from rollouts.sim.verbs import Verbs, WriteOptions
+
+
+@dataclass(frozen=True)
+class World:
+    """What actors share.
+
+    Args:
+        server: the API server.
+        loop: whose timers they use.
+        rng: one source of chance for all, so that a seed decides everything.
+    """
+
+    server: SimServer
+    loop: asyncio.AbstractEventLoop
+    rng: random.Random
+
+    @property
+    def history(self) -> History:
+        """The objects."""
+        return self.server.history
+
+    @property
+    def verbs(self) -> Verbs:
+        """The writes."""
+        return self.server.verbs
+
+    def resource(self, kind: Kind) -> Resource:
+        """The served type of a kind."""
+        return self.server.registry.of(kind)
+
+    def now_s(self) -> float:
+        """Wall clock of the server, seconds since 1970."""
+        return self.server.verbs.clock.now_s()
+
+
+class Actor:
+    """Looks at keys when something about them has changed.
+
+    A subclass names itself, listens in `watch` and does one key's work in `look`, synchronously. A failing `look` is not
+    caught: it is a bug of the simulation and ends up in the loop's exception handler.
+
+    Args:
+        world: shared by all actors.
+        lag_s: from a change to the look at it.
+    """
+
+    name = "actor"
+
+    def __init__(self, world: World, *, lag_s: float) -> None:
+        self.world = world
+        self.lag_s = lag_s
+        self.options = WriteOptions(manager=self.name)
+        self._timers: dict[ObjectKey, asyncio.TimerHandle] = {}
+        self._unlisten: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Begins to act; on what is there already too."""
+        self.watch()
+
+    def stop(self) -> None:
+        """Acts no more."""
+        for unlisten in self._unlisten:
+            unlisten()
+        self._unlisten.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def watch(self) -> None:
+        """Subscribes to what this actor reacts to."""
+        raise NotImplementedError
+
+    def look(self, key: ObjectKey) -> None:
+        """Does what is due for one key."""
+        raise NotImplementedError
+
+    def listen(self, kind: Kind, listener: Callable[[Change], None]) -> None:
+        """Hears of every object of a kind: those that exist as additions, then changes."""
+        for stored in list(self.world.history.select(kind)):
+            listener(Change(kind, "ADDED", stored, None))
+        self._unlisten.append(self.world.history.listen(kind, listener))
+
+    def listen_to_all(self, listener: Callable[[Change], None]) -> None:
+        """Hears of every object of every kind."""
+        for kind in self.world.history.kinds():
+            for stored in list(self.world.history.select(kind)):
+                listener(Change(kind, "ADDED", stored, None))
+        self._unlisten.append(self.world.history.listen(None, listener))
+
+    def mark(self, key: ObjectKey, after_s: float | None = None) -> None:
+        """Looks at a key in `after_s` seconds (None for the usual lag), or earlier when that is due already."""
+        when = self.world.loop.time() + (self.lag_s if after_s is None else after_s)
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = self.world.loop.call_at(when, self._fire, key)
+
+    def _fire(self, key: ObjectKey) -> None:
+        self._timers.pop(key, None)
+        self.look(key)

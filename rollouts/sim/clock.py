@@ -1,0 +1,124 @@
+"""Time that jumps: an event loop that never waits, and the clocks that read it.
+
+With `VirtualTimeLoop` an hour of rollout takes as long as its work does, and the same seed gives the same run. The plain
+loop with `SystemClock` drives the same cluster in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+EPOCH_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z: a fixed start, so that runs can be compared
+DAY_S = 86_400.0
+
+
+class Deadlock(RuntimeError):
+    """Nothing is ready and no timer is set: every task waits for another one, for ever."""
+
+
+class TimeLimitPassed(RuntimeError):
+    """The virtual clock has passed its limit: whatever was awaited is not coming."""
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """A selector whose waits cost no time: it adds the wait to the clock and polls."""
+
+    def __init__(self, *, limit_s: float) -> None:
+        self._real = selectors.DefaultSelector()
+        self._limit_s = limit_s
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._real.select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if timeout is None:
+            raise Deadlock("nothing is ready and no timer is set")
+        self.now_s += timeout
+        if self.now_s > self._limit_s:
+            limit_s, self._limit_s = self._limit_s, float("inf")  # once: clean-up may still use timers
+            raise TimeLimitPassed(f"virtual time has passed {limit_s:g} s")
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop that jumps to the next timer when nothing is ready.
+
+    Threads and sockets are polled but never waited for: a program under virtual time must not depend on either.
+
+    Args:
+        limit_s: virtual seconds after which the run is given up.
+
+    Raises (out of `run_until_complete`): Deadlock, TimeLimitPassed.
+    """
+
+    def __init__(self, *, limit_s: float = DAY_S) -> None:
+        self._jumping = _JumpingSelector(limit_s=limit_s)
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._jumping.now_s
+
+
+def run_virtual(main: Coroutine[Any, Any, T], *, limit_s: float = DAY_S) -> T:
+    """Runs `main` to its end on a fresh `VirtualTimeLoop`; tasks it leaves behind are cancelled.
+
+    Raises: what `main` raises; Deadlock; TimeLimitPassed.
+    """
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(limit_s=limit_s)) as runner:
+        return runner.run(main)
+
+
+class SimClock:
+    """`ports.Clock` over an event loop's time: virtual time on a `VirtualTimeLoop`.
+
+    Args:
+        loop: whose time is read.
+        epoch_s: wall clock at loop time 0, seconds since 1970.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, epoch_s: float = EPOCH_S) -> None:
+        self._loop = loop
+        self._epoch_s = epoch_s
+
+    def now_s(self) -> float:
+        """Wall clock, seconds since 1970-01-01T00:00:00Z."""
+        return self._epoch_s + self._loop.time()
+
+    def monotonic_s(self) -> float:
+        """The loop's time."""
+        return self._loop.time()
+
+
+class SystemClock:
+    """`ports.Clock` of this machine."""
+
+    def now_s(self) -> float:
+        """Wall clock, seconds since 1970-01-01T00:00:00Z."""
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()

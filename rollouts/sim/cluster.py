@@ -1,0 +1,135 @@
+"""A whole simulated cluster: the API server and the controllers, kubelets and clients around it, from one seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from rollouts import ports
+from rollouts.objects import Kind, Manifest
+from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
+from rollouts.sim.actors.endpointslices import EndpointSliceController
+from rollouts.sim.actors.garbage import GarbageCollector
+from rollouts.sim.actors.kubelet import Kubelets, KubeletSettings
+from rollouts.sim.actors.replicasets import ReplicaSetController
+from rollouts.sim.actors.work import Actor, World
+from rollouts.sim.clock import SimClock
+from rollouts.sim.history import Stored
+from rollouts.sim.server import SimServer
+from rollouts.sim.traffic import Traffic
+
+
+class SimulatedCluster:
+    """The cluster; `async with` starts and stops its actors. Make it inside a running event loop.
+
+    Args:
+        seed: decides names, uids, nodes, start-up times and the clients' choices.
+        clock: for timestamps; None for the loop's own time. Give `SystemClock` for real time.
+        crds: CustomResourceDefinition manifests.
+        kubelet: how quick the nodes are.
+        slice_lag_s: from a pod's change to its EndpointSlice.
+        latency_s: of API requests.
+        autoscaling: what the autoscaler does, and when.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        clock: ports.Clock | None = None,
+        crds: Iterable[Manifest] = (),
+        kubelet: KubeletSettings | None = None,
+        slice_lag_s: float = 0.02,
+        latency_s: float = 0.0,
+        autoscaling: tuple[ScaleAt, ...] = (),
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = clock or SimClock(loop)
+        self.api = SimServer(clock=self.clock, seed=seed, crds=crds, latency_s=latency_s)
+        self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
+        self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
+        self._actors: tuple[Actor, ...] = (
+            self.kubelets,
+            ReplicaSetController(self.world),
+            EndpointSliceController(self.world, lag_s=slice_lag_s),
+            GarbageCollector(self.world),
+            Autoscaler(self.world, autoscaling),
+        )
+        self._traffic: list[Traffic] = []
+
+    async def __aenter__(self) -> Self:
+        for actor in self._actors:
+            actor.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for traffic in self._traffic:
+            traffic.stop()
+        for actor in self._actors:
+            actor.stop()
+        await self.api.aclose()
+
+    def apply(self, manifest: Manifest, *, manager: str = "user") -> Manifest:
+        """Server-side apply of a manifest with apiVersion, kind, name and, where it has one, namespace; answers the object.
+
+        Raises: Refused; KeyError for a type that is not served.
+        """
+        resource = self.api.registry.named(manifest["apiVersion"], manifest["kind"])
+        if resource is None:
+            raise KeyError(f"{manifest['apiVersion']} {manifest['kind']}")
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "default") if resource.kind.namespaced else None
+        path = resource.kind.path(namespace, metadata["name"])
+        query = {"fieldManager": manager, "force": "true"}
+        body = msgspec.json.encode(manifest)
+        response = self.api.answer(ports.Request("PATCH", path, query, body, ports.APPLY_PATCH))
+        answer: Manifest = msgspec.json.decode(response.body)
+        if response.status >= 300:
+            raise ValueError(f"{response.status} {answer['reason']}: {answer['message']}")
+        return answer
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """An object as it is now; not to be changed."""
+        stored = self.api.history.get(kind, namespace, name)
+        return stored.manifest if stored else None
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[Manifest]:
+        """A kind's objects as they are now; not to be changed."""
+        return [stored.manifest for stored in self.api.history.select(kind, namespace)]
+
+    def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> Traffic:
+        """Starts clients of a Service; the options are those of `Traffic`."""
+        traffic = Traffic(
+            self.world, self.kubelets, namespace=namespace, service=service, rate_per_s=rate_per_s, **options
+        )
+        traffic.start()
+        self._traffic.append(traffic)
+        return traffic
+
+    async def until(
+        self, holds: Callable[[Manifest | None], bool], *, kind: Kind, namespace: str, name: str, deadline_s: float
+    ) -> Manifest | None:
+        """Waits until `holds` is true of an object (None when there is none); answers the object.
+
+        Raises: TimeoutError after `deadline_s` seconds of loop time.
+        """
+        changed = asyncio.Event()
+        unlisten = self.api.history.listen(kind, lambda _: changed.set())
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    stored: Stored | None = self.api.history.get(kind, namespace, name)
+                    manifest = stored.manifest if stored else None
+                    if holds(manifest):
+                        return manifest
+                    changed.clear()
+                    await changed.wait()
+        finally:
+            unlisten()

@@ -1,0 +1,184 @@
+"""The answers with which the API server says no, in the real one's words.
+
+Source of codes, reasons and messages: k8s.io/apimachinery pkg/api/errors; held to the real server by tests/contract.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.objects import Kind, Manifest
+
+
+class Refused(Exception):
+    """A request that ends in a `Status` object.
+
+    Args:
+        code: HTTP status.
+        reason: CamelCase, as in the real server's `Status.reason`.
+        details: `Status.details`, or None.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, details: Manifest | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+    def status(self) -> Manifest:
+        """The `Status` object."""
+        status: Manifest = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if self.details is not None:
+            status["details"] = self.details
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why an object is invalid.
+
+    Args:
+        field: dotted path, `spec.replicas`.
+        reason: `FieldValueRequired`, `FieldValueInvalid`, `FieldValueTypeInvalid`, `FieldValueNotSupported`, ….
+        message: the text after the path in the real server's message.
+    """
+
+    field: str
+    reason: str
+    message: str
+
+
+def not_found(kind: Kind, name: str) -> Refused:
+    """404: the object does not exist."""
+    return Refused(404, "NotFound", f'{_resource(kind)} "{name}" not found', _details(kind, name))
+
+
+class NoSuchPath(Refused):
+    """404 of a path that is not served: the real server answers in plain text here."""
+
+    TEXT = b"404 page not found\n"
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
+
+
+def method_not_allowed() -> Refused:
+    """405."""
+    return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def already_exists(kind: Kind, name: str) -> Refused:
+    """409 AlreadyExists."""
+    return Refused(409, "AlreadyExists", f'{_resource(kind)} "{name}" already exists', _details(kind, name))
+
+
+def conflict(kind: Kind, name: str) -> Refused:
+    """409 Conflict: the writer's view is old."""
+    why = "the object has been modified; please apply your changes to the latest version and try again"
+    message = f'Operation cannot be fulfilled on {_resource(kind)} "{name}": {why}'
+    return Refused(409, "Conflict", message, _details(kind, name))
+
+
+def precondition_failed(kind: Kind, name: str, *, what: str, wanted: str, found: str) -> Refused:
+    """409 Conflict of a delete; `what` is `UID` or `ResourceVersion`."""
+    tail = "deleted and then recreated" if what == "UID" else "modified"
+    who = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    message = (
+        f'Operation cannot be fulfilled on {who} "{name}": the {what} in the precondition ({wanted}) '
+        f"does not match the {what} in record ({found}). The object might have been {tail}"
+    )
+    return Refused(409, "Conflict", message, _details(kind, name, of=kind.kind))
+
+
+def apply_conflict(conflicts: list[tuple[str, str]]) -> Refused:
+    """409 of a server-side apply; `conflicts` are pairs of the other manager, as the real server describes it, and a field."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}
+        for manager, field in conflicts
+    ]
+    word = "conflict" if len(conflicts) == 1 else "conflicts"
+    if len(conflicts) == 1:
+        text = f" conflict with {conflicts[0][0]}: {conflicts[0][1]}"
+    else:
+        by_manager: dict[str, list[str]] = {}
+        for manager, field in conflicts:
+            by_manager.setdefault(manager, []).append(field)
+        text = "".join(f" conflicts with {m}:\n- " + "\n- ".join(fields) for m, fields in by_manager.items())
+    message = f"Apply failed with {len(conflicts)} {word}:{text}"
+    return Refused(409, "Conflict", message, {"causes": causes})
+
+
+def invalid(kind: Kind, name: str, causes: list[Cause]) -> Refused:
+    """422: the object breaks its type's rules; every cause is listed."""
+    texts = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    who = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = _details(kind, name, of=kind.kind)
+    details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    return Refused(422, "Invalid", f'{who} "{name}" is invalid: {text}', details)
+
+
+def patch_refused() -> Refused:
+    """422 without a cause: a JSON Patch that parses and cannot be carried out (a failed `test` too)."""
+    return Refused(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+def bad_request(message: str) -> Refused:
+    """400."""
+    return Refused(400, "BadRequest", message)
+
+
+def expired(message: str) -> Refused:
+    """410: the resourceVersion or the continue token is no longer kept."""
+    return Refused(410, "Expired", message)
+
+
+def unsupported_media_type() -> Refused:
+    """415."""
+    return Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def options_invalid(options: str, field: str, reason: str, message: str) -> Refused:
+    """422 about the request's own parameters; `options` is `ListOptions` or `PatchOptions`."""
+    return Refused(
+        422,
+        "Invalid",
+        f'{options}.meta.k8s.io "" is invalid: {field}: {message}',
+        {"group": "meta.k8s.io", "kind": options, "causes": [{"reason": reason, "message": message, "field": field}]},
+    )
+
+
+def too_large_resource_version(wanted: int, current: int) -> Refused:
+    """504: the reader has seen a newer state than this server."""
+    message = f"Too large resource version: {wanted}, current: {current}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return Refused(504, "Timeout", message, {"retryAfterSeconds": 1, "causes": [cause]})
+
+
+def too_many_requests(message: str, *, retry_after_s: int, causes: list[Any] | None = None) -> Refused:
+    """429: try again later."""
+    details: Manifest = {"retryAfterSeconds": retry_after_s} if retry_after_s else {}
+    if causes:
+        details["causes"] = causes
+    return Refused(429, "TooManyRequests", message, details)
+
+
+def _resource(kind: Kind) -> str:
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def _details(kind: Kind, name: str, *, of: str | None = None) -> Manifest:
+    details: Manifest = {"name": name, "kind": of or kind.plural}
+    if kind.group:
+        details["group"] = kind.group
+    return details

@@ -1,0 +1,158 @@
+"""Which lists and maps of a type are merged piece by piece and which are one value: what server-side apply must know.
+
+For custom resources it is read off the schema (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`); for built-in types
+the part that rollouts touch is written down here. Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouts.objects import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one value is owned and merged.
+
+    Args:
+        fields: shapes of a map's fields that are known.
+        element: shape of a list's items, or of a map's other fields.
+        atomic: the value is one leaf, whatever it holds.
+        keys: names of the fields that identify an item of a list-map; empty for other lists.
+        key_defaults: what an identifying field is when it is left out.
+        is_set: a list of scalars merged by value.
+    """
+
+    fields: Mapping[str, Shape] = field(default_factory=dict)
+    element: Shape | None = None
+    atomic: bool = False
+    keys: tuple[str, ...] = ()
+    key_defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_set: bool = False
+
+    def child(self, name: str) -> Shape:
+        """The shape of a map's field."""
+        return self.fields.get(name) or self.element or DEDUCED
+
+    @property
+    def item(self) -> Shape:
+        """The shape of a list's items."""
+        return self.element or DEDUCED
+
+
+DEDUCED = Shape()
+"""Of values that no schema describes: maps are merged by key, lists are atomic."""
+
+ATOMIC = Shape(atomic=True)
+
+
+def list_map(*keys: str, element: Shape = DEDUCED, **key_defaults: Any) -> Shape:
+    """A list whose items are identified by `keys`."""
+    return Shape(element=element, keys=keys, key_defaults=key_defaults)
+
+
+METADATA = Shape(fields={"ownerReferences": list_map("uid", element=ATOMIC), "finalizers": Shape(is_set=True)})
+
+_ENV = Shape(
+    fields={
+        "valueFrom": Shape(
+            fields=dict.fromkeys(("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"), ATOMIC)
+        )
+    }
+)
+_CONTAINER = Shape(
+    fields={
+        "env": list_map("name", element=_ENV),
+        "ports": list_map("containerPort", "protocol", protocol="TCP"),
+        "volumeMounts": list_map("mountPath"),
+        "volumeDevices": list_map("devicePath"),
+        "resources": Shape(fields={"claims": list_map("name")}),
+    }
+)
+POD_SPEC = Shape(
+    fields={
+        "containers": list_map("name", element=_CONTAINER),
+        "initContainers": list_map("name", element=_CONTAINER),
+        "ephemeralContainers": list_map("name", element=_CONTAINER),
+        "volumes": list_map("name"),
+        "imagePullSecrets": list_map("name"),
+        "hostAliases": list_map("ip"),
+        "topologySpreadConstraints": list_map("topologyKey", "whenUnsatisfiable"),
+        "nodeSelector": ATOMIC,
+    }
+)
+POD_TEMPLATE = Shape(fields={"metadata": METADATA, "spec": POD_SPEC})
+_CONDITIONS = list_map("type")
+
+POD = Shape(
+    fields={
+        "metadata": METADATA,
+        "spec": POD_SPEC,
+        "status": Shape(fields={"conditions": _CONDITIONS, "podIPs": list_map("ip"), "hostIPs": ATOMIC}),
+    }
+)
+WORKLOAD = Shape(
+    fields={
+        "metadata": METADATA,
+        "spec": Shape(fields={"selector": ATOMIC, "template": POD_TEMPLATE}),
+        "status": Shape(fields={"conditions": _CONDITIONS}),
+    }
+)
+SERVICE = Shape(
+    fields={
+        "metadata": METADATA,
+        "spec": Shape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}),
+        "status": Shape(fields={"conditions": _CONDITIONS}),
+    }
+)
+POD_DISRUPTION_BUDGET = Shape(
+    fields={
+        "metadata": METADATA,
+        "spec": Shape(fields={"selector": ATOMIC}),
+        "status": Shape(fields={"conditions": _CONDITIONS}),
+    }
+)
+AUTOSCALER = Shape(
+    fields={
+        "metadata": METADATA,
+        "spec": Shape(fields={"scaleTargetRef": ATOMIC}),
+        "status": Shape(fields={"conditions": _CONDITIONS}),
+    }
+)
+PLAIN = Shape(fields={"metadata": METADATA})
+
+
+def shape_of_schema(schema: Manifest) -> Shape:
+    """The shape of a custom resource, from its structural schema."""
+    shape = _of_schema(schema)
+    return Shape(fields={**shape.fields, "metadata": METADATA}, element=shape.element)
+
+
+def _of_schema(schema: Manifest) -> Shape:
+    kind = schema.get("type")
+    if kind == "array":
+        return _of_list_schema(schema)
+    if kind != "object":
+        return DEDUCED
+    if schema.get("x-kubernetes-map-type") == "atomic":
+        return ATOMIC
+    fields = {name: _of_schema(part) for name, part in (schema.get("properties") or {}).items()}
+    rest = schema.get("additionalProperties")
+    return Shape(fields=fields, element=_of_schema(rest) if isinstance(rest, dict) else None)
+
+
+def _of_list_schema(schema: Manifest) -> Shape:
+    items = schema.get("items") or {}
+    match schema.get("x-kubernetes-list-type"):
+        case "map":
+            keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+            properties = items.get("properties") or {}
+            defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+            return Shape(element=_of_schema(items), keys=keys, key_defaults=defaults)
+        case "set":
+            return Shape(is_set=True)
+        case _:
+            return DEDUCED

@@ -1,0 +1,463 @@
+"""Specs for tests: a good one of each strategy, and one bad one for every rule."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+Spec = dict[str, Any]
+
+CANARY: Spec = {
+    "replicas": 4,
+    "selector": {"matchLabels": {"app": "cart"}},
+    "strategy": {"canary": {"steps": [{"setWeight": 25}, {"pause": {}}]}},
+    "template": {
+        "metadata": {"labels": {"app": "cart", "tier": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "cart:1.4"}]},
+    },
+}
+BLUE_GREEN: Spec = {**CANARY, "strategy": {"blueGreen": {"activeService": "cart", "previewService": "cart-preview"}}}
+GONE = object()
+"""As a value for `changed`: the field is taken out."""
+
+
+def changed(spec: Spec, **changes: Any) -> Spec:
+    """A copy of `spec`; `strategy__canary__steps=[…]` sets `strategy.canary.steps`, making the objects on the way."""
+    result = copy.deepcopy(spec)
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        where = result
+        for part in parents:
+            where = where.setdefault(part, {})
+        if value is GONE:
+            where.pop(last)
+        else:
+            where[last] = value
+    return result
+
+
+def canary(**fields: Any) -> Spec:
+    """A canary with some fields of `spec.strategy.canary` set."""
+    return changed(CANARY, **{f"strategy__canary__{name}": value for name, value in fields.items()})
+
+
+def blue_green(**fields: Any) -> Spec:
+    """A blue-green with some fields of `spec.strategy.blueGreen` set."""
+    return changed(BLUE_GREEN, **{f"strategy__blueGreen__{name}": value for name, value in fields.items()})
+
+
+def step(**kinds: Any) -> Spec:
+    """A canary whose first step is this one."""
+    return canary(steps=[kinds])
+
+
+def routed_step(**kinds: Any) -> Spec:
+    """The same, with traffic routing that somebody else does."""
+    return canary(steps=[kinds], trafficRouting={})
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A spec that must be refused.
+
+    Args:
+        words: a part of the message that the user reads.
+        by_schema: the CRD alone refuses it too, before any controller sees it.
+    """
+
+    name: str
+    spec: Spec
+    path: str
+    words: str
+    by_schema: bool = True
+
+
+_STEPS = "spec.strategy.canary.steps"
+_CANARY = "spec.strategy.canary"
+_BLUE_GREEN = "spec.strategy.blueGreen"
+_AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
+_POD = "spec.template.spec"
+
+
+def _selector(**expression: Any) -> Spec:
+    return changed(CANARY, selector={"matchExpressions": [expression]})
+
+
+def _template(**fields: Any) -> Spec:
+    return changed(CANARY, **{f"template__{name}": value for name, value in fields.items()})
+
+
+BAD: tuple[Bad, ...] = (
+    # the Rollout itself
+    Bad("replicas below 0", changed(CANARY, replicas=-1), "spec.replicas", "0 or more"),
+    Bad("replicas as text", changed(CANARY, replicas="3"), "spec.replicas", "an integer"),
+    Bad("replicas as a boolean", changed(CANARY, replicas=True), "spec.replicas", "an integer"),
+    Bad("replicas beyond int32", changed(CANARY, replicas=2**31), "spec.replicas", "2147483647 or less"),
+    Bad("unknown field", changed(CANARY, replica=3), "spec.replica", "unknown field", by_schema=False),
+    Bad("minReadySeconds below 0", changed(CANARY, minReadySeconds=-1), "spec.minReadySeconds", "0 or more"),
+    Bad(
+        "revisionHistoryLimit below 0",
+        changed(CANARY, revisionHistoryLimit=-1),
+        "spec.revisionHistoryLimit",
+        "0 or more",
+    ),
+    Bad("paused as text", changed(CANARY, paused="yes"), "spec.paused", "true or false"),
+    Bad(
+        "deadline equal to minReadySeconds",
+        changed(CANARY, progressDeadlineSeconds=30, minReadySeconds=30),
+        "spec.progressDeadlineSeconds",
+        "more than minReadySeconds",
+    ),
+    Bad(
+        "default deadline below minReadySeconds",
+        changed(CANARY, minReadySeconds=601),
+        "spec.progressDeadlineSeconds",
+        "is 600",
+    ),
+    Bad("deadline of 0", changed(CANARY, progressDeadlineSeconds=0), "spec.progressDeadlineSeconds", "minReadySeconds"),
+    Bad("restartAt that is no time", changed(CANARY, restartAt="soon"), "spec.restartAt", "RFC 3339"),
+    Bad("restartAt on no day", changed(CANARY, restartAt="2026-02-30T00:00:00Z"), "spec.restartAt", "exists"),
+    Bad(
+        "rollback window below 0",
+        changed(CANARY, rollbackWindow={"revisions": -1}),
+        "spec.rollbackWindow.revisions",
+        "0",
+    ),
+    # selector
+    Bad("no selector", changed(CANARY, selector=GONE), "spec.selector", "is required"),
+    Bad("empty selector", changed(CANARY, selector={}), "spec.selector", "every pod", by_schema=False),
+    Bad(
+        "selector with empty parts",
+        changed(CANARY, selector={"matchLabels": {}, "matchExpressions": []}),
+        "spec.selector",
+        "every pod",
+        by_schema=False,
+    ),
+    Bad(
+        "selector that does not match",
+        changed(CANARY, selector={"matchLabels": {"app": "other"}}),
+        "spec.template.metadata.labels",
+        "do not match",
+        by_schema=False,
+    ),
+    Bad(
+        "expression that does not match",
+        _selector(key="app", operator="NotIn", values=["cart"]),
+        "spec.template.metadata.labels",
+        "do not match",
+        by_schema=False,
+    ),
+    Bad(
+        "label that must not exist",
+        _selector(key="tier", operator="DoesNotExist"),
+        "spec.template.metadata.labels",
+        "do not match",
+        by_schema=False,
+    ),
+    Bad("unknown operator", _selector(key="app", operator="Is"), "spec.selector.matchExpressions[0].operator", "'In'"),
+    Bad("no operator", _selector(key="app"), "spec.selector.matchExpressions[0].operator", "is required"),
+    Bad("no key", _selector(operator="Exists"), "spec.selector.matchExpressions[0].key", "is required"),
+    Bad(
+        "In without values",
+        _selector(key="app", operator="In", values=[]),
+        "spec.selector.matchExpressions[0].values",
+        "is required for In",
+        by_schema=False,
+    ),
+    Bad(
+        "Exists with values",
+        _selector(key="app", operator="Exists", values=["a"]),
+        "spec.selector.matchExpressions[0].values",
+        "must be empty",
+        by_schema=False,
+    ),
+    Bad(
+        "selector value that is no label",
+        changed(CANARY, selector={"matchLabels": {"app": "a b"}}),
+        "spec.selector.matchLabels.app",
+        "not a label value",
+        by_schema=False,
+    ),
+    Bad(
+        "our own label in the selector",
+        changed(
+            CANARY,
+            selector={"matchLabels": {"rollouts.dev/name": "a"}},
+        ),
+        "spec.selector",
+        "the controller sets it",
+        by_schema=False,
+    ),
+    # template
+    Bad("no template", changed(CANARY, template=GONE), "spec.template", "is required"),
+    Bad("template without a pod", _template(spec=GONE), _POD, "is required"),
+    Bad("no containers", _template(spec={"containers": []}), f"{_POD}.containers", "at least one"),
+    Bad("containers that are no list", _template(spec={"containers": {}}), f"{_POD}.containers", "at least one"),
+    Bad(
+        "container without name",
+        _template(spec={"containers": [{"image": "a"}]}),
+        f"{_POD}.containers[0].name",
+        "required",
+    ),
+    Bad(
+        "container without image",
+        _template(spec={"containers": [{"name": "a"}]}),
+        f"{_POD}.containers[0].image",
+        "required",
+        by_schema=False,
+    ),
+    Bad(
+        "two containers of one name",
+        _template(spec={"containers": [{"name": "a", "image": "a"}, {"name": "a", "image": "b"}]}),
+        f"{_POD}.containers[1].name",
+        "another container",
+    ),
+    Bad(
+        "restartPolicy of a job",
+        changed(CANARY, template__spec__restartPolicy="Never"),
+        f"{_POD}.restartPolicy",
+        "Always",
+        by_schema=False,
+    ),
+    Bad(
+        "deadline of a job",
+        changed(CANARY, template__spec__activeDeadlineSeconds=5),
+        f"{_POD}.activeDeadlineSeconds",
+        "for ever",
+        by_schema=False,
+    ),
+    Bad(
+        "label that is no text",
+        changed(CANARY, template__metadata__labels={"app": "cart", "n": 1}),
+        "spec.template.metadata.labels.n",
+        "not a label value",
+    ),
+    Bad(
+        "our own label in the template",
+        changed(CANARY, template__metadata__labels={"app": "cart", "rollouts.dev/revision": "x"}),
+        "spec.template.metadata.labels[rollouts.dev/revision]",
+        "set by the controller",
+        by_schema=False,
+    ),
+    # strategy
+    Bad("no strategy", changed(CANARY, strategy=GONE), "spec.strategy", "neither"),
+    Bad("empty strategy", changed(CANARY, strategy={}), "spec.strategy", "neither"),
+    Bad("both strategies", changed(CANARY, strategy__blueGreen={"activeService": "a"}), "spec.strategy", "both"),
+    # canary
+    Bad("limits both 0", canary(maxSurge=0, maxUnavailable=0), f"{_CANARY}.maxSurge", "both 0"),
+    Bad("limits both 0 in percent", canary(maxSurge="0%", maxUnavailable="0"), f"{_CANARY}.maxSurge", "both 0"),
+    Bad("limit below 0", canary(maxSurge=-1), f"{_CANARY}.maxSurge", "percentage", by_schema=False),
+    Bad("limit in words", canary(maxUnavailable="some"), f"{_CANARY}.maxUnavailable", "percentage", by_schema=False),
+    Bad("limit as a boolean", canary(maxUnavailable=True), f"{_CANARY}.maxUnavailable", "percentage"),
+    Bad(
+        "more than all unavailable", canary(maxUnavailable="101%"), f"{_CANARY}.maxUnavailable", "100%", by_schema=False
+    ),
+    Bad(
+        "one Service for both",
+        canary(stableService="a", canaryService="a"),
+        f"{_CANARY}.canaryService",
+        "stableService",
+    ),
+    Bad("Service that is no name", canary(stableService="A_b"), f"{_CANARY}.stableService", "lower-case"),
+    Bad("steps that are no list", canary(steps={"setWeight": 1}), f"{_CANARY}.steps", "a list"),
+    Bad("delay without routing", canary(scaleDownDelaySeconds=5), f"{_CANARY}.scaleDownDelaySeconds", "trafficRouting"),
+    Bad("dynamic without routing", canary(dynamicStableScale=True), f"{_CANARY}.dynamicStableScale", "trafficRouting"),
+    Bad(
+        "dynamic with delay",
+        canary(dynamicStableScale=True, scaleDownDelaySeconds=5, trafficRouting={}),
+        f"{_CANARY}.dynamicStableScale",
+        "exclude",
+    ),
+    Bad(
+        "threshold without a type",
+        canary(replicaProgressThreshold={"value": 5}),
+        f"{_CANARY}.replicaProgressThreshold.type",
+        "is required",
+    ),
+    Bad(
+        "threshold of an unknown type",
+        canary(replicaProgressThreshold={"type": "Pod", "value": 5}),
+        f"{_CANARY}.replicaProgressThreshold.type",
+        "'Pods'",
+    ),
+    Bad(
+        "threshold above 100 percent",
+        canary(replicaProgressThreshold={"type": "Percent", "value": 101}),
+        f"{_CANARY}.replicaProgressThreshold.value",
+        "100 or less",
+        by_schema=False,
+    ),
+    Bad(
+        "both anti-affinities",
+        canary(antiAffinity={_AFFINITY: {"weight": 1}, f"required{_AFFINITY[9:]}": {}}),
+        f"{_CANARY}.antiAffinity",
+        "exactly one",
+    ),
+    Bad("no anti-affinity", canary(antiAffinity={}), f"{_CANARY}.antiAffinity", "exactly one"),
+    Bad(
+        "anti-affinity of weight 0",
+        canary(antiAffinity={_AFFINITY: {"weight": 0}}),
+        f"{_CANARY}.antiAffinity.{_AFFINITY}.weight",
+        "1 or more",
+    ),
+    Bad(
+        "anti-affinity of weight 101",
+        canary(antiAffinity={_AFFINITY: {"weight": 101}}),
+        f"{_CANARY}.antiAffinity.{_AFFINITY}.weight",
+        "100 or less",
+    ),
+    Bad(
+        "anti-affinity without weight",
+        canary(antiAffinity={_AFFINITY: {}}),
+        f"{_CANARY}.antiAffinity.{_AFFINITY}.weight",
+        "is required",
+    ),
+    Bad(
+        "role label in the selector",
+        canary(canaryMetadata={"labels": {"app": "x"}}),
+        f"{_CANARY}.canaryMetadata.labels.app",
+        "leave their ReplicaSet",
+        by_schema=False,
+    ),
+    Bad(
+        "role label of the template",
+        canary(stableMetadata={"labels": {"tier": "x"}}),
+        f"{_CANARY}.stableMetadata.labels.tier",
+        "spec.template.metadata too",
+        by_schema=False,
+    ),
+    # steps
+    Bad("step of no kind", step(), f"{_STEPS}[0]", "it has none"),
+    Bad("step of two kinds", step(setWeight=1, pause={}), f"{_STEPS}[0]", "setWeight, pause"),
+    Bad(
+        "step of two kinds that Argo does not count",
+        routed_step(setWeight=1, setCanaryScale={"replicas": 1}),
+        f"{_STEPS}[0]",
+        "setWeight, setCanaryScale",
+    ),
+    Bad("step that is no object", canary(steps=[{"setWeight": 1}, "pause"]), f"{_STEPS}[1]", "an object"),
+    Bad("unknown step", step(setWeigth=5), f"{_STEPS}[0].setWeigth", "unknown field"),
+    Bad("weight below 0", step(setWeight=-1), f"{_STEPS}[0].setWeight", "0 or more"),
+    Bad("weight above 100", step(setWeight=101), f"{_STEPS}[0].setWeight", "100 or less"),
+    Bad("weight in percent", step(setWeight="20%"), f"{_STEPS}[0].setWeight", "an integer"),
+    Bad("pause below 0", step(pause={"duration": -1}), f"{_STEPS}[0].pause.duration", "0 or more", by_schema=False),
+    Bad("pause of -5s", step(pause={"duration": "-5s"}), f"{_STEPS}[0].pause.duration", "0 or more", by_schema=False),
+    Bad("pause of a day", step(pause={"duration": "1d"}), f"{_STEPS}[0].pause.duration", "1h30m", by_schema=False),
+    Bad("pause of nothing", step(pause={"duration": ""}), f"{_STEPS}[0].pause.duration", "1h30m", by_schema=False),
+    Bad(
+        "pause of a number without end",
+        step(pause={"duration": 2**31}),
+        f"{_STEPS}[0].pause.duration",
+        "seconds",
+        by_schema=False,
+    ),
+    Bad("scale without routing", step(setCanaryScale={"replicas": 1}), f"{_STEPS}[0].setCanaryScale", "trafficRouting"),
+    Bad("scale of nothing", routed_step(setCanaryScale={}), f"{_STEPS}[0].setCanaryScale", "it has none"),
+    Bad(
+        "scale of two forms",
+        routed_step(setCanaryScale={"replicas": 1, "weight": 5}),
+        f"{_STEPS}[0].setCanaryScale",
+        "several",
+    ),
+    Bad(
+        "scale above 100 percent",
+        routed_step(setCanaryScale={"weight": 101}),
+        f"{_STEPS}[0].setCanaryScale.weight",
+        "100 or less",
+    ),
+    # blue-green
+    Bad("no active Service", blue_green(activeService=GONE), f"{_BLUE_GREEN}.activeService", "is required"),
+    Bad(
+        "one Service for active and preview",
+        blue_green(previewService="cart"),
+        f"{_BLUE_GREEN}.previewService",
+        "active",
+    ),
+    Bad(
+        "autoPromotionSeconds below 0", blue_green(autoPromotionSeconds=-1), f"{_BLUE_GREEN}.autoPromotionSeconds", "0"
+    ),
+    Bad("preview of less than nothing", blue_green(previewReplicaCount=-1), f"{_BLUE_GREEN}.previewReplicaCount", "0"),
+    Bad(
+        "scaleDownDelaySeconds below 0",
+        blue_green(scaleDownDelaySeconds=-1),
+        f"{_BLUE_GREEN}.scaleDownDelaySeconds",
+        "0",
+    ),
+    Bad(
+        "more waiting revisions than history",
+        changed(blue_green(scaleDownDelayRevisionLimit=4), revisionHistoryLimit=3),
+        f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit",
+        "revisionHistoryLimit, 3",
+        by_schema=False,
+    ),
+    Bad(
+        "more waiting revisions than the default history",
+        blue_green(scaleDownDelayRevisionLimit=11),
+        f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit",
+        "revisionHistoryLimit, 10",
+        by_schema=False,
+    ),
+    Bad(
+        "preview label in the selector",
+        blue_green(previewMetadata={"labels": {"app": "x"}}),
+        f"{_BLUE_GREEN}.previewMetadata.labels.app",
+        "leave their ReplicaSet",
+        by_schema=False,
+    ),
+    Bad("canary field in blue-green", blue_green(steps=[]), f"{_BLUE_GREEN}.steps", "unknown field", by_schema=False),
+)
+
+_ANALYSIS = {"templates": [{"templateName": "success-rate"}]}
+
+
+def _routing(**fields: Any) -> Spec:
+    return canary(stableService="a", canaryService="b", trafficRouting=fields)
+
+
+PLANNED: tuple[tuple[Spec, str, str], ...] = (
+    (changed(CANARY, drain={"mode": "Auto"}), "spec.drain", "0.2"),
+    (changed(CANARY, configVersioning={"mode": "Immutable"}), "spec.configVersioning", "0.5"),
+    (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
+    (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),
+    (changed(CANARY, analysis={"successfulRunHistoryLimit": 1}), "spec.analysis", "0.4"),
+    (
+        changed(CANARY, template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
+        "spec.workloadRef",
+        "0.6",
+    ),
+    (canary(analysis=_ANALYSIS), f"{_CANARY}.analysis", "0.4"),
+    (canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong", "0.3"),
+    (blue_green(prePromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.prePromotionAnalysis", "0.4"),
+    (blue_green(postPromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.postPromotionAnalysis", "0.4"),
+    (step(analysis=_ANALYSIS), f"{_STEPS}[0].analysis", "0.4"),
+    (
+        step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}),
+        f"{_STEPS}[0].experiment",
+        "0.6",
+    ),
+    (step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin", "0.6"),
+    (step(setHeaderRoute={"name": "a"}), f"{_STEPS}[0].setHeaderRoute", "0.3"),
+    (step(setMirrorRoute={"name": "a", "percentage": 10}), f"{_STEPS}[0].setMirrorRoute", "0.3"),
+    (_routing(alb={"ingress": "a", "servicePort": 80}), f"{_CANARY}.trafficRouting.alb", "0.3"),
+    (_routing(ambassador={"mappings": ["a"]}), f"{_CANARY}.trafficRouting.ambassador", "0.3"),
+    (_routing(apisix={"route": {"name": "a"}}), f"{_CANARY}.trafficRouting.apisix", "0.3"),
+    (_routing(appMesh={"virtualService": {"name": "a"}}), f"{_CANARY}.trafficRouting.appMesh", "0.3"),
+    (
+        _routing(gatewayAPI={"httpRoutes": [{"name": "a"}], "mode": "patch"}),
+        f"{_CANARY}.trafficRouting.gatewayAPI",
+        "0.3",
+    ),
+    (_routing(istio={"virtualService": {"name": "a", "routes": ["x"]}}), f"{_CANARY}.trafficRouting.istio", "0.3"),
+    (_routing(nginx={"stableIngress": "a"}), f"{_CANARY}.trafficRouting.nginx", "0.3"),
+    (_routing(smi={}), f"{_CANARY}.trafficRouting.smi", "0.3"),
+    (_routing(traefik={"weightedTraefikServiceName": "a"}), f"{_CANARY}.trafficRouting.traefik", "0.3"),
+    (_routing(plugins={"argoproj-labs/gatewayAPI": {"x": 1}}), f"{_CANARY}.trafficRouting.plugins", "0.3"),
+    (_routing(managedRoutes=[{"name": "a"}]), f"{_CANARY}.trafficRouting.managedRoutes", "0.3"),
+    (_routing(maxTrafficWeight=1000), f"{_CANARY}.trafficRouting.maxTrafficWeight", "0.3"),
+)
+
+
+def manifest(spec: Spec, *, name: str = "cart") -> dict[str, Any]:
+    """A Rollout with this spec."""
+    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": name}, "spec": spec}

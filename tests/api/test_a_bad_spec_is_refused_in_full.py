@@ -1,0 +1,126 @@
+"""Promise: whatever is wrong with a spec is told, all of it at once, with the path and a word on how to mend it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from rollouts.api.parse import parse_spec
+from rollouts.api.planned import PLANNED as PLANNED_FIELDS
+from rollouts.errors import SpecInvalid, SpecProblem
+from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
+
+
+def _problems(spec: Any) -> tuple[SpecProblem, ...]:
+    with pytest.raises(SpecInvalid) as refused:
+        parse_spec(spec)
+    return refused.value.problems
+
+
+@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
+    """A user mends what a message points at; a rule that nobody enforces is worse than none."""
+    problems = _problems(bad.spec)
+
+    told = [problem.message for problem in problems if problem.path == bad.path]
+    assert any(bad.words in message for message in told), problems
+
+
+def test_there_is_a_row_for_every_rule() -> None:
+    """The table is the list of rules; it shrinks only on purpose."""
+    assert len(BAD) >= 80
+    assert len({bad.name for bad in BAD}) == len(BAD)
+
+
+@pytest.mark.parametrize(("spec", "path", "version"), PLANNED, ids=[path for _, path, _ in PLANNED])
+def test_a_field_of_a_later_version_is_refused_by_name(spec: Spec, path: str, version: str) -> None:
+    """A field that is accepted and then ignored is a promise broken in silence. Nothing else is wrong with these specs."""
+    assert _problems(spec) == (SpecProblem(path, f"is not supported yet; it is planned for version {version}"),)
+
+
+def test_every_planned_field_has_its_row() -> None:
+    """A field that joins the table of planned ones must be shown to be refused."""
+    assert len(PLANNED) == sum(map(len, PLANNED_FIELDS.values()))
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    """One round trip for the user, not seven: types, rules and planned fields of one spec come together."""
+    steps = [{"setWeight": "x"}, {}, {"pause": {"duration": "soon"}}, 5, {"setCanaryScale": {"replicas": 1}}]
+    spec = changed(canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, drain={}, colour="red")
+
+    paths = {problem.path for problem in _problems(spec)}
+
+    assert paths == {
+        "spec.replicas",
+        "spec.colour",
+        "spec.drain",
+        "spec.strategy.canary.maxSurge",
+        "spec.strategy.canary.steps[0].setWeight",
+        "spec.strategy.canary.steps[1]",
+        "spec.strategy.canary.steps[2].pause.duration",
+        "spec.strategy.canary.steps[3]",
+        "spec.strategy.canary.steps[4].setCanaryScale",
+    }
+
+
+def test_what_could_not_be_read_is_not_called_missing_too() -> None:
+    """Two messages about one mistake send the user looking for a second one."""
+    spec = changed(BLUE_GREEN, strategy__blueGreen__activeService=5, selector=7)
+
+    assert [problem.path for problem in _problems(spec)] == ["spec.selector", "spec.strategy.blueGreen.activeService"]
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[]", b"null", b'{"a":' * 300, [], "x", None])
+def test_what_is_no_object_is_refused(junk: Any) -> None:
+    """Whatever the store holds, the controller gets an answer that it can show, never a crash."""
+    assert _problems(junk)[0].path == "spec"
+
+
+@pytest.mark.parametrize("value", [None, 0, -1, "", "x", True, [], [[]], {}, {"a": {}}, [{"a": [1]}], 1.5])
+def test_no_value_anywhere_makes_the_parser_crash(value: Any) -> None:
+    """Each field of a full spec in turn gets each kind of junk: the answer is a spec or SpecInvalid, nothing else."""
+    full = canary(
+        stableService="a",
+        canaryService="b",
+        trafficRouting={"istio": {"virtualService": {"name": "a", "routes": ["x"]}}},
+        canaryMetadata={"labels": {"role": "canary"}},
+        antiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}},
+        analysis={"templates": [{"templateName": "a"}], "args": [{"name": "a", "value": "b"}]},
+    )
+    for path in _paths(full):
+        spec = copy.deepcopy(full)
+        where: Any = spec
+        for part in path[:-1]:
+            where = where[part]
+        where[path[-1]] = value
+        try:
+            parse_spec(spec)
+        except SpecInvalid as refused:
+            assert refused.problems
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        found += _paths(item, (*path, key))
+    return found
+
+
+def test_the_spec_that_was_given_is_not_changed() -> None:
+    """The caller's object may be the store's."""
+    spec = changed(canary(steps=["x"]), replicas="x")
+    before = copy.deepcopy(spec)
+
+    _problems(spec)
+
+    assert spec == before
+
+
+def test_text_that_json_cannot_hold_is_a_problem_of_the_template() -> None:
+    """A lone surrogate (from a YAML file) cannot be written as UTF-8."""
+    spec = changed(CANARY, template__metadata__annotations={"note": "\ud800"})
+
+    assert [problem.path for problem in _problems(spec)] == ["spec.template"]

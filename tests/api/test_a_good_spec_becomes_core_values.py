@@ -1,0 +1,299 @@
+"""Promise: a spec means what Argo Rollouts' documentation says it means, and its revision never changes by our doing."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from rollouts.api.parse import own_annotations, parse_spec, rollout_from_manifest
+from rollouts.core.rollout import (
+    AntiAffinity,
+    BlueGreen,
+    Canary,
+    IntOrPercent,
+    Percent,
+    PodMetadata,
+    ProgressThreshold,
+    TrafficRouting,
+)
+from rollouts.core.steps import (
+    MatchTrafficWeight,
+    Pause,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetWeight,
+)
+from tests.api.specs import BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, manifest, step
+
+
+def _canary(spec: Spec) -> Canary:
+    strategy = parse_spec(spec).strategy
+    assert isinstance(strategy, Canary)
+    return strategy
+
+
+def _blue_green(spec: Spec) -> BlueGreen:
+    strategy = parse_spec(spec).strategy
+    assert isinstance(strategy, BlueGreen)
+    return strategy
+
+
+def test_what_is_left_out_has_argos_defaults() -> None:
+    """A manifest from Argo Rollouts must do the same here."""
+    spec = parse_spec(changed(CANARY, replicas=GONE, strategy={"canary": {}}))
+
+    assert (spec.replicas, spec.min_ready_s, spec.revision_history_limit) == (1, 0, 10)
+    assert (spec.progress_deadline_s, spec.progress_deadline_abort, spec.paused) == (600.0, False, False)
+    assert (spec.restart_at_s, spec.rollback_window_revisions) == (None, None)
+    assert spec.strategy == Canary()
+    assert Canary().max_surge == Canary().max_unavailable == Percent(25)
+
+
+def test_blue_green_has_argos_defaults() -> None:
+    """As above."""
+    assert _blue_green(BLUE_GREEN) == BlueGreen(active_service="cart", preview_service="cart-preview")
+    assert BlueGreen(active_service="a").auto_promotion_enabled
+    assert BlueGreen(active_service="a").scale_down_delay_s == 30.0
+
+
+def test_every_field_of_a_canary_arrives() -> None:
+    """A field that is dropped between the wire and the core is a field that does nothing."""
+    strategy = _canary(
+        canary(
+            stableService="cart",
+            canaryService="cart-canary",
+            trafficRouting={},
+            maxSurge=2,
+            maxUnavailable="10%",
+            minPodsPerReplicaSet=2,
+            canaryMetadata={"labels": {"role": "canary"}, "annotations": {"note": "x"}},
+            stableMetadata={"labels": {"role": "stable"}},
+            antiAffinity={"preferredDuringSchedulingIgnoredDuringExecution": {"weight": 7}},
+            replicaProgressThreshold={"type": "Percent", "value": 90},
+            scaleDownDelaySeconds=5,
+            scaleDownDelayRevisionLimit=2,
+            abortScaleDownDelaySeconds=0,
+            steps=[
+                {"setWeight": 0},
+                {"setCanaryScale": {"replicas": 0}},
+                {"setCanaryScale": {"weight": 30}},
+                {"setCanaryScale": {"matchTrafficWeight": True}},
+                {"pause": {"duration": 10}},
+                {"pause": {}},
+                {"setWeight": 100},
+            ],
+        )
+    )
+
+    assert strategy == Canary(
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=TrafficRouting(min_pods_per_replica_set=2),
+        max_surge=2,
+        max_unavailable=Percent(10),
+        canary_metadata=PodMetadata(labels={"role": "canary"}, annotations={"note": "x"}),
+        stable_metadata=PodMetadata(labels={"role": "stable"}),
+        anti_affinity=AntiAffinity(required=False, weight=7),
+        replica_progress_threshold=ProgressThreshold(Percent(90)),
+        scale_down_delay_s=5.0,
+        scale_down_delay_revision_limit=2,
+        abort_scale_down_delay_s=0.0,
+        steps=(
+            SetWeight(0),
+            SetCanaryReplicas(0),
+            SetCanaryScalePercent(30),
+            MatchTrafficWeight(),
+            Pause(10.0),
+            PauseUntilPromoted(),
+            SetWeight(100),
+        ),
+    )
+
+
+def test_every_field_of_a_blue_green_arrives() -> None:
+    """As above."""
+    strategy = _blue_green(
+        blue_green(
+            previewReplicaCount=0,
+            autoPromotionEnabled=False,
+            autoPromotionSeconds=9,
+            maxUnavailable=1,
+            scaleDownDelaySeconds=0,
+            scaleDownDelayRevisionLimit=10,
+            abortScaleDownDelaySeconds=3,
+            activeMetadata={"labels": {"role": "active"}},
+            previewMetadata={"labels": {"role": "preview"}},
+            antiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}},
+        )
+    )
+
+    assert strategy == BlueGreen(
+        active_service="cart",
+        preview_service="cart-preview",
+        preview_replica_count=0,
+        auto_promotion_enabled=False,
+        auto_promotion_s=9.0,
+        max_unavailable=1,
+        scale_down_delay_s=0.0,
+        scale_down_delay_revision_limit=10,
+        abort_scale_down_delay_s=3.0,
+        active_metadata=PodMetadata(labels={"role": "active"}),
+        preview_metadata=PodMetadata(labels={"role": "preview"}),
+        anti_affinity=AntiAffinity(required=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (0, 0.0),
+        (30, 30.0),
+        ("30", 30.0),
+        ("10s", 10.0),
+        ("5m", 300.0),
+        ("1h", 3600.0),
+        ("1h30m", 5400.0),
+        ("1.5h", 5400.0),
+        ("1m500ms", 60.5),
+    ],
+)
+def test_a_duration_is_read_as_argo_reads_it(written: Any, seconds: float) -> None:
+    """Seconds or Go's durations; a pause of 0 is accepted and over at once."""
+    assert _canary(step(pause={"duration": written})).steps == (Pause(seconds),)
+
+
+@pytest.mark.parametrize(
+    ("written", "amount"), [(3, 3), ("25%", Percent(25)), ("25", Percent(25)), ("150%", Percent(150))]
+)
+def test_a_limit_is_pods_or_percent(written: Any, amount: IntOrPercent) -> None:
+    """A bare text such as "25" is a percentage to Argo, and a surge may be more than all pods."""
+    assert _canary(canary(maxSurge=written)).max_surge == amount
+
+
+def test_a_threshold_below_0_is_none() -> None:
+    """So Argo Rollouts means it."""
+    assert _canary(canary(replicaProgressThreshold={"type": "Pods", "value": -1})).replica_progress_threshold is None
+
+
+def test_an_explicit_null_is_an_absent_field() -> None:
+    """Templating tools write nulls; to Kubernetes they are absent."""
+    spec = changed(canary(analysis=None, trafficRouting=None, maxSurge=None), drain=None, replicas=None)
+
+    assert parse_spec(spec) == parse_spec(changed(CANARY, replicas=GONE))
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ({"matchLabels": {"b": "2", "a": "1"}}, "a=1,b=2"),
+        ({"matchExpressions": [{"key": "x", "operator": "In", "values": ["b", "a"]}]}, "x in (a,b)"),
+        ({"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["c"]}]}, "x notin (c)"),
+        (
+            {"matchLabels": {"z": "1"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
+            "x,z=1",
+        ),
+        ({"matchExpressions": [{"key": "old", "operator": "DoesNotExist"}], "matchLabels": {"a": ""}}, "a=,!old"),
+    ],
+)
+def test_a_selector_is_written_as_kubectl_takes_it(selector: Any, text: str) -> None:
+    """The scale subresource gives this text to the HorizontalPodAutoscaler, which parses it."""
+    labels = {"a": "1", "b": "2", "x": "a", "z": "1"} if "a=," not in text else {"a": ""}
+    spec = changed(CANARY, selector=selector, template__metadata__labels=labels)
+
+    assert parse_spec(spec).selector_text == text
+
+
+def test_the_template_is_kept_as_it_was_given() -> None:
+    """Fields that this version has never heard of belong to the user; they go to the pods untouched."""
+    template = {
+        "metadata": {"labels": {"app": "cart"}, "annotations": {"ünïcode": "✓", "number": "1"}},
+        "spec": {
+            "containers": [
+                {"name": "app", "image": "a", "resources": {"limits": {"cpu": 0.5}}, "future": {"x": [1, {}]}}
+            ],
+            "newInKubernetes2": True,
+            "big": 9007199254740993,
+        },
+    }
+
+    assert json.loads(parse_spec(changed(CANARY, template=template)).template_json) == template
+
+
+def test_a_revision_is_the_same_for_ever() -> None:
+    """Scheme v1, pinned: another value here would roll every workload on an upgrade (argo-rollouts issue 4696)."""
+    assert parse_spec(CANARY).revision == "9n826m4j8g"
+    assert parse_spec(changed(CANARY, template__spec__hostNetwork=True)).revision == "ntmlqrpf59"
+    assert parse_spec(CANARY).strategy_hash == "lf4qnrfkqg"
+    assert parse_spec(BLUE_GREEN).strategy_hash == "m959xvzv7g"
+
+
+def test_only_the_template_makes_a_revision() -> None:
+    """Everything else in the spec may change without a new revision; order and nulls in the template do not matter."""
+    template = json.loads(json.dumps(CANARY["template"]))
+    reordered = {
+        "spec": {**template["spec"], "nodeName": None},
+        "metadata": dict(reversed(template["metadata"].items())),
+    }
+
+    revisions = {
+        parse_spec(spec).revision
+        for spec in (CANARY, BLUE_GREEN, changed(CANARY, replicas=9, paused=True), changed(CANARY, template=reordered))
+    }
+
+    assert len(revisions) == 1
+
+
+def test_steps_written_in_another_way_are_the_same_steps() -> None:
+    """A changed strategy hash restarts the steps; `60` for `1m` must not."""
+    hashes = [parse_spec(step(pause={"duration": written})).strategy_hash for written in (60, "60", "1m", "60s")]
+
+    assert len(set(hashes)) == 1
+    assert parse_spec(step(pause={})).strategy_hash != hashes[0]
+
+
+def test_bytes_and_objects_are_read_alike() -> None:
+    """The controller holds bytes, the CLI holds objects."""
+    assert parse_spec(json.dumps(CANARY).encode()) == parse_spec(CANARY)
+
+
+def test_a_rollout_carries_only_our_annotations() -> None:
+    """Core sees the verbs without their prefix, and nothing of other tools."""
+    annotations = {"rollouts.dev/promote": "true", "kubectl.kubernetes.io/x": "y"}
+    whole = manifest(CANARY) | {
+        "metadata": {"name": "cart", "namespace": "shop", "uid": "u", "generation": 3, "annotations": annotations}
+        | {"creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:01Z"}
+    }
+
+    rollout = rollout_from_manifest(whole)
+
+    assert rollout.annotations == own_annotations(annotations) == {"promote": "true"}
+    assert (rollout.namespace, rollout.generation, rollout.created_at_s, rollout.deleting) == (
+        "shop",
+        3,
+        1767225600.0,
+        True,
+    )
+
+
+def test_parsing_is_cheap() -> None:
+    """8 KB in at most 400 µs on a quiet machine; the bound here is wide, to fail on a mistake and not on a busy neighbour."""
+    environment = [{"name": f"VARIABLE_{index}", "value": "x" * 40} for index in range(110)]
+    raw = json.dumps(
+        changed(CANARY, template__spec__containers=[{"name": "a", "image": "b", "env": environment}])
+    ).encode()
+    assert 7_500 < len(raw) < 9_000
+    parse_spec(raw)
+
+    best_s = min(_seconds_for(raw) for _ in range(20))
+
+    assert best_s < 0.002
+
+
+def _seconds_for(raw: bytes) -> float:
+    started = time.perf_counter()
+    parse_spec(raw)
+    return time.perf_counter() - started

@@ -1,0 +1,69 @@
+"""Files that are generated, and files that users copy, are what they say they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+# kubectl apply keeps the last applied object in an annotation, and annotations may hold 262,144 bytes in all.
+CLIENT_SIDE_APPLY_BYTES = 262_144
+
+
+def _kinds(crds: Path) -> set[tuple[str, str]]:
+    found = set()
+    for path in crds.glob("*.yaml"):
+        spec = yaml.safe_load(path.read_text())["spec"]
+        found |= {(f"{spec['group']}/{version['name']}", spec["names"]["kind"]) for version in spec["versions"]}
+    return found
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def test_the_crds_are_what_the_models_generate() -> None:
+    """The models are the one source; `make crds` writes the files anew."""
+    command = [sys.executable, "-m", "rollouts.api.schema", "--check"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_chart_carries_the_same_crds() -> None:
+    """Helm installs its own copy; a stale one would refuse what the controller understands."""
+    ours = {path.name: path.read_text() for path in (ROOT / "crds").glob("*.yaml")}
+    charts = {path.name: path.read_text() for path in (ROOT / "helm" / "rollouts" / "crds").glob("*.yaml")}
+
+    assert ours
+    assert charts == ours
+
+
+def test_the_crds_can_be_applied_client_side() -> None:
+    """GitOps tools that apply on the client's side keep the whole object in one annotation."""
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "crds").glob("*.yaml")}
+
+    assert {name: size for name, size in sizes.items() if size >= CLIENT_SIDE_APPLY_BYTES} == {}
+
+
+def test_there_are_examples() -> None:
+    """The test of each example below would pass on an empty folder."""
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_is_of_kinds_that_the_crds_declare(path: Path) -> None:
+    """An example of a kind or version that is not served is the first thing a user would trip over."""
+    documents = _documents(path)
+    ours = [(one["apiVersion"], one["kind"]) for one in documents if one["apiVersion"].startswith("rollouts.dev/")]
+
+    assert ours
+    assert set(ours) <= _kinds(ROOT / "crds")
+    assert all(one["metadata"]["name"] for one in documents)

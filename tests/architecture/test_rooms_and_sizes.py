@@ -1,0 +1,120 @@
+"""The shape of the code base: import contracts, sizes, names, and nothing that belongs to one machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 70
+NO_NOUN = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
+
+# Package and image registries, and absolute paths of a person's or a builder's machine. Split, so that this file passes itself.
+NOT_OURS = re.compile(
+    r"\b(?:pypi\."
+    r"org|files\.python"
+    r"hosted|proxy\.golang\."
+    r"org|npmjs\."
+    r"(?:org|com)|docker\."
+    r"io|ghcr\."
+    r"io|gcr\."
+    r"io|quay\."
+    r"io|registry\."
+    r"k8s)\b|(?<![\w.$/-])/(?:work"
+    r"|root"
+    r"|home)/\w"
+)
+
+
+def _tracked() -> list[Path]:
+    """Files that are in Git or would be after `git add .`; of an unpacked archive, all of them."""
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+    hidden = {".venv", "build", "dist", "__pycache__"}
+    return [path for path in ROOT.rglob("*") if path.is_file() and not hidden & set(path.relative_to(ROOT).parts)]
+
+
+def _python_files() -> list[Path]:
+    return [path for path in _tracked() if path.suffix == ".py"]
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_the_rooms_import_only_downwards() -> None:
+    """The contracts of pyproject.toml: pure rooms stay pure, and each library stays in its room."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_file_is_longer_than_500_lines() -> None:
+    """A file that does not fit into one reading holds two nouns."""
+    lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in _python_files()}
+
+    assert len(lengths) > 50
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_70_lines() -> None:
+    """The limit of TigerBeetle's style guide: a function that fits on a screen can be checked by eye."""
+    too_long = [
+        f"{path.relative_to(ROOT)}: {name} has {lines} lines"
+        for path in _python_files()
+        for name, lines in _functions(path)
+        if lines > MAX_FUNCTION_LINES
+    ]
+
+    assert too_long == []
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    """A function goes where its noun lives; a module of leftovers hides the missing noun."""
+    named = {part for path in _python_files() for part in path.relative_to(ROOT).with_suffix("").parts}
+
+    assert named & NO_NOUN == set()
+
+
+def test_the_core_has_no_exemption_from_the_complexity_limit() -> None:
+    """The deciding code is the code that must be readable without a debugger."""
+    exempt = [path.name for path in (ROOT / "rollouts" / "core").glob("*.py") if "noqa: C901" in path.read_text()]
+
+    assert exempt == []
+
+
+def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
+    """A fresh clone elsewhere must behave the same; addresses of mirrors and home folders do not belong in it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
+        for path in _tracked()
+        if path.suffix not in {".sum", ".mod", ".png"}
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if NOT_OURS.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["see /work" + "/main", 'cd "/root' + '/x"', "image: ghcr." + "io/x/y"])
+def test_the_search_for_foreign_names_finds_them(text: str) -> None:
+    """A pattern that never matches would make the test above worthless."""
+    assert NOT_OURS.search(text)

@@ -1,0 +1,95 @@
+"""Tables as pure functions, and the few characters that a duration gets."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console, RenderableType
+
+from rollouts.cli.durations import seconds_of, short
+from rollouts.cli.picture import NOW_S, example
+from rollouts.cli.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+
+
+def drawn(thing: RenderableType) -> list[list[str]]:
+    """Lines of words as a wide terminal shows them, ruler lines left out."""
+    console = Console(file=io.StringIO(), record=True, width=200, color_system=None)
+    console.print(thing)
+    lines = [text.split() for text in console.export_text().splitlines()]
+    return [words for words in lines if words and not set(words[0]) <= set("━╺╸ ")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0s"), (0, "0s"), (59.9, "59s"), (60, "1m"), (95, "1m35s"), (600, "10m"), (3_600, "1h"), (5_400, "1h30m"),
+     (86_400, "1d"), (270_000, "3d3h"), (2_000_000, "23d")],
+)  # fmt: skip
+def test_a_duration_is_short(seconds: float, text: str) -> None:
+    """Two units at most: an age in a table is read at a glance."""
+    assert short(seconds) == text
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5_400), ("2h5s", 7_205)])
+def test_a_duration_is_read_as_people_type_it(text: str, seconds: float) -> None:
+    """The forms of Kubernetes' own flags, and bare seconds."""
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 m", "-3s", "1d", "m"])
+def test_a_duration_that_cannot_be_read_says_what_to_write(text: str) -> None:
+    """A usage error names the remedy."""
+    with pytest.raises(ValueError, match="write 90, 90s, 5m or 1h30m"):
+        seconds_of(text)
+
+
+def test_the_list_looks_like_kubectls() -> None:
+    """One line a Rollout, and why it does not go on."""
+    row = RolloutRow(view=example(), created_at_s=NOW_S - 7_200, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
+
+    header, cart = drawn(rollout_table([row], now_s=NOW_S, wide=False, all_namespaces=True))
+
+    assert header == "NAMESPACE NAME PHASE STEP WEIGHT AVAILABLE UPDATED AGE WAITS FOR".split()
+    assert cart[:9] == ["shop", "cart", "Paused", "1/4", "25", "%", "4/4", "1", "2h"]
+    assert "(PromotionNeeded)," in cart
+
+
+def test_the_wide_list_names_revisions_and_images() -> None:
+    """`-o wide` answers which build is where."""
+    row = RolloutRow(view=example(), created_at_s=NOW_S, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
+
+    _, cart = drawn(rollout_table([row], now_s=NOW_S, wide=True, all_namespaces=False))
+
+    assert ["Canary", "f7w2k9xq4c", "b8n5t6zr2d", "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2"] == cart[8:12]
+
+
+def test_history_says_where_a_rollback_can_go() -> None:
+    """A revision whose ReplicaSet is gone cannot be gone back to, nor can the one that serves."""
+    rows = [
+        HistoryRow(number=3, revision="ccc", roles=("stable",), outcome="Promoted", images=("app:3",), kept=True, ready=4,
+                   desired=4, finished_at_s=NOW_S - 60, took_s=95.0),
+        HistoryRow(number=2, revision="bbb", roles=(), outcome="Aborted", images=("app:2",), kept=True, ready=0,
+                   desired=0, finished_at_s=None, took_s=None),
+        HistoryRow(number=1, revision="aaa", roles=(), outcome="Promoted", images=(), kept=False, ready=0, desired=0,
+                   finished_at_s=None, took_s=None),
+    ]  # fmt: skip
+
+    _, third, second, first = drawn(history_table(rows, now_s=NOW_S))
+
+    assert third == ["3", "ccc", "stable", "Promoted", "4/4", "1m", "ago", "1m35s", "-", "app:3"]
+    assert second == ["2", "bbb", "-", "Aborted", "0/0", "-", "-", "possible", "app:2"]
+    assert first == ["1", "aaa", "-", "Promoted", "0/0", "-", "-", "-", "-"]
+
+
+def test_the_demos_table_adds_up_and_names_what_broke() -> None:
+    """The last thing people see: sums over the acts, and the broken promise in place of the outcome."""
+    rows = [
+        ActRow(title="canary", sent=100, lost=0, steps=4, seconds=9.5, writes=20, outcome="Healthy"),
+        ActRow(title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="2 requests were lost"),
+    ]
+
+    _, canary, abort, total = drawn(act_table(rows))
+
+    assert canary == ["canary", "100", "0", "4", "9.5", "20", "Healthy"]
+    assert abort == ["abort", "50", "2", "0", "3.0", "8", "2", "requests", "were", "lost"]
+    assert total == ["all", "150", "2", "4", "12.5", "28"]

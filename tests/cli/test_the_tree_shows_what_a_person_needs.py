@@ -1,0 +1,161 @@
+"""The tree is a pure function of plain values: the same values give the same text, and nothing in them can do harm."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console, RenderableType
+
+from rollouts.cli.picture import NOW_S, example, svg
+from rollouts.cli.tree import (
+    PODS_SHOWN,
+    ConditionLine,
+    PodLine,
+    RolloutView,
+    WaitLine,
+    draw,
+    line,
+    plain,
+    weight_bar,
+)
+
+EXPECTED = """\
+cart  shop  Canary  Paused
+  Waits   step 1: revision f7w2k9xq4c is to be promoted (PromotionNeeded), for 1m35s
+  Weight  ████████░░░░░░░░░░░░░░░░░░░░░░  25 % canary, 75 % stable
+  Steps   ✔ setWeight 25  ▶ pause until promoted  · setWeight 50  · pause 5m
+  Pods    4 wanted, 4 ready, 4 available, 1 updated
+  Revisions
+  ├── #7 f7w2k9xq4c  canary  1/1 ready  ghcr.io/acme/cart:1.5.0
+  │   └── ✔ cart-f7w2k9xq4c-8zxkd  Ready  1m50s
+  └── #6 b8n5t6zr2d  stable  3/3 ready  ghcr.io/acme/cart:1.4.2
+      ├── ✔ cart-b8n5t6zr2d-4vx7m  Ready  3d3h
+      ├── ✔ cart-b8n5t6zr2d-kq2ns  Ready  3d3h
+      └── ✔ cart-b8n5t6zr2d-t9hwb  Ready  3d3h
+  Events
+  1m52s ago  RolloutUpdated        rolling out revision 7 (f7w2k9xq4c)
+  1m35s ago  RolloutStepCompleted  step 0 (setWeight 25) is complete
+"""
+
+
+def drawn(thing: RenderableType, *, width: int = 110) -> str:
+    """What rich prints, without colours and trailing blanks."""
+    console = Console(file=io.StringIO(), record=True, width=width, color_system=None)
+    console.print(thing)
+    return "".join(f"{text.rstrip()}\n" for text in console.export_text().splitlines())
+
+
+def picture(view: RolloutView, *, now_s: float = NOW_S, ascii_only: bool = False) -> str:
+    """The tree as text."""
+    return drawn(draw(view, now_s=now_s, ascii_only=ascii_only))
+
+
+def test_a_paused_canary_is_drawn_whole() -> None:
+    """One look answers: what is running where, how far is it, what does it wait for, and since when."""
+    assert picture(example()) == EXPECTED
+
+
+def test_a_terminal_without_unicode_gets_marks_it_can_show() -> None:
+    """Marks carry meaning, so they must not become question marks on a serial console."""
+    text = picture(example(), ascii_only=True)
+
+    assert "+ setWeight 25  > pause until promoted  - setWeight 50" in text
+    assert "########......................" in text
+    assert not set("✔▶█░·") & set(text)
+
+
+@pytest.mark.parametrize(("left_s", "words"), [(42, "42s left"), (0, "overdue by 0s"), (-30, "overdue by 30s")])
+def test_a_wait_with_a_deadline_counts_down(left_s: float, words: str) -> None:
+    """Every wait says until when; one that is past its deadline says that too."""
+    wait = WaitLine("TimedPause", "step 3: pause of 5 m", NOW_S - 10, NOW_S + left_s)
+
+    assert f"step 3: pause of 5 m (TimedPause), {words}" in picture(replace(example(), waiting=wait))
+
+
+def test_a_broken_pod_says_why_in_the_kubelets_words() -> None:
+    """The reason for most stuck rollouts is one pod's waiting reason: nobody should have to describe pods to see it."""
+    pod = PodLine(name="cart-x-1", created_at_s=NOW_S - 9, ready=False, problem="ImagePullBackOff: no such tag")
+    revision = replace(example().revisions[0], ready=0, pods=(pod,))
+
+    text = picture(replace(example(), revisions=(revision,)))
+
+    assert "✘ cart-x-1  ImagePullBackOff: no such tag  9s" in text
+    assert "0/1 ready" in text
+
+
+def test_of_many_pods_those_that_are_not_well_are_shown() -> None:
+    """A screen has fifty lines; the one pod that matters among two hundred must be on it."""
+    pods = [PodLine(name=f"pod-{n:03}", created_at_s=NOW_S, ready=True) for n in range(200)]
+    pods[150] = replace(pods[150], ready=False, problem="CrashLoopBackOff")
+    revision = replace(example().revisions[0], pods=tuple(pods))
+
+    text = picture(replace(example(), revisions=(revision,)))
+
+    assert "pod-150  CrashLoopBackOff" in text
+    assert f"and {200 - PODS_SHOWN} more pods" in text
+    assert text.count("pod-") == PODS_SHOWN
+
+
+def test_problems_of_the_spec_take_the_place_of_waits() -> None:
+    """A spec that cannot be carried out is not waiting for anything but its author."""
+    view = replace(example(), problems=("spec.replicas: must be 0 or more",), waiting=None, phase="Degraded")
+
+    assert "Spec    ✘ spec.replicas: must be 0 or more" in picture(view)
+
+
+def test_conditions_that_are_not_good_are_listed() -> None:
+    """What `kubectl wait` would stumble over is visible without asking for YAML."""
+    bad = ConditionLine("Available", "UnavailableReplicas", "fewer than 3 pods are available", NOW_S - 60)
+
+    text = picture(replace(example(), conditions=(bad,)))
+
+    assert "✘ Available  fewer than 3 pods are available (UnavailableReplicas, since 1m)" in text
+
+
+def test_text_of_others_cannot_steer_the_terminal() -> None:
+    """Condition messages, images and pod problems are written by whoever may write to the namespace (CWE-150)."""
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m[bold]x[/bold]\nsecond"
+    view = replace(
+        example(),
+        message=evil,
+        waiting=WaitLine("Reason", evil, NOW_S, None),
+        steps=(evil,),
+        step_index=0,
+        problems=(),
+        revisions=(replace(example().revisions[0], images=(evil,)),),
+    )
+
+    text = picture(view)
+
+    assert "\x1b" not in text and "\x07" not in text and "\x9b" not in text
+    assert "[bold]x[/bold] second" in text
+    assert "\x1b" not in line(view, now_s=NOW_S)
+
+
+def test_plain_keeps_what_can_be_printed() -> None:
+    """Names and messages in any language stay readable."""
+    assert plain("größe\t日本 ✔\u202eabc") == "größe 日本 ✔\N{REPLACEMENT CHARACTER}abc"
+
+
+@pytest.mark.parametrize(("percent", "filled"), [(0, 0), (1, 1), (25, 8), (50, 15), (99, 29), (100, 30)])
+def test_the_weight_bar_is_never_full_or_empty_by_rounding(percent: int, filled: int) -> None:
+    """1 % must not look like none, and 99 % not like all: that difference is the point of a canary."""
+    assert weight_bar(percent, ascii_only=True).plain == "#" * filled + "." * (30 - filled)
+
+
+def test_one_line_says_the_same_for_logs_and_scripts() -> None:
+    """Where there is no terminal, `-w` prints this."""
+    assert line(example(), now_s=NOW_S) == (
+        "shop/cart Paused, step 1/4 (pause until promoted), weight 25 %, 4 of 4 pods available, 1 updated: "
+        "step 1: revision f7w2k9xq4c is to be promoted (PromotionNeeded), for 1m35s"
+    )
+
+
+def test_the_picture_in_the_docs_is_of_this_tree() -> None:
+    """docs/images/tree.svg comes from `python -m rollouts.cli.picture docs/images/tree.svg`, and from nothing else."""
+    path = Path(__file__).parents[2] / "docs" / "images" / "tree.svg"
+
+    assert path.read_text(encoding="utf-8") == svg(example())

@@ -1,0 +1,267 @@
+"""Reads and writes say by their error what to do next, are patient within a deadline, and never leave without the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.client import Client
+from rollouts.errors import (
+    ApiConflict,
+    ApiExists,
+    ApiForbidden,
+    ApiGone,
+    ApiInvalid,
+    ApiNotFound,
+    ApiThrottled,
+    ApiUnavailable,
+    NotLeader,
+)
+from rollouts.objects import POD, REPLICA_SET, ROLLOUT
+from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Request, Response
+from rollouts.sim.clock import SimClock
+from tests.cluster.stand_ins import NoServer, run
+
+OK = Response(200, b'{"metadata":{"resourceVersion":"7"}}')
+THROTTLED = Response(429, b'{"reason":"TooManyRequests"}', 2.0)
+
+
+class Script(NoServer):
+    """An API server that gives the scripted answers in turn, and then OK."""
+
+    def __init__(self, *answers: Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[Request] = []
+        self.deadlines_s: list[float] = []
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        self.requests.append(request)
+        self.deadlines_s.append(deadline_s)
+        answer = self.answers.pop(0) if self.answers else OK
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def client(api: Script, *, may_write=lambda: True, on_request=None) -> Client:
+    """A client on the running loop's virtual time, with a deadline of 10 s."""
+    clock = SimClock(asyncio.get_running_loop())
+    return Client(api, clock=clock, may_write=may_write, request_deadline_s=10, on_request=on_request)
+
+
+def refusal(status: int, reason: str = "", **fields: Any) -> Response:
+    """A Status as the API server answers with an error."""
+    return Response(status, json.dumps({"kind": "Status", "reason": reason, "message": "because", **fields}).encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(400, "BadRequest"), ApiInvalid),
+        (refusal(401, "Unauthorized"), ApiForbidden),
+        (refusal(403, "Forbidden"), ApiForbidden),
+        (refusal(404, "NotFound"), ApiNotFound),
+        (refusal(409, "AlreadyExists"), ApiExists),
+        (refusal(409, "Conflict"), ApiConflict),
+        (refusal(410, "Expired"), ApiGone),
+        (refusal(415, "UnsupportedMediaType"), ApiInvalid),
+        (refusal(422, "Invalid", details={"kind": "ReplicaSet"}), ApiInvalid),
+        (refusal(500, "InternalError"), ApiUnavailable),
+        (refusal(504, "Timeout"), ApiUnavailable),
+        (Response(502, b"<html>bad gateway</html>"), ApiUnavailable),
+        (Response(302, b""), ApiUnavailable),
+    ],
+)
+def test_an_error_is_named_by_its_remedy(answer, error):
+    """Whether to wait, to look again or to ask a person is decided by the error's class alone."""
+
+    async def main() -> None:
+        with pytest.raises(error):
+            await client(Script(answer)).patch(REPLICA_SET, "shop", "cart", {"spec": {}}, MERGE_PATCH)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("details", "error"), [({}, ApiConflict), ({"kind": "Service"}, ApiInvalid)])
+def test_a_json_patch_that_does_not_fit_is_a_conflict(details, error):
+    """kube-apiserver answers 422 to a `test` that failed, too; only a refused object names its kind (tried on 1.36)."""
+
+    async def main() -> None:
+        api = Script(refusal(422, "Invalid", details=details))
+        with pytest.raises(error):
+            await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
+
+    run(main())
+
+
+def test_a_read_is_repeated_after_a_broken_connection():
+    """A read has no effect, so one lost connection must not cost a pass."""
+
+    async def main() -> None:
+        api = Script(ApiUnavailable("reset"), refusal(503))
+        assert await client(api).get(ROLLOUT, "shop", "cart") == OK.body
+        assert len(api.requests) == 3
+
+    run(main())
+
+
+def test_a_write_is_never_repeated_after_a_broken_connection():
+    """It may have taken effect; only a new observation can tell."""
+
+    async def main() -> None:
+        api = Script(ApiUnavailable("reset"))
+        with pytest.raises(ApiUnavailable):
+            await client(api).create(REPLICA_SET, "shop", {"metadata": {"name": "cart"}})
+        assert len(api.requests) == 1
+
+    run(main())
+
+
+def test_a_throttled_write_waits_as_long_as_it_was_asked_to():
+    """Priority and fairness names a time; coming back earlier makes the overload worse."""
+
+    async def main() -> None:
+        api = Script(THROTTLED)
+        began_s = asyncio.get_running_loop().time()
+        await client(api).create(REPLICA_SET, "shop", {})
+        assert 2.0 <= asyncio.get_running_loop().time() - began_s < 3.0
+        assert len(api.requests) == 2
+
+    run(main())
+
+
+def test_patience_ends_with_the_deadline():
+    """All retries together have one deadline, and the error says how long the server wanted us to wait."""
+
+    async def main() -> None:
+        api = Script(*[THROTTLED] * 50)
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(ApiThrottled) as caught:
+            await client(api).get(ROLLOUT, "shop", "cart")
+        assert asyncio.get_running_loop().time() - began_s <= 10
+        assert caught.value.retry_after_s == 2.0
+        assert api.deadlines_s == sorted(api.deadlines_s, reverse=True)
+
+    run(main())
+
+
+def test_a_429_without_a_time_counts_as_one_second():
+    """client-go's assumption, too."""
+
+    async def main() -> None:
+        with pytest.raises(ApiThrottled) as caught:
+            await client(Script(refusal(429))).evict("shop", "cart-1", "u1")
+        assert caught.value.retry_after_s == 1.0
+
+    run(main())
+
+
+def test_a_blocked_eviction_comes_back_at_once():
+    """A disruption budget is not open again within seconds; the pass has other things to do."""
+
+    async def main() -> None:
+        api = Script(THROTTLED)
+        with pytest.raises(ApiThrottled):
+            await client(api).evict("shop", "cart-1", "u1")
+        (request,) = api.requests
+        assert request.path == POD.path("shop", "cart-1", "eviction")
+        assert json.loads(request.body)["deleteOptions"] == {"preconditions": {"uid": "u1"}}
+
+    run(main())
+
+
+def test_no_write_leaves_without_the_lease():
+    """A leader that was paused may wake in the middle of a pass: the fence is its last gate."""
+
+    async def main() -> None:
+        api = Script()
+        fenced = client(api, may_write=lambda: False)
+        for write in (
+            lambda: fenced.create(REPLICA_SET, "shop", {}),
+            lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, MERGE_PATCH),
+            lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, APPLY_PATCH, dry_run=True),
+            lambda: fenced.delete(REPLICA_SET, "shop", "cart"),
+            lambda: fenced.evict("shop", "cart-1", "u1"),
+        ):
+            with pytest.raises(NotLeader):
+                await write()
+        assert api.requests == []
+        assert await fenced.get(ROLLOUT, "shop", "cart") == OK.body
+
+    run(main())
+
+
+def test_the_fence_is_asked_again_before_a_retry():
+    """The lease may be lost while a throttled write waits."""
+
+    async def main() -> None:
+        api = Script(THROTTLED)
+        with pytest.raises(NotLeader):
+            await client(api, may_write=lambda: not api.requests).create(REPLICA_SET, "shop", {})
+        assert len(api.requests) == 1
+
+    run(main())
+
+
+def test_a_patch_says_who_how_and_whether_for_real():
+    """Field manager, force and dry run are query parameters; force belongs to server-side apply only."""
+
+    async def main() -> None:
+        api = Script()
+        ours = client(api)
+        await ours.patch(
+            ROLLOUT,
+            "shop",
+            "cart",
+            {},
+            APPLY_PATCH,
+            subresource="status",
+            field_manager="rollouts",
+            force=True,
+            dry_run=True,
+        )
+        await ours.patch(ROLLOUT, "shop", "cart", b"{}", MERGE_PATCH, force=True)
+        first, second = api.requests
+        assert first.path == "/apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts/cart/status"
+        assert first.query == {"fieldManager": "rollouts", "force": "true", "dryRun": "All"}
+        assert first.content_type == APPLY_PATCH
+        assert (second.query, second.body, second.content_type) == ({}, b"{}", MERGE_PATCH)
+
+    run(main())
+
+
+def test_a_deletion_carries_what_it_was_decided_on():
+    """Without the uid a deletion may hit an object of the same name that was made since."""
+
+    async def main() -> None:
+        api = Script()
+        await client(api).delete(REPLICA_SET, "shop", "cart", uid="u1", resource_version="7")
+        await client(api).delete(REPLICA_SET, "shop", "cart")
+        first, second = (json.loads(request.body) for request in api.requests)
+        assert first["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
+        assert "preconditions" not in second
+
+    run(main())
+
+
+def test_every_attempt_is_counted():
+    """The promise to ask for nothing unneeded is measured here, lost answers included."""
+
+    async def main() -> None:
+        seen: list[tuple[str, str, int]] = []
+        api = Script(ApiUnavailable("reset"), refusal(429))
+        counted = client(api, on_request=lambda *attempt: seen.append(attempt[:3]))
+        await counted.get(ROLLOUT, "shop", "cart")
+        await counted.list_page(ROLLOUT, None, label_selector="a=b", continue_token="c")
+        assert seen == [
+            ("get", "rollouts", 0),
+            ("get", "rollouts", 429),
+            ("get", "rollouts", 200),
+            ("list", "rollouts", 200),
+        ]
+        assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
+
+    run(main())

@@ -1,0 +1,58 @@
+"""What the server is and serves is found out, and trouble is never read as "not installed"."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollouts.cluster.discovery import ServerVersion, served, server_version
+from rollouts.errors import ApiForbidden, ApiUnavailable
+from rollouts.objects import ROLLOUT, SERVICE
+from rollouts.ports import Request, Response
+from tests.cluster.stand_ins import NoServer
+
+
+class Answers(NoServer):
+    """An API server with one answer a path, 404 elsewhere."""
+
+    def __init__(self, answers: dict[str, Response]) -> None:
+        self.answers = answers
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        assert deadline_s > 0
+        return self.answers.get(request.path, Response(404, b"404 page not found"))
+
+
+async def test_the_release_is_read_with_a_distributions_plus_sign():
+    """GKE and EKS write the minor version as `36+`."""
+    api = Answers({"/version": Response(200, b'{"major":"1","minor":"36+","gitVersion":"v1.36.1-gke.5"}')})
+
+    assert await server_version(api, deadline_s=1) == ServerVersion(1, 36, "v1.36.1-gke.5")
+
+
+async def test_a_kind_is_served_when_its_resource_is_listed():
+    """The group may be there with other kinds only, after half an installation."""
+    listed = Response(
+        200, b'{"resources":[{"name":"services","kind":"Service"},{"name":"services/status","kind":"Service"}]}'
+    )
+    api = Answers({"/api/v1": listed, "/apis/rollouts.dev/v1alpha1": Response(200, b'{"resources":[]}')})
+
+    assert await served(api, SERVICE, deadline_s=1)
+    assert not await served(api, ROLLOUT, deadline_s=1)
+
+
+async def test_a_missing_group_is_not_served():
+    """The CRDs are not installed: that is an answer, not an error."""
+    assert not await served(Answers({}), ROLLOUT, deadline_s=1)
+
+
+@pytest.mark.parametrize(("status", "error"), [(503, ApiUnavailable), (403, ApiForbidden)])
+async def test_trouble_is_not_read_as_absence(status, error):
+    """A starting API server answers 503 to every group; it must not make us think that CRDs are missing."""
+    with pytest.raises(error):
+        await served(Answers({"/apis/rollouts.dev/v1alpha1": Response(status, b"{}")}), ROLLOUT, deadline_s=1)
+
+
+async def test_something_that_is_no_api_server_is_said_to_be_none():
+    """A wrong address often answers 200 with a web page."""
+    with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):
+        await server_version(Answers({"/version": Response(200, b"<html>")}), deadline_s=1)

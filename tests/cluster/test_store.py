@@ -1,0 +1,287 @@
+"""The store shows the newest that was seen, finds it without a scan, and knows when it has not yet seen our own writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollouts.cluster.store import BARRIER_DEADLINE_S, TOMBSTONES, Change, Store, Table
+from rollouts.cluster.structs import Metadata, OwnerReference, ReplicaSetObject
+from rollouts.objects import POD, REPLICA_SET
+
+NAME = "rollouts.dev/name"
+
+
+class HandClock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def monotonic_s(self) -> float:
+        return self.at_s
+
+
+def replica_set(
+    version: int,
+    *,
+    name: str = "cart",
+    uid: str = "u1",
+    owner: str = "",
+    label: str = "",
+    namespace: str = "shop",
+    going: bool = False,
+) -> ReplicaSetObject:
+    """A ReplicaSet as a watch shows it."""
+    return ReplicaSetObject(
+        metadata=Metadata(
+            name=name,
+            namespace=namespace,
+            uid=uid,
+            resource_version=str(version),
+            deletion_timestamp="2026-01-01T00:00:00Z" if going else None,
+            labels={NAME: label} if label else None,
+            owner_references=(OwnerReference(uid=owner, controller=True),) if owner else None,
+        )
+    )
+
+
+def empty(clock: HandClock | None = None, namespaces: tuple[str, ...] = ("",)) -> tuple[Store, Table[ReplicaSetObject]]:
+    """A store for ReplicaSets."""
+    store = Store(clock=clock or HandClock())
+    return store, store.add(REPLICA_SET, ReplicaSetObject, labels=(NAME,), by_owner=True, namespaces=namespaces)
+
+
+def test_an_object_is_found_by_name_owner_and_label():
+    """A pass costs its own objects, not a scan of everybody's."""
+    _, table = empty()
+    seen = replica_set(5, owner="r1", label="cart")
+
+    assert table.put("", seen) == Change(None, seen)
+
+    assert table.get("shop", "cart") is seen
+    assert list(table.owned_by("r1")) == [seen]
+    assert list(table.labelled(NAME, "shop", "cart")) == [seen]
+    assert list(table.labelled(NAME, "other", "cart")) == []
+
+
+def test_indexes_follow_changes_of_owner_and_label():
+    """An adopted or relabelled object must not be found in its old place."""
+    _, table = empty()
+    table.put("", replica_set(5, owner="r1", label="cart"))
+    after = replica_set(6, owner="r2")
+    table.put("", after)
+
+    assert list(table.owned_by("r1")) == []
+    assert list(table.labelled(NAME, "shop", "cart")) == []
+    assert list(table.owned_by("r2")) == [after]
+
+    table.remove("", replica_set(7, owner="r2"))
+    assert list(table.owned_by("r2")) == []
+    assert len(table) == 0
+
+
+def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
+    """An empty answer would look like "has no ReplicaSets"."""
+    _, table = empty()
+    plain = Store(clock=HandClock()).add(POD, ReplicaSetObject)
+
+    with pytest.raises(LookupError):
+        table.labelled("app", "shop", "cart")
+    with pytest.raises(LookupError):
+        plain.owned_by("r1")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_an_old_or_repeated_event_changes_nothing(version):
+    """etcd has sent both; going back in time would undo what was decided on."""
+    _, table = empty()
+    seen = replica_set(5)
+    table.put("", seen)
+
+    assert table.put("", replica_set(version)) is None
+    assert table.get("shop", "cart") is seen
+
+
+def test_a_deleted_object_does_not_come_back_by_a_late_event():
+    """A late MODIFIED after DELETED would show a ReplicaSet that no longer exists."""
+    _, table = empty()
+    table.put("", replica_set(5))
+
+    assert table.remove("", replica_set(9)) is not None
+    assert table.put("", replica_set(8)) is None
+    assert len(table) == 0
+
+
+def test_an_object_made_anew_under_the_same_name_survives_the_old_ones_late_deletion():
+    """The uid differs and the deletion is older than the new object."""
+    _, table = empty()
+    anew = replica_set(12, uid="u2")
+    table.put("", replica_set(5))
+    table.put("", anew)
+
+    assert table.remove("", replica_set(11)) is None
+    assert table.get("shop", "cart") is anew
+
+
+def test_an_object_that_left_the_filter_may_return():
+    """Leaving a label filter looks like a deletion; coming back has a newer resourceVersion."""
+    _, table = empty()
+    table.put("", replica_set(5))
+    table.remove("", replica_set(9))
+
+    assert table.put("", replica_set(10)) is not None
+
+
+def test_remembered_deletions_are_bounded():
+    """Years of deletions must not be kept in memory."""
+    _, table = empty()
+    for number in range(TOMBSTONES + 10):
+        table.remove("", replica_set(number + 1, uid=f"u{number}"))
+
+    assert len(table._tombstones) == TOMBSTONES
+
+
+def test_a_new_list_reports_what_came_what_changed_and_what_has_gone():
+    """Deletions that happened while the watch was away are seen only by their absence."""
+    _, table = empty()
+    same, old, gone = (
+        replica_set(1, name="same"),
+        replica_set(2, name="old", uid="u2"),
+        replica_set(3, name="gone", uid="u3"),
+    )
+    table.replace("", [same, old, gone], "3")
+    changed, new = replica_set(5, name="old", uid="u2"), replica_set(6, name="new", uid="u4")
+
+    changes = table.replace("", [replica_set(1, name="same"), changed, new], "6")
+
+    assert changes == [Change(gone, None), Change(old, changed), Change(None, new)]
+    assert table.get("shop", "same") is same
+    assert table.version("") == 6
+
+
+def test_each_namespace_is_listed_on_its_own():
+    """The list of one namespace says nothing about another, and all must be there before a pass may run."""
+    _, table = empty(namespaces=("shop", "bank"))
+    table.replace("shop", [replica_set(1)], "5")
+    assert not table.synced.is_set()
+
+    table.replace("bank", [replica_set(2, namespace="bank", uid="u2")], "6")
+    assert table.synced.is_set()
+
+    table.replace("bank", [], "7")
+    assert table.get("shop", "cart") is not None
+    assert table.get("bank", "cart") is None
+
+
+async def test_the_store_is_synced_when_every_kind_is():
+    """Deciding on half a view would scale up what is there already."""
+    store, table = empty()
+    store.add(POD, ReplicaSetObject).replace("", [], "1")
+    assert not table.synced.is_set()
+    table.replace("", [], "1")
+
+    await store.wait_synced()
+
+
+def test_the_barrier_holds_until_the_watch_shows_our_write():
+    """Deciding on the view before our own write would make a second ReplicaSet."""
+    store, table = empty()
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+    assert store.is_behind(REPLICA_SET, "shop", "cart")
+
+    table.put("", replica_set(6))
+    assert store.behind([(REPLICA_SET, "shop", "other"), (REPLICA_SET, "shop", "cart")])
+
+    table.put("", replica_set(7))
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    assert not store.is_behind(REPLICA_SET, "shop", "other")
+
+
+@pytest.mark.parametrize("shown", ["newer", "deleted", "bookmark", "list", "before"])
+def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown):
+    """Somebody else may have written over or deleted it, or the watch may be faster than the answer to our write."""
+    store, table = empty()
+    if shown == "before":
+        table.put("", replica_set(7))
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+    if shown == "newer":
+        table.put("", replica_set(8))
+    elif shown == "deleted":
+        table.remove("", replica_set(8))
+    elif shown == "bookmark":
+        table.bookmark("", "7")
+    elif shown == "list":
+        table.replace("", [], "9")
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_barrier():
+    """Create, foreign deletion, both events, and only then the answer to our create."""
+    store, table = empty()
+    table.put("", replica_set(7))
+    table.remove("", replica_set(8))
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_an_older_list_does_not_open_the_barrier():
+    """The list must be newer than the write for its absence to mean anything."""
+    store, table = empty()
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+    table.replace("", [], "6")
+
+    assert store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked():
+    """The answer to a deletion has no resourceVersion; finalizers keep the object, marked as going."""
+    for end in ("gone", "marked", "anew"):
+        store, table = empty()
+        table.put("", replica_set(5))
+        store.wrote(REPLICA_SET, "shop", "cart", None, "u1")
+        assert store.is_behind(REPLICA_SET, "shop", "cart")
+        if end == "gone":
+            table.remove("", replica_set(8))
+        elif end == "marked":
+            table.put("", replica_set(8, going=True))
+        else:
+            table.put("", replica_set(8, uid="u2"))
+        assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_deletion_right_after_a_creation_waits_for_both():
+    """Before the creation was seen the object's absence does not mean that it is gone again."""
+    store, table = empty()
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+    store.wrote(REPLICA_SET, "shop", "cart", None, "u1")
+    assert store.is_behind(REPLICA_SET, "shop", "cart")
+    table.put("", replica_set(7))
+    assert store.is_behind(REPLICA_SET, "shop", "cart")
+    table.remove("", replica_set(8))
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_missed_event_cannot_close_the_barrier_for_ever():
+    """After 30 s the pass goes on with what is there, and it is counted."""
+    clock = HandClock()
+    store, _ = empty(clock)
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+    clock.at_s = BARRIER_DEADLINE_S - 0.1
+    assert store.is_behind(REPLICA_SET, "shop", "cart")
+    clock.at_s = BARRIER_DEADLINE_S
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    assert store.barriers_dropped == 1
+
+
+def test_writes_to_kinds_that_are_not_watched_are_not_waited_for():
+    """Nothing would ever show them."""
+    store, _ = empty()
+    store.wrote(POD, "shop", "cart-1", "7", "u1")
+
+    assert not store.is_behind(POD, "shop", "cart-1")

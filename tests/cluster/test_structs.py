@@ -1,0 +1,151 @@
+"""What the program reads of Kubernetes objects is right, small, and its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.structs import (
+    LAST_APPLIED,
+    Decoder,
+    ReplicaSetObject,
+    RolloutObject,
+    decode,
+    metadata_of,
+)
+from rollouts.errors import ApiUnavailable
+from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE
+
+
+def wire(**fields: Any) -> bytes:
+    """A JSON object as the API server writes it."""
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def test_a_rollout_keeps_its_spec_and_status_as_bytes_of_their_own():
+    """A Raw that points into the answer would keep whole watch lines alive: 9 KB a Rollout instead of 4."""
+    line = wire(
+        type="ADDED", object={"metadata": {"name": "cart"}, "spec": {"replicas": 3}, "status": {"phase": "Healthy"}}
+    )
+
+    references = sys.getrefcount(line)
+
+    rollout = Decoder(RolloutObject).event(line).object
+
+    assert rollout is not None
+    assert bytes(rollout.spec) == b'{"replicas":3}'
+    assert bytes(rollout.status) == b'{"phase":"Healthy"}'
+    assert sys.getrefcount(line) == references
+
+
+def test_an_absent_status_is_empty_bytes():
+    """A new Rollout has no status; that is not the JSON null."""
+    assert bytes(decode(ROLLOUT, wire(metadata={"name": "cart"}, spec={})).status) == b""
+
+
+def test_kubectls_copy_of_the_manifest_is_dropped():
+    """The annotation doubles the memory of every applied Rollout and is never used."""
+    rollout = decode(
+        ROLLOUT, wire(metadata={"annotations": {LAST_APPLIED: "{}" * 1000, "rollouts.dev/promote": "abc"}})
+    )
+
+    assert rollout.metadata.annotations == {"rollouts.dev/promote": "abc"}
+
+
+def test_labels_that_repeat_are_one_string():
+    """Ten thousand objects carry the same few label values; sharing them saves a quarter of a ReplicaSet's memory."""
+    one, two = (decode(SERVICE, wire(metadata={"labels": {"team": "payments-of-the-shop"}})) for _ in range(2))
+
+    assert one.metadata.labels["team"] is two.metadata.labels["team"]
+
+
+def test_null_lists_are_accepted():
+    """The API server writes `"endpoints": null` for an empty slice."""
+    endpoint_slice = decode(ENDPOINT_SLICE, wire(metadata={"name": "cart-x"}, endpoints=None, ports=None))
+
+    assert endpoint_slice.endpoints is None
+
+
+def test_endpoints_keep_their_conditions_and_pods():
+    """Which pods of a revision a Service reaches is decided from exactly these."""
+    endpoint = {
+        "addresses": ["10.0.0.1"],
+        "conditions": {"ready": False, "serving": True, "terminating": True},
+        "targetRef": {"kind": "Pod", "name": "cart-1", "uid": "u1"},
+    }
+
+    (seen,) = decode(ENDPOINT_SLICE, wire(endpoints=[endpoint])).endpoints
+
+    assert (seen.conditions.ready, seen.conditions.serving, seen.conditions.terminating) == (False, True, True)
+    assert (seen.target_ref.name, seen.target_ref.uid) == ("cart-1", "u1")
+
+
+def test_a_replica_sets_numbers_and_template_labels_are_read():
+    """They are what the decision counts."""
+    seen = decode(
+        REPLICA_SET,
+        wire(
+            metadata={"ownerReferences": [{"uid": "a"}, {"uid": "b", "controller": True}], "resourceVersion": "12"},
+            spec={"replicas": 4, "minReadySeconds": 5, "template": {"metadata": {"labels": {"app": "cart"}}}},
+            status={"replicas": 4, "readyReplicas": 3, "availableReplicas": 2, "terminatingReplicas": 1},
+        ),
+    )
+
+    assert seen.metadata.controller_uid == "b"
+    assert seen.metadata.version == 12
+    assert (seen.spec.replicas, seen.spec.min_ready_seconds) == (4, 5)
+    assert seen.spec.template.metadata.labels == {"app": "cart"}
+    assert (seen.status.ready_replicas, seen.status.available_replicas, seen.status.terminating_replicas) == (3, 2, 1)
+
+
+def test_a_pod_says_why_it_waits():
+    """`ImagePullBackOff` in a condition is worth more than "not ready"."""
+    status = {
+        "phase": "Pending",
+        "containerStatuses": [{"name": "app", "state": {"waiting": {"reason": "ImagePullBackOff"}}}],
+    }
+
+    (container,) = decode(POD, wire(status=status, spec={"containers": []})).status.container_statuses
+
+    assert container.state.waiting.reason == "ImagePullBackOff"
+
+
+def test_a_lease_is_read():
+    """Standbys and the `status` command show who leads."""
+    assert decode(LEASE, wire(spec={"holderIdentity": "a", "leaseDurationSeconds": 15})).spec.holder_identity == "a"
+
+
+@pytest.mark.parametrize("struct", [RolloutObject, ReplicaSetObject])
+@pytest.mark.parametrize("status_first", [True, False])
+def test_an_error_event_is_recognised_whatever_its_shape(struct, status_first):
+    """An ERROR event carries a Status, whose `status` is a string where objects have a struct."""
+    status = {
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "reason": "Expired",
+        "message": "too old",
+        "code": 410,
+    }
+    line = wire(object=status, type="ERROR") if status_first else wire(type="ERROR", object=status)
+
+    event = Decoder(struct).event(line)
+
+    assert event.object is None
+    assert event.error is not None
+    assert (event.error.code, event.error.reason) == (410, "Expired")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"<html>502</html>", b'{"type":"ADDED","object":{"metadata":{"na', b'"\xff"', b"[]"]
+)
+def test_an_answer_that_cannot_be_read_is_no_answer(answer):
+    """A proxy's page or a cut-off object says nothing about the cluster, and must not crash a watch."""
+    decoder = Decoder(ReplicaSetObject)
+
+    for read in (decoder.event, decoder.object, decoder.page, metadata_of):
+        with pytest.raises(ApiUnavailable):
+            read(answer)

@@ -1,0 +1,53 @@
+"""The two API servers that every contract test runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rollouts.cluster.connection import connect
+from rollouts.ports import ApiServer, Request
+from rollouts.sim.clock import SystemClock
+from rollouts.sim.cluster import SimulatedCluster
+from tests.contract.conversation import CRD, DEADLINE_S, NAMESPACE, WIDGET, WIDGET_CRD, Conversation, fresh_name
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.controlplane)])
+async def api(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
+    """A talk with each server, in a fresh namespace, with the test's CRD installed."""
+    if request.param == "simulated":
+        async with SimulatedCluster(clock=SystemClock()) as cluster:
+            yield await _begin(cluster.api, is_simulated=True)
+        return
+    control_plane = request.getfixturevalue("control_plane")
+    connection = await connect(kubeconfig=control_plane.kubeconfig_admin, context=None, user_agent="contract/1")
+    try:
+        conversation = await _begin(connection, is_simulated=False)
+        yield conversation
+        await conversation.send("DELETE", NAMESPACE.path(None, conversation.namespace))
+    finally:
+        await connection.aclose()
+
+
+async def _begin(api: ApiServer, *, is_simulated: bool) -> Conversation:
+    name = fresh_name()
+    conversation = Conversation(api, name, is_simulated=is_simulated)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    assert (await conversation.send("POST", NAMESPACE.path(), namespace)).status == 201
+    assert (await conversation.send("POST", CRD.path(), WIDGET_CRD)).status in (201, 409)
+    await _until_served(api)
+    return conversation
+
+
+async def _until_served(api: ApiServer) -> None:
+    """A real server serves a new type a moment after its CRD; it says so in no event that a client could wait for."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            listed = await api.request(Request("GET", f"/apis/{WIDGET.api_version}"), deadline_s=DEADLINE_S)
+            found = await api.request(Request("GET", WIDGET.path()), deadline_s=DEADLINE_S)
+            if found.status == listed.status == 200 and json.loads(listed.body)["resources"]:
+                return
+            await asyncio.sleep(0.05)

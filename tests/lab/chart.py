@@ -1,0 +1,59 @@
+"""The Helm chart on the real control plane: rendered by Helm itself, its RBAC and CRDs applied, its ServiceAccount used."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.control_plane import ControlPlane
+
+CHART = Path(__file__).parent.parent.parent / "helm" / "rollouts"
+RELEASE = "rollouts"
+RELEASE_NAMESPACE = "rollouts-system"
+CONTROLLER_USER = f"system:serviceaccount:{RELEASE_NAMESPACE}:{RELEASE}"
+
+_INSTALLED = "chart.kubeconfig-path"
+_NEEDED_BY_THE_CONTROLLER = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+
+
+def render(helm: Path, *arguments: str, home: Path) -> list[dict[str, Any]]:
+    """The chart's objects with their namespace filled in, CRDs first, as `helm template` gives them with these arguments.
+
+    Raises: AssertionError with Helm's own words.
+    """
+    done = subprocess.run(
+        [str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds", *arguments],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"helm template {' '.join(arguments)}:\n{done.stderr}")
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def install_chart(plane: ControlPlane) -> Path:
+    """Applies the chart's CRDs, ServiceAccount and RBAC, once for a control plane; returns its ServiceAccount's kubeconfig.
+
+    The caller holds a lock: several test processes share the control plane.
+    """
+    done = Path(plane.folder, _INSTALLED)
+    if done.exists():
+        return Path(done.read_text())
+    documents = render(Path(plane.programs, "helm"), home=Path(plane.folder))
+    plane.kubectl("create", "namespace", RELEASE_NAMESPACE)
+    crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
+    if crds:
+        plane.apply(*crds)
+        names = [f"crd/{one['metadata']['name']}" for one in crds]
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
+    kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
+    done.write_text(str(kubeconfig))
+    return kubeconfig

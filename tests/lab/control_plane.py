@@ -1,0 +1,157 @@
+"""A running control plane as tests see it: addresses, kubeconfigs, kubectl, and what its audit log says.
+
+etcd, kube-apiserver (RBAC, audit log), kube-controller-manager, kube-scheduler and kwok with five nodes, all real programs on
+loopback. `supervisor.py` starts and ends them; this object is only a handle, read from the file that the supervisor writes,
+so that several test processes share one control plane.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.lab.credentials import write_kubeconfig
+
+HANDLE_FILE = "control-plane.json"
+NODES = tuple(f"kwok-node-{number}" for number in range(5))
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """The real control plane of this test run.
+
+    Args:
+        folder: its files; kubeconfigs may be added. Gone after the run.
+        programs: folder of the binaries (kubectl, helm and the rest).
+        url: of the API server.
+        certificate: PEM file that verifies the API server.
+        token: an administrator's bearer token.
+        process_ids: by program name, for tests that stop one.
+    """
+
+    folder: str
+    programs: str
+    url: str
+    certificate: str
+    token: str
+    process_ids: Mapping[str, int]
+
+    @classmethod
+    def load(cls, folder: Path) -> ControlPlane:
+        """Raises: FileNotFoundError until the control plane is ready."""
+        return cls(**json.loads((folder / HANDLE_FILE).read_text()))
+
+    def save(self) -> None:
+        """Makes the handle visible to other processes, whole or not at all."""
+        part = Path(self.folder, f"{HANDLE_FILE}.new")
+        part.write_text(json.dumps(asdict(self)))
+        part.replace(Path(self.folder, HANDLE_FILE))
+
+    @property
+    def kubeconfig_admin(self) -> Path:
+        """Kubeconfig of an administrator."""
+        return Path(self.folder, "admin.kubeconfig")
+
+    @cached_property
+    def api(self) -> httpx.Client:
+        """Administrator's HTTP client for tests that look at the API themselves; relative URLs, 30 s deadline."""
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.token}", "User-Agent": "lab"},
+            verify=ssl.create_default_context(cafile=self.certificate),
+            timeout=30,
+            trust_env=False,
+        )
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs kubectl, as the administrator unless another kubeconfig is given. Deadline 60 s.
+
+        Raises: AssertionError with kubectl's own words when it fails and `check` is set.
+        """
+        done = subprocess.run(
+            [str(Path(self.programs, "kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig_admin), *arguments],
+            env={"KUBECACHEDIR": str(Path(self.folder, "kubectl-cache")), "PATH": "/usr/bin:/bin", "HOME": self.folder},
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"kubectl {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+            )
+        return done
+
+    def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
+        """`kubectl apply --server-side` of these objects, as the administrator."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
+        self.kubectl("apply", "--server-side", "-f", "-", *(["-n", namespace] if namespace else []), stdin=text)
+
+    @contextmanager
+    def watch(self, path: str, *, timeout_s: int, **parameters: str) -> Iterator[Iterator[dict[str, Any]]]:
+        """Watch events of a collection, the existing objects first; the stream ends after `timeout_s` seconds."""
+        query = {"watch": "1", "timeoutSeconds": str(timeout_s), **parameters}
+        with self.api.stream("GET", path, params=query, timeout=timeout_s + 5) as answer:
+            answer.raise_for_status()
+            yield (json.loads(line) for line in answer.iter_lines())
+
+    @contextmanager
+    def fresh_namespace(self) -> Iterator[str]:
+        """A new namespace that can take pods (its `default` ServiceAccount is there); deleted at the end, not waited for."""
+        name = f"test-{secrets.token_hex(4)}"
+        created = self.api.post("/api/v1/namespaces", json={"metadata": {"name": name}})
+        created.raise_for_status()
+        self.wait_for_default_account(name)
+        try:
+            yield name
+        finally:
+            self.api.delete(f"/api/v1/namespaces/{name}").raise_for_status()
+
+    def wait_for_default_account(self, namespace: str) -> None:
+        """Pods are refused until the controller manager has made the namespace's `default` ServiceAccount."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        with self.watch(path, timeout_s=30, fieldSelector="metadata.name=default") as events:
+            if not any(event["type"] == "ADDED" for event in events):
+                raise AssertionError(f"no default ServiceAccount in {namespace} after 30 s")
+
+    def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
+        """A kubeconfig for a ServiceAccount, with a token of the TokenRequest API that is good for a day."""
+        answer = self.api.post(
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", json={"spec": {"expirationSeconds": 86400}}
+        )
+        answer.raise_for_status()
+        return write_kubeconfig(
+            Path(self.folder, f"{namespace}-{name}-{secrets.token_hex(4)}.kubeconfig"),
+            url=self.url,
+            certificate=Path(self.certificate),
+            token=answer.json()["status"]["token"],
+            user=f"{namespace}-{name}",
+            namespace=namespace,
+        )
+
+    def audit_mark(self) -> int:
+        """A place in the audit log (bytes): `audit_events(since=mark)` gives what came after it."""
+        return Path(self.folder, "logs", "audit.log").stat().st_size
+
+    def audit_events(self, *, since: int = 0, user: str | None = None) -> list[dict[str, Any]]:
+        """Audit events (level Metadata, one for each answered request), oldest first, of everybody or of one user name."""
+        with Path(self.folder, "logs", "audit.log").open("rb") as log:
+            log.seek(since)
+            lines = log.read().splitlines(keepends=True)
+        # The last line may be half written.
+        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [event for event in events if user is None or event["user"].get("username") == user]

@@ -1,0 +1,239 @@
+"""Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok on free ports, in a folder of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.lab import binaries
+from tests.lab.control_plane import NODES, ControlPlane
+from tests.lab.credentials import write_kubeconfig, write_signing_key, write_tokens
+from tests.lab.processes import ProcessEnded, Processes, free_ports
+
+READY_WITHIN_S = 90.0
+STOP_PATIENCE_S = 1.0
+
+_STAGES = Path(__file__).parent / "stages"
+_AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
+# Nodes that no kubelet reports for stay as kwok has made them, and there is no cloud.
+_CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-node-route-controller,-service-lb-controller"
+# Their own limit of 20 to 50 requests/s would make the tests wait for them.
+_NO_CLIENT_LIMIT = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[ControlPlane]:
+    """A control plane of one's own inside this process, for programs that are not pytest (the benchmark).
+
+    Guarantees: ready when entered, all programs ended when left; `folder` stays, for its logs.
+    Raises: LabUnavailable, ProcessEnded, TimeoutError.
+    """
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    processes = Processes(folder / "logs")
+    try:
+        plane = _start_on_ports_that_stay_free(folder, processes)
+        yield plane
+        plane.api.close()
+    finally:
+        processes.stop(patience_s=STOP_PATIENCE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where everything of one control plane is."""
+
+    folder: Path
+    programs: Path
+    etcd_port: int
+    etcd_peer_port: int
+    api_port: int
+    manager_port: int
+    scheduler_port: int
+    kwok_port: int
+
+    @property
+    def signing_key(self) -> Path:
+        return self.folder / "service-accounts.key"
+
+    @property
+    def tokens(self) -> Path:
+        return self.folder / "tokens.csv"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.folder / "audit-policy.yaml"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    @property
+    def certificate(self) -> Path:
+        return self.certificates / "apiserver.crt"  # made by kube-apiserver itself, with its own authority in the chain
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.api_port}"
+
+    @property
+    def etcd_url(self) -> str:
+        return f"http://127.0.0.1:{self.etcd_port}"
+
+
+def _start_on_ports_that_stay_free(folder: Path, processes: Processes) -> ControlPlane:
+    for _ in range(2):
+        try:
+            return _start(folder, processes)
+        except ProcessEnded as reason:
+            if "address already in use" not in str(reason):
+                raise
+            # Another program took a port between our choice and our use of it: choose again.
+            processes.stop(patience_s=STOP_PATIENCE_S)
+            shutil.rmtree(folder / "etcd", ignore_errors=True)
+    return _start(folder, processes)
+
+
+def _start(folder: Path, processes: Processes) -> ControlPlane:
+    at = _Layout(folder, binaries.folder(), *free_ports(6))
+    write_signing_key(at.signing_key)
+    token = write_tokens(at.tokens)
+    at.audit_policy.write_text(_AUDIT_POLICY)
+    write_kubeconfig(
+        at.kubeconfig, url=at.url, certificate=at.certificate, token=token, user="lab-admin", namespace="default"
+    )
+    processes.start("etcd", _etcd(at))
+    processes.start("kube-apiserver", _api_server(at))
+    _wait_until_ready(at.url, processes)
+    processes.start("kube-controller-manager", _controller_manager(at))
+    processes.start("kube-scheduler", _scheduler(at))
+    processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
+    plane = ControlPlane(
+        folder=str(folder),
+        programs=str(at.programs),
+        url=at.url,
+        certificate=str(at.certificate),
+        token=token,
+        process_ids=processes.ids(),
+    )
+    _add_nodes(plane)
+    plane.wait_for_default_account("default")
+    processes.check()
+    return plane
+
+
+def _etcd(at: _Layout) -> list[str | Path]:
+    return [
+        at.programs / "etcd",
+        f"--data-dir={at.folder / 'etcd'}",
+        "--unsafe-no-fsync",  # the data need not outlive the run
+        f"--listen-client-urls={at.etcd_url}",
+        f"--advertise-client-urls={at.etcd_url}",
+        f"--listen-peer-urls=http://127.0.0.1:{at.etcd_peer_port}",
+        "--log-level=warn",
+    ]
+
+
+def _api_server(at: _Layout) -> list[str | Path]:
+    return [
+        at.programs / "kube-apiserver",
+        f"--etcd-servers={at.etcd_url}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",  # EndpointSlices refuse loopback addresses
+        f"--secure-port={at.api_port}",
+        f"--cert-dir={at.certificates}",
+        f"--token-auth-file={at.tokens}",
+        "--authorization-mode=RBAC",
+        # Its taint on new nodes is removed by the node lifecycle controller, which does not run here.
+        "--disable-admission-plugins=TaintNodesByCondition",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--allow-privileged=true",
+        f"--service-account-key-file={at.signing_key}",
+        f"--service-account-signing-key-file={at.signing_key}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--audit-policy-file={at.audit_policy}",
+        f"--audit-log-path={at.folder / 'logs' / 'audit.log'}",
+        "--audit-log-maxsize=100000",  # MB: one file, never rotated
+    ]
+
+
+def _controller_manager(at: _Layout) -> list[str | Path]:
+    return [
+        at.programs / "kube-controller-manager",
+        f"--kubeconfig={at.kubeconfig}",
+        f"--secure-port={at.manager_port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={at.certificates}",
+        f"--service-account-private-key-file={at.signing_key}",
+        f"--root-ca-file={at.certificate}",
+        f"--controllers={_CONTROLLERS}",
+        "--leader-elect=false",
+        *_NO_CLIENT_LIMIT,
+    ]
+
+
+def _scheduler(at: _Layout) -> list[str | Path]:
+    return [
+        at.programs / "kube-scheduler",
+        f"--kubeconfig={at.kubeconfig}",
+        f"--secure-port={at.scheduler_port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={at.certificates}",
+        "--leader-elect=false",
+        *_NO_CLIENT_LIMIT,
+    ]
+
+
+def _kwok(at: _Layout) -> list[str | Path]:
+    return [
+        at.programs / "kwok",
+        f"--kubeconfig={at.kubeconfig}",
+        "--manage-all-nodes=true",
+        "--cidr=10.64.0.0/12",
+        "--node-lease-duration-seconds=0",
+        f"--server-address=127.0.0.1:{at.kwok_port}",
+        *(f"--config={stage}" for stage in sorted(_STAGES.glob("*.yaml"))),
+    ]
+
+
+def _wait_until_ready(url: str, processes: Processes) -> None:
+    """Asks /readyz until it says ok. It says it before the certificate can be trusted by anybody, so that is not checked."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    with httpx.Client(verify=False, timeout=5, trust_env=False) as client:  # noqa: S501 - a liveness question on loopback
+        while time.monotonic() < deadline:
+            processes.check()
+            with contextlib.suppress(httpx.HTTPError):
+                if client.get(f"{url}/readyz").text == "ok":
+                    return
+            time.sleep(0.05)
+    raise TimeoutError(f"kube-apiserver was not ready within {READY_WITHIN_S:.0f} s")
+
+
+def _add_nodes(plane: ControlPlane) -> None:
+    for number, name in enumerate(NODES):
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": f"zone-{number % 3}",
+        }
+        plane.api.post("/api/v1/nodes", json={"metadata": {"name": name, "labels": labels}}).raise_for_status()
+    waiting = set(NODES)
+    with plane.watch("/api/v1/nodes", timeout_s=30) as events:
+        for event in events:
+            conditions = event["object"].get("status", {}).get("conditions", [])
+            if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+                waiting.discard(event["object"]["metadata"]["name"])
+            if not waiting:
+                return
+    raise TimeoutError(f"kwok did not make {', '.join(sorted(waiting))} ready within 30 s")

@@ -1,0 +1,141 @@
+"""The lab is a real Kubernetes: what the other real-control-plane tests lean on holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.control_plane import NODES, ControlPlane
+from tests.lab.processes import is_running
+
+ROOT = Path(__file__).parent.parent.parent
+
+pytestmark = pytest.mark.controlplane
+
+
+def _deployment(plane: ControlPlane, namespace: str, *, name: str, image: str, replicas: int) -> None:
+    plane.kubectl("create", "deployment", name, f"--image={image}", f"--replicas={replicas}", "-n", namespace)
+
+
+def _wait_for_pods(plane: ControlPlane, namespace: str, what: str) -> None:
+    plane.kubectl("wait", "pods", "--all", f"--for={what}", "--timeout=20s", "-n", namespace)
+
+
+def test_a_deployment_becomes_available_on_fake_nodes(control_plane: ControlPlane, namespace: str) -> None:
+    """Controllers, scheduler and kwok work together; else every other test would wait for nothing."""
+    _deployment(control_plane, namespace, name="web", image="web:1", replicas=5)
+
+    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
+
+    pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", namespace).stdout)["items"]
+    assert {pod["spec"]["nodeName"] for pod in pods} == set(NODES)
+    assert len({pod["status"]["podIP"] for pod in pods}) == 5
+
+
+def test_ready_pods_are_in_the_endpoint_slices(control_plane: ControlPlane, namespace: str) -> None:
+    """Traffic gates look at EndpointSlices, so the fake pods need addresses that the slices accept."""
+    _deployment(control_plane, namespace, name="web", image="web:1", replicas=2)
+    control_plane.kubectl("expose", "deployment/web", "--port=80", "-n", namespace)
+
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    with control_plane.watch(path, timeout_s=20) as events:
+        ready = next(
+            endpoints
+            for endpoints in (event["object"].get("endpoints") or [] for event in events)
+            if sum(one["conditions"]["ready"] for one in endpoints) == 2
+        )
+
+    assert {endpoint["targetRef"]["kind"] for endpoint in ready} == {"Pod"}
+
+
+@pytest.mark.parametrize(
+    ("image", "reason"),
+    [("web:crashes", "CrashLoopBackOff"), ("no-such-image:1", "ImagePullBackOff")],
+)
+def test_an_image_can_be_broken_on_purpose(
+    control_plane: ControlPlane, namespace: str, image: str, reason: str
+) -> None:
+    """Aborts are tested with pods that fail as real ones do."""
+    _deployment(control_plane, namespace, name="web", image=image, replicas=1)
+
+    control_plane.kubectl(
+        *("wait", "pods", "-l", "app=web", "--timeout=20s", "-n", namespace),
+        f"--for=jsonpath={{.status.containerStatuses[0].state.waiting.reason}}={reason}",
+    )
+
+
+def test_a_running_pod_can_lose_and_regain_readiness(control_plane: ControlPlane, namespace: str) -> None:
+    """A stable revision that breaks during a rollout is made with an annotation."""
+    _deployment(control_plane, namespace, name="web", image="web:1", replicas=1)
+    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
+
+    control_plane.kubectl("annotate", "pods", "--all", "lab/ready=false", "-n", namespace)
+    _wait_for_pods(control_plane, namespace, "condition=Ready=false")
+
+    control_plane.kubectl("annotate", "pods", "--all", "lab/ready=true", "--overwrite", "-n", namespace)
+    _wait_for_pods(control_plane, namespace, "condition=Ready")
+
+
+def test_deleted_pods_are_gone_and_their_owner_replaces_them(control_plane: ControlPlane, namespace: str) -> None:
+    """Nothing of a deleted pod stays, although there is no kubelet to end its containers."""
+    _deployment(control_plane, namespace, name="web", image="web:1", replicas=1)
+    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
+    first = control_plane.kubectl("get", "pods", "-o", "name", "-n", namespace).stdout.strip()
+
+    control_plane.kubectl("delete", first, "--timeout=20s", "-n", namespace)
+
+    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
+    assert first not in control_plane.kubectl("get", "pods", "-o", "name", "-n", namespace).stdout
+
+
+def test_a_service_account_may_do_only_what_rbac_grants(control_plane: ControlPlane, namespace: str) -> None:
+    """Authorization is on: a missing permission of the chart shows as a 403, here and in the audit log."""
+    control_plane.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
+    kubeconfig = control_plane.service_account_kubeconfig(namespace, "nobody")
+    mark = control_plane.audit_mark()
+
+    refused = control_plane.kubectl("get", "pods", "-n", namespace, kubeconfig=kubeconfig, check=False)
+
+    assert "cannot list resource" in refused.stderr
+    events = control_plane.audit_events(since=mark, user=f"system:serviceaccount:{namespace}:nobody")
+    assert 403 in {event["responseStatus"]["code"] for event in events}
+
+
+def test_the_control_plane_ends_with_its_owner(tmp_path: Path, lab_programs: Path) -> None:
+    """A pytest process that is killed leaves nothing behind: no process, no folder; the logs are kept."""
+    folder = tmp_path / "plane"
+    start = (
+        "import os, sys, pathlib; from tests.lab.supervisor import shared;"
+        "plane = shared(pathlib.Path(sys.argv[1]), owner=os.getpid());"
+        "print(*plane.process_ids.values(), flush=True); sys.stdin.read()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROLLOUTS_LAB_LOGS": str(tmp_path / "logs")}
+    with subprocess.Popen(
+        [sys.executable, "-c", start, str(folder)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as owner:
+        assert owner.stdout is not None
+        process_ids = [int(word) for word in owner.stdout.readline().split()]
+        supervisor = int((folder / "supervisor.pid").read_text())
+        running_before = [is_running(one) for one in process_ids]
+        handle = os.pidfd_open(supervisor)
+
+        os.kill(owner.pid, signal.SIGKILL)
+
+    ended, _, _ = select.select([handle], [], [], 15)
+    os.close(handle)
+    assert ended
+    assert running_before == [True] * 5
+    assert not any(is_running(one) for one in process_ids)
+    assert not folder.exists()
+    assert (tmp_path / "logs" / "plane" / "kube-apiserver.log").exists()

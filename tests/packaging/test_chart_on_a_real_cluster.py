@@ -1,0 +1,207 @@
+"""The Helm chart, rendered by Helm and taken by a real API server: its objects, its rights, and nothing beyond them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+VARIANTS = {
+    "defaults": [],
+    "some namespaces": ["--set", "watchNamespaces={shop,cart}"],
+    "everything on": [
+        "--set",
+        "networkPolicy.enabled=true,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull",
+    ],
+    "everything off": [
+        "--set",
+        "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1",
+    ],
+    "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
+}
+
+# What the controller's ServiceAccount may do anywhere, as the table in templates/_rules.tpl has it.
+EVERYWHERE = {
+    ("rollouts.dev", "rollouts"): {"get", "list", "watch", "patch"},
+    ("rollouts.dev", "rollouts/status"): {"patch"},
+    ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},
+    ("", "services"): {"get", "list", "watch", "patch"},
+    ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
+    ("", "pods"): {"list", "patch"},
+    ("", "pods/eviction"): {"create"},
+    ("events.k8s.io", "events"): {"create", "patch"},
+}
+IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
+
+
+@pytest.fixture
+def helm(lab_programs: Path) -> Path:
+    """Helm 3, built from its Go module."""
+    return lab_programs / "helm"
+
+
+@pytest.fixture
+def restricted_namespace(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
+    """A namespace whose pods must meet the strictest Pod Security Standard."""
+    control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    yield namespace
+
+
+def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [rule for one in documents if one["kind"] in {"Role", "ClusterRole"} for rule in one["rules"]]
+
+
+def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tuple[str, str], set[str]]:
+    """What the API server's own authorizer lists for a user, without what every authenticated user may ask about itself."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    answer = plane.kubectl(
+        "create", "--validate=false", "-f", "-", "-o", "json", stdin=json.dumps(review), kubeconfig=kubeconfig
+    )
+    granted: dict[tuple[str, str], set[str]] = {}
+    for rule in json.loads(answer.stdout)["status"]["resourceRules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                granted.setdefault((group, resource), set()).update(rule["verbs"])
+    return {
+        key: verbs
+        for key, verbs in granted.items()
+        if key[0] not in {"authorization.k8s.io", "authentication.k8s.io"}
+        and key != ("certificates.k8s.io", "clustertrustbundles")
+    }
+
+
+@pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
+def test_the_api_server_accepts_every_object(
+    control_plane: ControlPlane, helm: Path, tmp_path: Path, controller_kubeconfig: Path, arguments: list[str]
+) -> None:
+    """A server-side dry run runs the API server's whole validation, which `helm lint` does not."""
+    documents = render(helm, *arguments, home=tmp_path)
+    created = {"apiVersion": "v1", "kind": "List", "items": documents}
+    for missing in ("shop", "cart"):
+        control_plane.api.post("/api/v1/namespaces", json={"metadata": {"name": missing}})
+
+    done = control_plane.kubectl(
+        *("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-"), stdin=json.dumps(created)
+    )
+
+    assert done.stdout.count("(server dry run)") == len(documents)
+    assert "arning" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
+def test_no_rule_grants_everything_or_any_secret(helm: Path, tmp_path: Path, arguments: list[str]) -> None:
+    """A controller that can be read out through its token must not be a way to the cluster's Secrets."""
+    for rule in _rules(render(helm, *arguments, home=tmp_path)):
+        words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert not words & {"*", "secrets", "escalate", "bind", "impersonate"}, rule
+
+
+def test_the_controller_may_do_exactly_what_the_table_says(
+    control_plane: ControlPlane, controller_kubeconfig: Path, namespace: str
+) -> None:
+    """The authorizer's own list is compared, so that a right from another binding would show too."""
+    assert _granted(control_plane, controller_kubeconfig, namespace) == EVERYWHERE
+    assert _granted(control_plane, controller_kubeconfig, RELEASE_NAMESPACE) == IN_ITS_OWN_NAMESPACE
+
+
+def test_with_named_namespaces_it_may_do_nothing_elsewhere(
+    control_plane: ControlPlane, helm: Path, tmp_path: Path, namespace: str
+) -> None:
+    """In a cluster of many tenants each controller is confined by RBAC, not by its own good will."""
+    release = f"confined-{secrets.token_hex(3)}"
+    documents = render(
+        helm,
+        *("--set", f"watchNamespaces={{{namespace}}},rbac.aggregateToUserRoles=false"),
+        *("--set", f"serviceAccount.name={release}"),
+        home=tmp_path,
+    )
+    rbac = [one for one in documents if one["kind"] in {"Role", "RoleBinding", "ServiceAccount"}]
+    with control_plane.fresh_namespace() as own:
+        moved = json.loads(json.dumps(rbac).replace(f'"{RELEASE_NAMESPACE}"', f'"{own}"'))
+        control_plane.apply(*moved)
+        kubeconfig = control_plane.service_account_kubeconfig(own, release)
+
+        here = _granted(control_plane, kubeconfig, namespace)
+        elsewhere = _granted(control_plane, kubeconfig, "default")
+
+    assert here == EVERYWHERE
+    assert elsewhere == {}
+    assert "ClusterRole" not in {one["kind"] for one in documents}
+
+
+def test_the_deployment_runs_under_the_restricted_pod_security_standard(
+    control_plane: ControlPlane, helm: Path, tmp_path: Path, restricted_namespace: str
+) -> None:
+    """Clusters that enforce it must be able to run the controller without an exception."""
+    documents = render(helm, home=tmp_path)
+    wanted = [one for one in documents if one["kind"] in {"Deployment", "ServiceAccount", "PodDisruptionBudget"}]
+    control_plane.apply(*json.loads(json.dumps(wanted).replace(f'"{RELEASE_NAMESPACE}"', f'"{restricted_namespace}"')))
+
+    control_plane.kubectl("rollout", "status", "deployment/rollouts", "--timeout=20s", "-n", restricted_namespace)
+
+    pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", restricted_namespace).stdout)["items"]
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
+
+
+def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path, tmp_path: Path) -> None:
+    """A chart and a program of one version that do not fit would crash-loop on the first install."""
+    documents = render(helm, "--set", "watchNamespaces={shop}", home=tmp_path)
+    documents += render(helm, "--set", "leaderElection=false", home=tmp_path)
+    deployments = [one for one in documents if one["kind"] == "Deployment"]
+    arguments = [word for one in deployments for word in one["spec"]["template"]["spec"]["containers"][0]["args"]]
+    flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+
+    help_text = subprocess.run(
+        [sys.executable, "-m", "rollouts", "controller", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "250", "TERM": "dumb"},
+    ).stdout
+
+    assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
+    assert [flag for flag in sorted(flags) if flag not in help_text] == []
+
+
+def test_a_misspelt_value_is_refused(helm: Path, tmp_path: Path) -> None:
+    """Helm ignores unknown values without a schema; a misspelt `watchNamespaces` would then mean the whole cluster."""
+    with pytest.raises(AssertionError, match="watchNamespace"):
+        render(helm, "--set", "watchNamespace={shop}", home=tmp_path)
+
+
+def test_the_tests_run_the_controller_as_the_charts_service_account(
+    control_plane: ControlPlane, controller_kubeconfig: Path
+) -> None:
+    """The check for refused requests at the end of a run looks for this user name; another one would make it blind."""
+    who = control_plane.kubectl(
+        "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", kubeconfig=controller_kubeconfig
+    )
+
+    assert who.stdout == CONTROLLER_USER
+
+
+def test_prometheus_finds_the_metrics_service(helm: Path, tmp_path: Path) -> None:
+    """The ServiceMonitor selects the metrics Service by its labels, and that Service selects the controller's pods."""
+    documents = {
+        one["kind"]: one for one in render(helm, "--set", "metrics.serviceMonitor.enabled=true", home=tmp_path)
+    }
+    monitor, service, deployment = documents["ServiceMonitor"], documents["Service"], documents["Deployment"]
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()

@@ -1,0 +1,145 @@
+"""The Dockerfile, as far as it can be checked without a container engine.
+
+Its build stage is carried out step by step in a temporary folder: the same commands, with the image's paths moved there.
+What only an engine can show (the base image, the final stage's COPY and USER, a read-only root) is checked by
+`test_the_image_runs_read_only_without_rights`, which is skipped with the reason where no engine answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+NO_NETWORK = re.compile(r"NewConnectionError|NameResolutionError|Max retries exceeded|Network is unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of a Dockerfile: its stage, its keyword and the rest of the line."""
+
+    stage: str
+    keyword: str
+    rest: str
+
+
+def _instructions() -> list[Instruction]:
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    stage, found = "", []
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        keyword, _, rest = line.partition(" ")
+        if keyword == "FROM":
+            stage = rest.rpartition(" AS ")[2]
+        found.append(Instruction(stage=stage, keyword=keyword, rest=rest.strip()))
+    return found
+
+
+def _copied_from_the_checkout() -> Iterator[tuple[str, str]]:
+    """(source, target) of every COPY that reads the build context."""
+    for one in _instructions():
+        if one.keyword == "COPY" and not one.rest.startswith("--from"):
+            *sources, target = shlex.split(one.rest)
+            yield from ((source, target) for source in sources)
+
+
+def _ends_in_the_image() -> dict[str, str]:
+    return {one.keyword: one.rest for one in _instructions() if one.stage == "runtime"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build stage, carried out below a temporary folder that stands for `/`."""
+    root = tmp_path_factory.mktemp("image")
+    source = root / "src"
+    source.mkdir()
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1", "PYTHON": sys.executable}
+    for one in _instructions():
+        if one.stage != "build":
+            continue
+        if one.keyword == "COPY":
+            *names, target = shlex.split(one.rest)
+            for name in names:
+                _copy(ROOT / name, source / target if len(names) == 1 and target != "./" else source / name)
+        elif one.keyword == "RUN":
+            command = re.sub(r"(?<![\w.])/(opt|wheels)\b", rf"{root}/\1", one.rest)
+            command = re.sub(r"(^|&& )python ", r'\1"$PYTHON" ', command)
+            done = subprocess.run(
+                ["/bin/sh", "-c", command], cwd=source, env=environment, capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0 and NO_NETWORK.search(done.stderr):
+                pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
+            assert done.returncode == 0, f"{one.rest}\n{done.stdout}{done.stderr}"
+    return root
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target)
+
+
+def test_everything_that_is_copied_exists_and_reaches_the_builder() -> None:
+    """.dockerignore lets only named files through; a COPY of another one fails on the build machine."""
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+
+    copied = {source.removeprefix("./") for source, _ in _copied_from_the_checkout()}
+
+    assert copied <= allowed
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_the_image_runs_as_a_user_without_rights() -> None:
+    """The chart demands runAsNonRoot, which needs a numeric user in the image."""
+    user, _, group = _ends_in_the_image()["USER"].partition(":")
+
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+def test_the_build_stage_makes_an_environment_in_which_the_program_starts(built: Path) -> None:
+    """The locks, their hashes, the wheel and the entry point fit together; nothing comes from this checkout."""
+    entry = _ends_in_the_image()["ENTRYPOINT"].replace("/opt/", f"{built}/opt/")
+    command = shlex.split(entry.strip("[]").replace(",", " "))
+
+    done = subprocess.run([*command, "--version"], cwd="/", capture_output=True, text=True, check=False, env={})
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+\.\d+\.\d+", done.stdout)
+
+
+def test_the_environment_holds_what_the_program_needs_and_no_installer(built: Path) -> None:
+    """A read-only container without pip cannot be made to install anything."""
+    packages = next(built.glob("opt/rollouts/lib/python3*/site-packages"))
+
+    assert not [one.name for one in packages.iterdir() if re.match(r"(pip|setuptools|hatchling)\b", one.name)]
+    assert list(packages.glob("rollouts/_crds/*.yaml"))
+    assert list(packages.glob("rollouts-*.dist-info/licenses/LICENSE"))
+    assert list(packages.glob("rollouts/__pycache__/*.pyc"))
+
+
+def test_the_image_runs_read_only_without_rights() -> None:
+    """The same on a container engine, where there is one."""
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "info"], capture_output=True, check=False, timeout=20).returncode != 0:
+        pytest.skip("no container engine answers: base image, final stage and read-only root are not checked here")
+    subprocess.run([docker, "build", "--quiet", "--tag", "rollouts-test", str(ROOT)], check=True, timeout=600)
+
+    done = subprocess.run(
+        [docker, "run", "--rm", "--read-only", "--cap-drop=ALL", "--network=none", "rollouts-test", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert re.search(r"\d+\.\d+\.\d+", done.stdout)

@@ -29,14 +29,18 @@ test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the othe
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict
-	$(BIN)/mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/interrogate --quiet --whitelist-regex "^test_" tests
-	$(BIN)/python -m rollouts.api.schema --check
-	diff -r crds helm/rollouts/crds
+	@failed=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	run() { echo "+ $$*"; "$$@" || failed=1; }; \
+	run ruff check .; \
+	run ruff format --check .; \
+	run mypy --strict; \
+	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture; \
+	run lint-imports --no-cache; \
+	run interrogate --quiet --whitelist-regex '^test_' tests; \
+	run python -m rollouts.api.schema --check; \
+	run diff -r crds helm/rollouts/crds; \
+	if [ $$failed = 0 ]; then echo "check: all passed"; else echo "check: FAILED, see above" >&2; fi; \
+	exit $$failed
 
 lab: $(VENV)/dev.stamp ## build what is missing of the real control plane (cold: 10 minutes); prints the binaries' folder last
 	@$(BIN)/python -m tests.lab.binaries

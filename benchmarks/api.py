@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -69,7 +69,7 @@ class Api:
         version: str = listed["metadata"]["resourceVersion"]
         return version
 
-    async def watch(self, collection: str, *, since: str) -> AsyncIterator[Seen]:
+    async def watch(self, collection: str, *, since: str) -> AsyncGenerator[Seen, None]:
         """Changes after resourceVersion `since`, until the caller stops; the caller bounds the time."""
         query = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "3600"}
         async with self._session.get(collection, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:

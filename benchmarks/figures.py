@@ -7,7 +7,6 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,16 @@ class Figure:
         return self.limit is None or self.value <= self.limit
 
 
+def machine() -> dict[str, Any]:
+    """Where this was measured."""
+    return {
+        "cpus": os.cpu_count(),
+        "load_at_start": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+
+
 @dataclass(slots=True)
 class Results:
     """Everything of one run, for build/reports/bench.json.
@@ -47,7 +56,7 @@ class Results:
     figures: list[Figure] = field(default_factory=list)
     series: dict[str, list[float]] = field(default_factory=dict)
     requests: dict[str, dict[str, int]] = field(default_factory=dict)
-    machine: dict[str, Any] = field(default_factory=lambda: _machine())
+    machine: dict[str, Any] = field(default_factory=machine)
 
     def add(self, name: str, value: float, unit: str, *, limit: float | None = None, peer: str = "") -> None:
         """Adds a figure."""
@@ -70,13 +79,3 @@ def percentile(samples: Sequence[float], percent: float) -> float:
     ordered = sorted(samples)
     rank = -(-len(ordered) * percent // 100)  # rounded up
     return ordered[max(int(rank), 1) - 1]
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "cpus": os.cpu_count(),
-        "load_at_start": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "kernel": platform.release(),
-        "rollouts": version("rollouts"),
-    }

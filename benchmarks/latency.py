@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -75,8 +75,8 @@ async def _round(api: Api, path: str, world: _World, reactions: Reactions, *, im
     await world.until("the old revision is whole again", lambda: world.at_rest(phase="Aborted"))
 
 
-async def _follow(lines: AsyncIterator[Seen], learn: Callable[[Seen], None]) -> None:
-    async with aclosing(lines) as seen:  # type: ignore[type-var]  # it is an async generator
+async def _follow(lines: AsyncGenerator[Seen, None], learn: Callable[[Seen], None]) -> None:
+    async with aclosing(lines) as seen:
         async for line in seen:
             learn(line)
 
@@ -137,7 +137,7 @@ class _World:
             return False
         pods = {revision: one["status"].get("availableReplicas", 0) for revision, one in self._sets.items()}
         all_pods = sum(one["status"].get("replicas", 0) for one in self._sets.values())
-        return pods.get(self._stable) == REPLICAS == all_pods
+        return bool(pods.get(self._stable) == REPLICAS == all_pods)
 
     async def until(self, what: str, holds: Callable[[], bool]) -> None:
         """Waits for the watches to show something. Raises: TimeoutError."""

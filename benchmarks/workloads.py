@@ -74,7 +74,7 @@ def hash_of(name: str) -> int:
 
 
 def _deployment_is_done(seen: Object) -> bool:
-    status = seen.get("status", {})
+    status: Object = seen.get("status", {})
     counts = {status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")}
     return status.get("observedGeneration", 0) >= seen["metadata"]["generation"] and counts == {
         seen["spec"]["replicas"]
@@ -83,7 +83,7 @@ def _deployment_is_done(seen: Object) -> bool:
 
 def _rollout_is_done(seen: Object) -> bool:
     status = seen.get("status", {})
-    return (
+    return bool(
         status.get("observedGeneration", 0) >= seen["metadata"]["generation"]
         and status.get("phase") == "Healthy"
         and status.get("stableRevision") == status.get("currentRevision")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -56,6 +56,8 @@ class Telemetry:
     """
 
     def __init__(self) -> None:
+        # A second series for each, which nobody reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not annotated it
         registry = CollectorRegistry()
         self._registry = registry
         self.passes = Counter("rollouts_passes", "Passes over a Rollout.", ["outcome"], registry=registry)
@@ -99,10 +101,6 @@ class Telemetry:
         """Counts one request; `status` 0 when there was no answer."""
         self.requests.labels(verb, plural, str(status)).inc()
         self.request_seconds.labels(verb).observe(seconds)
-
-    def watch_queue(self, depth: Callable[[], int]) -> None:
-        """Reads the queue's depth whenever the metrics are."""
-        self.queue_depth.set_function(depth)
 
     def set_phase(self, key: Key, phase: Phase | None) -> None:
         """Counts `key` under `phase`; None when the Rollout is gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.api.problems import Problems
+from rollouts.api.problems import Problems, path_of
 from rollouts.api.selectors import check_selector, is_label_key, is_label_value, matches, selected_keys
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1 import (
@@ -135,11 +135,13 @@ def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[st
 def _check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, labels: bool) -> None:
     for key, value in entries.items():
         if not is_label_key(key):
-            problems.add(f"{path}[{key}]", "is not a key for labels and annotations")
+            problems.add(path_of((key,), root=path), "is not a key for labels and annotations")
         if not isinstance(value, str) or (labels and not is_label_value(value)):
-            problems.add(f"{path}[{key}]", f"{value!r} is not {'a label value' if labels else 'a string'}")
+            problems.add(path_of((key,), root=path), f"{value!r} is not {'a label value' if labels else 'a string'}")
         if key.startswith(OUR_PREFIX):
-            problems.add(f"{path}[{key}]", "must not be given: what begins with rollouts.dev/ is set by the controller")
+            problems.add(
+                path_of((key,), root=path), "must not be given: what begins with rollouts.dev/ is set by the controller"
+            )
 
 
 def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
@@ -154,10 +156,12 @@ def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, pat
         template_keys = of_template.get(field) if isinstance(of_template, dict) else None
         for key in entries or ():
             if field == "labels" and key in selected:
-                problems.add(f"{path}.{field}[{key}]", "is a key of spec.selector: pods would leave their ReplicaSet")
+                problems.add(
+                    path_of((field, key), root=path), "is a key of spec.selector: pods would leave their ReplicaSet"
+                )
             elif isinstance(template_keys, dict) and key in template_keys:
                 problems.add(
-                    f"{path}.{field}[{key}]", "is in spec.template.metadata too; it can only be in one of them"
+                    path_of((field, key), root=path), "is in spec.template.metadata too; it can only be in one of them"
                 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,9 @@ from rollouts.api.v1alpha1_status import RolloutStatus
 from rollouts.objects import ROLLOUT, Manifest
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})
+_PLAIN_KEY = re.compile(
+    r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z][A-Za-z0-9-]*"
+)  # YAML 1.1 words are quoted
 _COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
     ("Step", "string", ".status.step", "Steps done, of how many", 0),
@@ -161,7 +165,7 @@ def _lines(value: Any, indent: str = "") -> list[str]:
         case dict() if value:
             lines = []
             for key, item in value.items():
-                name = key if key.replace("-", "").replace("$", "").isalnum() else json.dumps(key)
+                name = key if _PLAIN_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
                 nested = isinstance(item, (dict, list)) and item
                 if nested:
                     deeper = indent if isinstance(item, list) else f"{indent}  "

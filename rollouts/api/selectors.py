@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rollouts.api.problems import Problems
+from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_analysis import ExpressionOfLabels, LabelSelector
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -29,9 +29,9 @@ def check_selector(selector: LabelSelector, path: str, problems: Problems) -> No
         problems.add_missing(path, "is empty and would select every pod in the namespace; give it matchLabels")
     for key, value in (selector.match_labels or {}).items():
         if not is_label_key(key):
-            problems.add(f"{path}.matchLabels[{key}]", "is not a label key")
+            problems.add(path_of(("matchLabels", key), root=path), "is not a label key")
         if not is_label_value(value):
-            problems.add(f"{path}.matchLabels[{key}]", f"{value!r} is not a label value")
+            problems.add(path_of(("matchLabels", key), root=path), f"{value!r} is not a label value")
     for index, expression in enumerate(selector.match_expressions or ()):
         _check_expression(expression, f"{path}.matchExpressions[{index}]", problems)
 

@@ -30,7 +30,9 @@ from rollouts.core.status import (
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
-_COUNTERS = frozenset({"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt"})
+_CAN_WAIT = frozenset(
+    {"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt", "waitingFor", "message"}
+)
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound=StrEnum)
 
@@ -158,9 +160,9 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Manifest:
     return patch
 
 
-def counters_only(patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of the status changes nothing but pod counts and the time of the last progress."""
-    return _COUNTERS.issuperset(patch)
+def can_wait(patch: Mapping[str, Any]) -> bool:
+    """Whether a patch of the status only tells people more of the same: pod counts, and what the same phase waits for."""
+    return _CAN_WAIT.issuperset(patch)
 
 
 def _present(wire: Mapping[str, Any]) -> Manifest:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def parse_time(text: str) -> float:
@@ -35,15 +37,17 @@ def parse_time(text: str) -> float:
 def format_time(at_s: float) -> str:
     """RFC 3339 in UTC; microseconds only when there are any: `2026-01-31T12:00:00.250000Z`.
 
-    Raises: OverflowError outside of the years 1 to 9999.
+    A time outside of the years 1 to 9999, which an edited status may hold, is written as the nearest that is inside.
     """
-    moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0") + (
-        f".{moment.microsecond:06d}Z" if moment.microsecond else "Z"
-    )
+    moment = _moment(at_s)
+    return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def format_micro_time(at_s: float) -> str:
     """The same with microseconds always, as Kubernetes' MicroTime fields want it."""
-    moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return _moment(at_s).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _moment(at_s: float) -> datetime:
+    microseconds = min(max(round(at_s * 1_000_000), _FIRST_MICROSECOND), _LAST_MICROSECOND)
+    return _EPOCH + timedelta(microseconds=microseconds)

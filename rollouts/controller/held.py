@@ -6,7 +6,7 @@ from rollouts.objects import Key
 from rollouts.ports import Clock
 
 COUNTERS_HELD_S = 5.0
-"""Pod counts alone: written when they have differed for so long."""
+"""Pod counts, and what the same phase waits for: written when they have differed for so long."""
 
 ANSWER_HELD_S = 1.0
 """A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""

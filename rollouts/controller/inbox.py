@@ -10,7 +10,7 @@ from rollouts.core.snapshot import EvictionRefused, PodsSeen
 from rollouts.objects import Key
 from rollouts.ports import Clock
 
-SERVICE_ANSWER_S = 10.0  # Argo Rollouts looks again after 20 s
+SERVICE_ANSWER_S = 10.0  # a Service that is not watched may have changed since
 POD_LISTS_MAX = 1_000  # of Rollouts at once; the longest unused one goes first
 
 
@@ -56,11 +56,18 @@ class Inbox:
         self._refusals[key] = refusal
 
     def service(self, key: Key, name: str) -> ServiceAnswer | None:
-        """The answer about Service `name`; None when there is none, or it is older than 10 s."""
+        """The answer about Service `name`; None when there is none, or it describes a Service as it was 10 s ago.
+
+        How long "there is none" may be believed is for `decide` to judge.
+        """
         answer = self._services.get(key, {}).get(name)
-        if answer is None or self._clock.monotonic_s() - answer.asked_s > SERVICE_ANSWER_S:
+        if answer is None or (answer.service is not None and self.age_s(answer) > SERVICE_ANSWER_S):
             return None
         return answer
+
+    def age_s(self, answer: ServiceAnswer) -> float:
+        """Seconds since the question was sent."""
+        return self._clock.monotonic_s() - answer.asked_s
 
     def pods(self, key: Key) -> PodsSeen | None:
         """The last list of the Rollout's pods; how old it may be is for `decide` to judge."""

@@ -121,7 +121,7 @@ class Observer:
             ),
             status=status,
             replica_sets=replica_sets,
-            services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets),
+            services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
         )
@@ -152,13 +152,15 @@ class Observer:
         spec: RolloutSpec,
         template_labels: Mapping[str, str],
         replica_sets: Iterable[ReplicaSet],
+        *,
+        now_s: float,
     ) -> dict[str, Service]:
         names = {*named_services(spec.strategy), *self._steered.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
-        return {name: self._service(key, name, template_labels, revision_of) for name in sorted(names)}
+        return {name: self._service(key, name, template_labels, revision_of, now_s=now_s) for name in sorted(names)}
 
     def _service(
-        self, key: Key, name: str, template_labels: Mapping[str, str], revision_of: Mapping[str, str]
+        self, key: Key, name: str, template_labels: Mapping[str, str], revision_of: Mapping[str, str], *, now_s: float
     ) -> Service:
         watched: ServiceObject | None = self._services.get(key.namespace, name)
         if watched is not None:
@@ -168,7 +170,7 @@ class Observer:
         if answer is None:
             return ServiceUnasked(name)
         if answer.service is None:
-            return ServiceAbsent(name)
+            return ServiceAbsent(name, at_s=now_s - self._inbox.age_s(answer))
         return _service_seen(answer.service, template_labels, {})
 
 

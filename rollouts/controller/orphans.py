@@ -10,6 +10,8 @@ import structlog
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
+from rollouts.cluster.structs import metadata_of
+from rollouts.controller.barrier import Barrier
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.core.intents import ReleaseService
 from rollouts.errors import ApiNotFound
@@ -24,9 +26,10 @@ log = structlog.get_logger()
 class Orphans:
     """Releases what a Rollout that no longer exists has steered."""
 
-    def __init__(self, *, client: Client, store: Store, steered: SteeredServices) -> None:
+    def __init__(self, *, client: Client, store: Store, barrier: Barrier, steered: SteeredServices) -> None:
         self._client = client
         self._store = store
+        self._barrier = barrier
         self._steered = steered
 
     async def release(self, key: Key) -> int:
@@ -55,10 +58,12 @@ class Orphans:
             return 0
         intent = ReleaseService(name=name, uid=service.metadata.uid, resource_version=service.metadata.resource_version)
         try:
-            await self._client.patch(
+            answer = await self._client.patch(
                 SERVICE, key.namespace, name, release_service(intent), MERGE_PATCH, field_manager=FIELD_MANAGER
             )
         except ApiNotFound:
             return 0
+        version = metadata_of(answer).resource_version
+        self._barrier.wrote(key, SERVICE, name, resource_version=version, uid=service.metadata.uid)
         log.info("service_released", rollout=str(key), service=name)
         return 1

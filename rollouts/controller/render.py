@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rollouts.api.status import counters_only, merge_patch, status_to_wire
+from rollouts.api.status import can_wait, merge_patch, status_to_wire
 from rollouts.controller.calls import (
     Ask,
     Create,
@@ -88,7 +88,7 @@ def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 
     Returns: None for the write when nothing differs.
     """
     patch = merge_patch(before, status_to_wire(status, step_count=step_count))
-    return (WriteStatus(patch=patch) if patch else None), counters_only(patch)
+    return (WriteStatus(patch=patch) if patch else None), can_wait(patch)
 
 
 def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int, instance: str) -> Manifest:
@@ -96,7 +96,7 @@ def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int
 
     Args:
         at_s: wall clock.
-        index: of the notice in its pass, so that the names of its Events differ.
+        index: 0 to 999, tells Events of one microsecond apart.
         instance: which process says so.
     """
     name = event_name(rollout.name, at_s=at_s, index=index)

@@ -226,7 +226,7 @@ class Controller:
             barrier=self._barrier,
             observer=self._observer,
             performer=performer,
-            orphans=Orphans(client=self._client, store=self._store, steered=self._steered),
+            orphans=Orphans(client=self._client, store=self._store, barrier=self._barrier, steered=self._steered),
             held=self._held,
             events=self._events,
             telemetry=self.telemetry,

@@ -25,7 +25,7 @@ from rollouts.controller.stopped import reason_of, stopped_status
 from rollouts.core.decide import decide, decide_invalid
 from rollouts.core.intents import Decision, Notice
 from rollouts.core.update import step_count
-from rollouts.errors import ApiForbidden, ApiThrottled, NotLeader, TerminalError, TransientError
+from rollouts.errors import ApiConflict, ApiForbidden, ApiThrottled, NotLeader, TerminalError, TransientError
 from rollouts.objects import Key
 from rollouts.ports import Clock
 from rollouts.telemetry import Telemetry, pass_span
@@ -110,9 +110,10 @@ class Worker:
         except (TransientError, TimeoutError) as exc:
             self._count(type(exc))
             retry_in_s = self._retry_transient(key, exc)
-            log.warning(
-                "reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s
-            )
+            tell = (
+                log.debug if isinstance(exc, ApiConflict) else log.warning
+            )  # a conflict is how two writers share an object
+            tell("reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
         except TerminalError as exc:  # the trouble could not even be written into status
             self._count(type(exc))
             retry_in_s = self._queue.failed(key, retry_in_s=FORBIDDEN_RETRY_S)
@@ -177,16 +178,16 @@ class Worker:
     ) -> WriteStatus | None:
         """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
         steps = step_count(observed.snapshot.rollout.spec) if isinstance(observed, Seen) else 0
-        write, only_counters = render_status(decision.status, before=observed.status_wire, step_count=steps)
+        write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:
             self._held.settled(this.key)
             return None
         asks = sum(isinstance(call, ReadService | ListPods) for call in calls)
         # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
         asks_only = asks > 0 and asks == len(calls) and not decision.notices
-        if not only_counters and not asks_only:
+        if not can_wait and not asks_only:
             return write
-        wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if only_counters else ANSWER_HELD_S)
+        wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if can_wait else ANSWER_HELD_S)
         if wait_s <= 0:
             return write
         this.requeue_in_s = wait_s
@@ -228,7 +229,8 @@ class Worker:
 
     def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
         at_s = self._clock.now_s()
-        for index, notice in enumerate(notices):
+        for notice in notices:
+            index = self._events.next_index()
             event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
             self._events.offer(metadata.namespace, event)
 

@@ -16,7 +16,9 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
 
-ASK_AGAIN_S = 10.0  # a Service that is missing is not watched; Argo Rollouts looks again after 20 s
+ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
+"""A missing Service is not watched: asked for again after 1 s (`kubectl apply` of one file makes it a moment after the Rollout),
+then each time the wait has doubled, at most every 10 s. Argo Rollouts looks every 20 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +48,22 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
         case ServiceUnasked():
             wait = Wait(Reason.SERVICE_SWITCHING, f"reads Service {name}")
             return Pointing(intents=(AskService(name),), wait=wait)
-        case ServiceAbsent():
-            wait = Wait(
-                Reason.SERVICE_NOT_FOUND, f"Service {name} does not exist; create it or take it out of the strategy"
-            )
-            return Pointing(wait=wait, wake_at_s=view.now_s + ASK_AGAIN_S)
+        case ServiceAbsent(at_s=at_s):
+            return _absent(view, name, at_s=at_s)
         case ServiceSeen() as service:
             return _point_seen(view, service, target, at_least=at_least)
         case never:
             assert_never(never)
+
+
+def _absent(view: View, name: str, *, at_s: float) -> Pointing:
+    wait = Wait(Reason.SERVICE_NOT_FOUND, f"Service {name} does not exist; create it or take it out of the strategy")
+    recorded = view.seen.status.waiting_for
+    since_s = recorded.since_s if recorded is not None and recorded.reason is wait.reason else at_s
+    again_s = at_s + min(ASK_MOST_S, max(ASK_FIRST_S, at_s - since_s))
+    if view.now_s >= again_s:
+        return Pointing(wait=wait, intents=(AskService(name),))
+    return Pointing(wait=wait, wake_at_s=again_s)
 
 
 def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:

@@ -70,9 +70,10 @@ class ServiceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAbsent:
-    """The API server said that there is no such Service."""
+    """The API server said at `at_s` that there is no such Service; nobody tells us when it comes."""
 
     name: str
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True)

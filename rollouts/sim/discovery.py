@@ -68,6 +68,8 @@ def _types(resource: Resource) -> list[Manifest]:
     }
     if resource.short_names:
         whole["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        whole["categories"] = list(resource.categories)
     types = [whole]
     part = {"singularName": "", "namespaced": kind.namespaced, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
     if resource.has_status:

@@ -33,8 +33,12 @@ def field_step(name: str) -> str:
 def item_step(item: Any, shape: Shape) -> str:
     """The step to an item of a list-map."""
     names = item if isinstance(item, dict) else {}
-    key = {name: names.get(name, shape.key_defaults.get(name)) for name in shape.keys}
-    return "k:" + json.dumps(key, separators=(",", ":"), sort_keys=True)
+    return _key_step(shape.keys, tuple(names.get(name, shape.key_defaults.get(name)) for name in shape.keys))
+
+
+@lru_cache(maxsize=65_536)
+def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    return "k:" + json.dumps(dict(zip(keys, values, strict=True)), separators=(",", ":"), sort_keys=True)
 
 
 def owned_fields(manifest: Manifest, shape: Shape) -> FieldSet:

@@ -53,6 +53,7 @@ class Resource:
         schema: of a custom resource; None for built-in types.
         selectable: field selectors it supports.
         short_names: for kubectl.
+        categories: groups that kubectl lists it in, such as `all`.
         needs_version_to_update: a PUT without resourceVersion is refused.
     """
 
@@ -66,6 +67,7 @@ class Resource:
     schema: Manifest | None = None
     selectable: frozenset[str] = _NAMES
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     needs_version_to_update: bool = False
 
     @property
@@ -85,21 +87,21 @@ _EVENT_FIELDS = _NAMES | {"regarding.kind", "regarding.name", "regarding.namespa
 
 BUILT_IN = (
     Resource(objects.POD, shapes.POD, has_status=True, has_generation=True, defaults=rules.pod_defaults,
-             check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",)),
+             check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=("all",)),
     Resource(objects.SERVICE, shapes.SERVICE, has_status=True, defaults=rules.service_defaults,
-             check=rules.service_problems, short_names=("svc",)),
+             check=rules.service_problems, short_names=("svc",), categories=("all",)),
     Resource(CONFIG_MAP, check=rules.config_map_problems, short_names=("cm",)),
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),
     Resource(objects.REPLICA_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("rs",)),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("rs",), categories=("all",)),
     Resource(DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("deploy",)),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("deploy",), categories=("all",)),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
     Resource(objects.EVENT, selectable=_EVENT_FIELDS, short_names=("ev",)),
     Resource(objects.LEASE, needs_version_to_update=True),
-    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",)),
+    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",), categories=("all",)),
     Resource(DISRUPTION_BUDGET, shapes.POD_DISRUPTION_BUDGET, has_status=True, has_generation=True, short_names=("pdb",)),
     Resource(CRD, has_status=True, has_generation=True, short_names=("crd",)),
 )  # fmt: skip
@@ -125,13 +127,11 @@ def custom_resources(crd: Manifest) -> list[Resource]:
             continue
         kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced")
         subresources = version.get("subresources") or {}
-        found.append(
-            _custom(kind, version["schema"]["openAPIV3Schema"], subresources, tuple(names.get("shortNames") or ()))
-        )
+        found.append(_custom(kind, version["schema"]["openAPIV3Schema"], subresources, names))
     return found
 
 
-def _custom(kind: Kind, schema: Manifest, subresources: Manifest, short_names: tuple[str, ...]) -> Resource:
+def _custom(kind: Kind, schema: Manifest, subresources: Manifest, names: Manifest) -> Resource:
     paths = subresources.get("scale")
     scale = None
     if paths:
@@ -150,7 +150,8 @@ def _custom(kind: Kind, schema: Manifest, subresources: Manifest, short_names: t
         defaults=lambda manifest: _custom_defaults(manifest, schema),
         check=lambda new, old: _custom_problems(own_rules, new, old),
         schema=schema,
-        short_names=short_names,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
         needs_version_to_update=True,
     )
 
@@ -176,7 +177,12 @@ _NOT_CHECKED = Cause(
 
 
 def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    found = list(problems(new, resource.schema))
+    looked_at, schema = new, resource.schema
+    if old is not None and old.keys() == new.keys():
+        # What is one object with the old version was looked at when that was written.
+        looked_at = {name: part for name, part in new.items() if part is not old[name]}
+        schema = {**schema, "required": ()}
+    found = list(problems(looked_at, schema))
     yield from found
     if resource.scale is not None:
         yield from _scale_problems(resource.scale, new)

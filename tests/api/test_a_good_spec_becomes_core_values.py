@@ -210,7 +210,7 @@ def test_a_selector_is_written_as_kubectl_takes_it(selector: Any, text: str) -> 
 def test_the_template_is_kept_as_it_was_given() -> None:
     """Fields that this version has never heard of belong to the user; they go to the pods untouched."""
     template = {
-        "metadata": {"labels": {"app": "cart"}, "annotations": {"ünïcode": "✓", "number": "1"}},
+        "metadata": {"labels": {"app": "cart"}, "annotations": {"note": "ünïcode ✓", "number": "1"}},
         "spec": {
             "containers": [
                 {"name": "app", "image": "a", "resources": {"limits": {"cpu": 0.5}}, "future": {"x": [1, {}]}}

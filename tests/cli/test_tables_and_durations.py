@@ -14,7 +14,7 @@ from rollouts.cli.table import ActRow, HistoryRow, RolloutRow, act_table, histor
 
 def drawn(thing: RenderableType) -> list[list[str]]:
     """Lines of words as a wide terminal shows them, ruler lines left out."""
-    console = Console(file=io.StringIO(), record=True, width=200, color_system=None)
+    console = Console(file=io.StringIO(), record=True, width=300, color_system=None)
     console.print(thing)
     lines = [text.split() for text in console.export_text().splitlines()]
     return [words for words in lines if words and not set(words[0]) <= set("━╺╸ ")]
@@ -49,7 +49,7 @@ def test_the_list_looks_like_kubectls() -> None:
 
     header, cart = drawn(rollout_table([row], now_s=NOW_S, wide=False, all_namespaces=True))
 
-    assert header == "NAMESPACE NAME PHASE STEP WEIGHT AVAILABLE UPDATED AGE WAITS FOR".split()
+    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITS", "FOR"]
     assert cart[:9] == ["shop", "cart", "Paused", "1/4", "25", "%", "4/4", "1", "2h"]
     assert "(PromotionNeeded)," in cart
 
@@ -60,7 +60,7 @@ def test_the_wide_list_names_revisions_and_images() -> None:
 
     _, cart = drawn(rollout_table([row], now_s=NOW_S, wide=True, all_namespaces=False))
 
-    assert ["Canary", "f7w2k9xq4c", "b8n5t6zr2d", "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2"] == cart[8:12]
+    assert cart[8:12] == ["Canary", "f7w2k9xq4c", "b8n5t6zr2d", "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2"]
 
 
 def test_history_says_where_a_rollback_can_go() -> None:
@@ -85,7 +85,9 @@ def test_the_demos_table_adds_up_and_names_what_broke() -> None:
     """The last thing people see: sums over the acts, and the broken promise in place of the outcome."""
     rows = [
         ActRow(title="canary", sent=100, lost=0, steps=4, seconds=9.5, writes=20, outcome="Healthy"),
-        ActRow(title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="2 requests were lost"),
+        ActRow(
+            title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="2 requests were lost"
+        ),
     ]
 
     _, canary, abort, total = drawn(act_table(rows))

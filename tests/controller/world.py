@@ -27,7 +27,13 @@ CART_UID = "cart-uid"
 
 def metadata(name: str, *, version: int = 1, **more: Any) -> dict[str, Any]:
     """Metadata of an object in namespace shop."""
-    return {"name": name, "namespace": "shop", "uid": f"{name}-uid", "resourceVersion": str(version), "generation": 1} | more
+    return {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"{name}-uid",
+        "resourceVersion": str(version),
+        "generation": 1,
+    } | more
 
 
 def obj(kind: Kind, manifest: dict[str, Any]) -> Any:
@@ -35,7 +41,9 @@ def obj(kind: Kind, manifest: dict[str, Any]) -> Any:
     return decode(kind, msgspec.json.encode(manifest))
 
 
-def rollout(name: str = "cart", *, version: int = 1, status: Any = None, spec: Any = None, **more: Any) -> RolloutObject:
+def rollout(
+    name: str = "cart", *, version: int = 1, status: Any = None, spec: Any = None, **more: Any
+) -> RolloutObject:
     """A Rollout with a spec that can be carried out."""
     wanted = {
         "replicas": 2,
@@ -65,6 +73,13 @@ def replica_set(name: str = "cart-v1", *, version: int = 1, status: Any = None, 
     return found
 
 
+def stored(manifest: dict[str, Any], *, version: int) -> ReplicaSetObject:
+    """A ReplicaSet that was created with that manifest, as the watch then brings it; it has no pods yet."""
+    meta = manifest["metadata"] | {"uid": f"{manifest['metadata']['name']}-uid", "resourceVersion": str(version)}
+    found: ReplicaSetObject = obj(REPLICA_SET, manifest | {"metadata": meta})
+    return found
+
+
 def service(name: str = "web", *, version: int = 1, managed_by: str = "", **more: Any) -> ServiceObject:
     """A Service, steered or not."""
     steered = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": managed_by}}
@@ -77,7 +92,10 @@ def slice_of(service_name: str, *pods: str, version: int = 1, name: str = "") ->
     """An EndpointSlice whose endpoints are those pods, all ready."""
     endpoints = [{"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": pod}} for pod in pods]
     labels = {"kubernetes.io/service-name": service_name, "rollouts.dev/managed": "true"}
-    manifest = {"metadata": metadata(name or f"{service_name}-x", version=version, labels=labels), "endpoints": endpoints}
+    manifest = {
+        "metadata": metadata(name or f"{service_name}-x", version=version, labels=labels),
+        "endpoints": endpoints,
+    }
     found: EndpointSliceObject = obj(ENDPOINT_SLICE, manifest)
     return found
 
@@ -91,9 +109,9 @@ class ScriptedApi:
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
-    otherwise: Answer = lambda _request: ok(99)  # noqa: E731
+    otherwise: Answer = lambda _request: ok(99)
 
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
+    async def request(self, request: Request, *, deadline_s: float) -> Response:  # noqa: ARG002 - answers come at once
         """The next scripted answer, or `otherwise`."""
         self.requests.append(request)
         await asyncio.sleep(0)
@@ -120,7 +138,9 @@ def ok(version: int, **more: Any) -> Response:
 
 def error(status: int, reason: str, message: str = "no") -> Response:
     """An error as the API server words it."""
-    return Response(status, msgspec.json.encode({"kind": "Status", "code": status, "reason": reason, "message": message}))
+    return Response(
+        status, msgspec.json.encode({"kind": "Status", "code": status, "reason": reason, "message": message})
+    )
 
 
 def says(response: Response) -> Answer:
@@ -139,12 +159,11 @@ class World:
         self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True)
         self.services = self.store.add(SERVICE, ServiceObject)
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
-        self.queue = WorkQueue(clock=self.clock, rng=random.Random(1))
+        rng = random.Random(1)  # noqa: S311 - jitter
+        self.queue = WorkQueue(clock=self.clock, rng=rng)
         self.inbox = Inbox(clock=self.clock)
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
-        self.client = Client(
-            self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=random.Random(1)
-        )
+        self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
 
     def performer(self, questions: asyncio.TaskGroup) -> Performer:
         """A performer whose questions that group owns."""

@@ -51,9 +51,20 @@ def install_chart(plane: ControlPlane) -> Path:
     crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
     if crds:
         plane.apply(*crds)
-        names = [f"crd/{one['metadata']['name']}" for one in crds]
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+        for crd in crds:
+            _wait_until_served(plane, crd["metadata"]["name"])
     plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
     done.write_text(str(kubeconfig))
     return kubeconfig
+
+
+def _wait_until_served(plane: ControlPlane, name: str) -> None:
+    """Waits for a CRD to be Established; `kubectl wait` fails on one whose conditions are still null."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with plane.watch(path, timeout_s=30, fieldSelector=f"metadata.name={name}") as events:
+        for event in events:
+            conditions = event["object"].get("status", {}).get("conditions") or []
+            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                return
+    raise AssertionError(f"CRD {name} was not established within 30 s")

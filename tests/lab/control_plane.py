@@ -74,7 +74,11 @@ class ControlPlane:
         )
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, check: bool = True
+        self,
+        *arguments: str,
+        input: str | None = None,  # noqa: A002 - the name that subprocess.run gives it
+        kubeconfig: Path | None = None,
+        check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Runs kubectl, as the administrator unless another kubeconfig is given. Deadline 60 s.
 
@@ -83,8 +87,8 @@ class ControlPlane:
         done = subprocess.run(
             [str(Path(self.programs, "kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig_admin), *arguments],
             env={"KUBECACHEDIR": str(Path(self.folder, "kubectl-cache")), "PATH": "/usr/bin:/bin", "HOME": self.folder},
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
             capture_output=True,
             text=True,
             timeout=60,
@@ -99,7 +103,7 @@ class ControlPlane:
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
         """`kubectl apply --server-side` of these objects, as the administrator."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
-        self.kubectl("apply", "--server-side", "-f", "-", *(["-n", namespace] if namespace else []), stdin=text)
+        self.kubectl("apply", "--server-side", "-f", "-", *(["-n", namespace] if namespace else []), input=text)
 
     @contextmanager
     def watch(self, path: str, *, timeout_s: int, **parameters: str) -> Iterator[Iterator[dict[str, Any]]]:

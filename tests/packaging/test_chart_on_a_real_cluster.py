@@ -70,7 +70,7 @@ def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tupl
         "spec": {"namespace": namespace},
     }
     answer = plane.kubectl(
-        "create", "--validate=false", "-f", "-", "-o", "json", stdin=json.dumps(review), kubeconfig=kubeconfig
+        "create", "--validate=false", "-f", "-", "-o", "json", input=json.dumps(review), kubeconfig=kubeconfig
     )
     granted: dict[tuple[str, str], set[str]] = {}
     for rule in json.loads(answer.stdout)["status"]["resourceRules"]:
@@ -96,7 +96,7 @@ def test_the_api_server_accepts_every_object(
         control_plane.api.post("/api/v1/namespaces", json={"metadata": {"name": missing}})
 
     done = control_plane.kubectl(
-        *("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-"), stdin=json.dumps(created)
+        *("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-f", "-"), input=json.dumps(created)
     )
 
     assert done.stdout.count("(server dry run)") == len(documents)

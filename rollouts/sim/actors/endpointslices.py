@@ -30,6 +30,7 @@ class EndpointSliceController(Actor):
     def __init__(self, world: World, *, lag_s: float = 0.02) -> None:
         super().__init__(world, lag_s=lag_s)
         self._services: defaultdict[str, dict[str, dict[str, str]]] = defaultdict(dict)  # namespace, name: selector
+        self._by_label: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)  # names, by their first label
         self._pods: defaultdict[tuple[str, str, str], dict[ObjectKey, Stored]] = defaultdict(dict)  # by one label
         self._slices: dict[ObjectKey, str] = {}
 
@@ -59,10 +60,15 @@ class EndpointSliceController(Actor):
 
     def _on_service(self, change: Change) -> None:
         namespace, name = change.new.key
+        before = self._services[namespace].pop(name, None)
+        if before:
+            self._by_label[namespace, *min(before.items())].discard(name)
         if change.event == DELETED:
-            self._services[namespace].pop(name, None)
             return
-        self._services[namespace][name] = (change.new.manifest.get("spec") or {}).get("selector") or {}
+        selector = (change.new.manifest.get("spec") or {}).get("selector") or {}
+        self._services[namespace][name] = selector
+        if selector:
+            self._by_label[namespace, *min(selector.items())].add(name)
         self.mark(change.new.key)
 
     def _on_slice(self, change: Change) -> None:
@@ -86,10 +92,12 @@ class EndpointSliceController(Actor):
                 self._pods[namespace, *label][change.new.key] = change.new
         if change.old is not None and change.event != DELETED and _facts(change.old) == _facts(change.new):
             return
-        for name, selector in self._services[namespace].items():
-            versions = (version for version in (change.old, change.new) if version is not None)
-            if selector and any(selector.items() <= version.labels.items() for version in versions):
-                self.mark((namespace, name))
+        for version in (change.old, change.new):
+            labels = version.labels if version is not None else {}
+            for label in labels.items():
+                for name in sorted(self._by_label.get((namespace, *label), ())):
+                    if self._services[namespace][name].items() <= labels.items():
+                        self.mark((namespace, name))
 
     def _wanted(self, service: Stored, selector: dict[str, str]) -> Manifest:
         namespace, name = service.key

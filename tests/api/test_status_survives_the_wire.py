@@ -1,0 +1,227 @@
+"""Promise: what the controller remembers comes back exactly; what somebody spoilt is named and never promotes anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.api.status import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
+from rollouts.api.v1alpha1_status import RolloutStatus as StatusModel
+from rollouts.core.reasons import Reason
+from rollouts.core.status import (
+    Abort,
+    Command,
+    Condition,
+    HistoryEntry,
+    Outcome,
+    Phase,
+    RolloutStatus,
+    ScaleDown,
+    Verb,
+    WaitingFor,
+)
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_COUNT = st.integers(0, 2**31 - 1)
+_TIME = st.integers(-(10**15), 10**16).map(lambda microseconds: microseconds / 1_000_000)
+_REASON = st.sampled_from(list(Reason))
+STATUSES = st.builds(
+    RolloutStatus,
+    phase=st.sampled_from(list(Phase)),
+    message=_TEXT,
+    observed_generation=_COUNT,
+    current_revision=_TEXT,
+    stable_revision=_TEXT,
+    revision_number=_COUNT,
+    strategy_hash=_TEXT,
+    step_index=_COUNT,
+    step_started_at_s=st.none() | _TIME,
+    started_at_s=st.none() | _TIME,
+    finished_at_s=st.none() | _TIME,
+    attempt=_COUNT,
+    abort=st.none() | st.builds(Abort, _TEXT, _TIME, _REASON, _TEXT, st.booleans()),
+    progressed_at_s=st.none() | _TIME,
+    weight_percent=st.none() | st.integers(0, 100),
+    active_revision=_TEXT,
+    preview_revision=_TEXT,
+    gate_started_at_s=st.none() | _TIME,
+    gate_passed=st.booleans(),
+    restarted_at_s=st.none() | _TIME,
+    replicas=_COUNT,
+    updated_replicas=_COUNT,
+    ready_replicas=_COUNT,
+    available_replicas=_COUNT,
+    selector=_TEXT,
+    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME),
+    scale_downs=st.lists(st.builds(ScaleDown, _TEXT, _TIME), max_size=3).map(tuple),
+    commands=st.lists(
+        st.builds(
+            Command,
+            st.sampled_from(list(Verb)),
+            _TEXT,
+            _TEXT,
+            _TIME,
+            step=st.none() | _COUNT,
+            target=_TEXT,
+            taken_off=st.booleans(),
+        ),
+        max_size=3,
+    ).map(tuple),
+    history=st.lists(
+        st.builds(
+            HistoryEntry,
+            revision=_TEXT,
+            number=_COUNT,
+            started_at_s=_TIME,
+            finished_at_s=_TIME,
+            outcome=st.sampled_from(list(Outcome)),
+            message=_TEXT,
+        ),
+        max_size=3,
+    ).map(tuple),
+    conditions=st.lists(
+        st.builds(
+            Condition,
+            type=_TEXT,
+            status=st.booleans(),
+            reason=_REASON,
+            message=_TEXT,
+            since_s=_TIME,
+            observed_generation=_COUNT,
+        ),
+        max_size=3,
+    ).map(tuple),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _applied(target: Any, patch: Any) -> Any:
+    """RFC 7396, section 2, word for word."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _applied(result.get(key), value)
+    return result
+
+
+@given(status=STATUSES)
+@settings(max_examples=150, deadline=None)
+def test_every_field_comes_back(status: RolloutStatus) -> None:
+    """The API is the only memory: a field that is lost on the way is a decision that is forgotten at the next restart."""
+    wire = status_to_wire(status)
+
+    read = read_status(json.dumps(wire).encode())
+
+    assert read.status == status
+    assert read.problems == ()
+
+
+@given(status=STATUSES)
+@settings(max_examples=50, deadline=None)
+def test_the_crd_knows_every_field_that_is_written(status: RolloutStatus) -> None:
+    """The API server drops what the CRD does not name, without a word."""
+    wire = status_to_wire(status, step_count=5)
+
+    StatusModel.model_validate(wire)
+
+
+@given(name=st.sampled_from([*sorted(StatusModel.model_json_schema()["properties"])]), junk=JSON)
+@settings(max_examples=300, deadline=None)
+def test_a_spoilt_status_is_read_all_the_same(name: str, junk: Any) -> None:
+    """Somebody may edit a status by hand; the Rollout must still be looked after."""
+    read = read_status({"stableRevision": "abc", name: junk})
+
+    assert isinstance(read.status, RolloutStatus)
+    assert name == "stableRevision" or read.status.stable_revision == "abc"
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[]", b"null", {}, [], None, "x"])
+def test_what_is_no_status_is_a_new_rollouts(junk: Any) -> None:
+    """Also empty bytes, which the store holds before the first pass."""
+    assert status_from_wire(junk) == RolloutStatus()
+
+
+def test_what_could_not_be_read_is_named() -> None:
+    """The controller tells people which part of its memory it had to do without."""
+    read = read_status({"phase": "Splendid", "replicas": -1, "waitingFor": {"reason": "Tea"}, "history": [5, {}]})
+
+    assert read.problems == (
+        "status.phase: is not a Phase of this version",
+        "status.replicas: is not an integer of 0 or more",
+        "status.waitingFor.reason: cannot be read, so status.waitingFor is left out",
+        "status.history[0]: is not an object",
+        "status.history[1].revision: cannot be read, so status.history[1] is left out",
+    )
+
+
+def test_an_abort_of_a_newer_controller_holds() -> None:
+    """An unknown reason must not let an aborted revision go on."""
+    abort = status_from_wire({"abort": {"revision": "abc", "at": "2026-01-01T00:00:00Z", "reason": "NewReason"}}).abort
+
+    assert abort is not None
+    assert abort.revision == "abc"
+
+
+def test_a_promotion_of_an_unreadable_step_is_no_promotion_of_all_steps() -> None:
+    """An absent step means every step, so an unreadable one must not look absent."""
+    command = {"verb": "promote", "value": "abc@2", "revision": "abc", "at": "2026-01-01T00:00:00Z", "step": "two"}
+
+    assert status_from_wire({"commands": [command]}).commands == ()
+
+
+def test_a_gate_that_cannot_be_read_is_closed() -> None:
+    """Fail closed: nothing is promoted on a guess."""
+    assert status_from_wire({"blueGreen": {"gatePassed": "yes"}}).gate_passed is False
+
+
+@given(old=STATUSES, new=STATUSES)
+@settings(max_examples=80, deadline=None)
+def test_a_patch_turns_the_old_status_into_the_new(old: RolloutStatus, new: RolloutStatus) -> None:
+    """One patch a pass, and exactly what the core decided."""
+    before, after = status_to_wire(old), status_to_wire(new)
+
+    assert _applied(before, merge_patch(before, after)) == after
+
+
+@given(status=STATUSES)
+@settings(max_examples=30, deadline=None)
+def test_an_equal_status_is_an_empty_patch(status: RolloutStatus) -> None:
+    """A pass that changes nothing writes nothing."""
+    assert merge_patch(status_to_wire(status), json.loads(json.dumps(status_to_wire(status)))) == {}
+
+
+def test_counts_may_wait_and_decisions_may_not() -> None:
+    """Counts change with every pod; writing each change would cost the API server more than the rollout itself."""
+    before = status_to_wire(RolloutStatus(phase=Phase.HEALTHY))
+    counts = status_to_wire(
+        RolloutStatus(phase=Phase.HEALTHY, replicas=2, updated_replicas=1, ready_replicas=2, available_replicas=1)
+    )
+    paused = status_to_wire(RolloutStatus(phase=Phase.PAUSED, replicas=2))
+
+    assert can_wait(merge_patch(before, counts))
+    assert not can_wait(merge_patch(before, paused))
+    assert not can_wait({"observedGeneration": 2, "replicas": 1})
+
+
+def test_the_step_column_counts_what_is_done() -> None:
+    """Read by people only; a canary without steps shows none."""
+    assert status_to_wire(RolloutStatus(step_index=2), step_count=5)["step"] == "2/5"
+    assert status_to_wire(RolloutStatus(step_index=9), step_count=5)["step"] == "5/5"
+    assert "step" not in status_to_wire(RolloutStatus())
+
+
+def test_a_message_is_cut_before_the_api_server_refuses_it() -> None:
+    """A refused status would stop the Rollout; conditions hold 32,768 characters at most."""
+    assert len(status_to_wire(RolloutStatus(message="x" * 40_000))["message"]) == 32_768

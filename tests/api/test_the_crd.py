@@ -1,0 +1,119 @@
+"""Promise: the CRD is generated from the models, in the form that a structural schema must have, and small enough."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
+
+CRDS = Path(__file__).parent.parent.parent / "crds"
+
+
+def _schema() -> dict[str, Any]:
+    (crd,) = crd_manifests()
+    schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, part in schema.get("properties", {}).items():
+        yield from _parts(part, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from _parts(schema[key], f"{path}[]")
+
+
+def test_the_files_are_what_the_models_say() -> None:
+    """`crds/` is what users install; a stale file would refuse or drop what the controller understands."""
+    assert {path.name: path.read_text() for path in CRDS.glob("*.yaml")} == crd_files()
+
+
+def test_check_says_when_a_file_is_stale(tmp_path: Path) -> None:
+    """`make check` relies on the exit code."""
+    assert main(["--out", str(tmp_path), "--check"]) == 1
+    assert main(["--out", str(tmp_path)]) == 0
+    assert main(["--out", str(tmp_path), "--check"]) == 0
+
+
+def test_client_side_apply_has_room_for_it() -> None:
+    """`kubectl apply` keeps the object in an annotation; all annotations together may have 262,144 bytes."""
+    for crd in crd_manifests():
+        assert len(json.dumps(crd, separators=(",", ":"))) < 262_144 // 2
+
+
+def test_the_yaml_says_the_same_as_the_object() -> None:
+    """The writer of the YAML is our own and small; any YAML reader must understand it."""
+    awkward = {
+        "a": [],
+        "b": {},
+        "c": [[1, [2]], {"d": [{"e": "x: y", "f": None}]}],
+        "$ref": "yes",
+        "no": "null",
+        "1.0": 1,
+    }
+
+    assert yaml.safe_load(yaml_text(awkward)) == awkward
+    assert [yaml.safe_load(text) for text in crd_files().values()] == list(crd_manifests())
+
+
+def test_every_part_has_a_type_and_nothing_that_crds_forbid() -> None:
+    """A schema that is not structural loses pruning and server-side apply."""
+    for path, part in _parts(_schema(), ""):
+        assert not {"$ref", "$defs", "title", "allOf", "oneOf", "const"} & set(part), path
+        free = part.get("x-kubernetes-int-or-string")
+        assert free or ("type" in part and "anyOf" not in part), path
+
+
+def test_every_field_of_the_spec_is_documented_and_bounded() -> None:
+    """`kubectl explain` reads the descriptions; the API server needs the bounds to know what a rule can cost."""
+    spec = _schema()["properties"]["spec"]
+    for path, part in _parts(spec, "spec"):
+        if path.startswith("spec.template."):
+            continue
+        if not path.endswith("[]"):
+            assert part.get("description"), path
+        bound = {"array": "maxItems", "string": "maxLength", "integer": "maximum"}.get(part.get("type", ""))
+        assert bound is None or bound in part or "enum" in part, path
+
+
+def test_the_template_has_no_defaults() -> None:
+    """A default would appear in stored templates, change their hash, and roll everybody's workload."""
+    template = _schema()["properties"]["spec"]["properties"]["template"]
+
+    assert all("default" not in part for _, part in _parts(template, "template"))
+
+
+def test_appliers_may_share_the_lists_of_a_template() -> None:
+    """As in a Deployment: a sidecar injector and a GitOps tool each own their container."""
+    pod = _schema()["properties"]["spec"]["properties"]["template"]["properties"]["spec"]["properties"]
+
+    for name in ("containers", "initContainers", "volumes"):
+        assert pod[name]["x-kubernetes-list-map-keys"] == ["name"]
+        assert pod[name]["items"]["x-kubernetes-preserve-unknown-fields"] is True
+    assert pod["containers"]["items"]["properties"]["env"]["x-kubernetes-list-map-keys"] == ["name"]
+
+
+def test_kubectl_shows_and_scales_a_rollout() -> None:
+    """Names, columns and subresources that users and autoscalers rely on."""
+    (crd,) = crd_manifests()
+    version = crd["spec"]["versions"][0]
+
+    assert crd["spec"]["names"]["shortNames"] == ["ro"]
+    assert crd["spec"]["names"]["categories"] == ["all"]
+    assert version["subresources"]["status"] == {}
+    assert version["subresources"]["scale"]["labelSelectorPath"] == ".status.selector"
+    shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
+    assert shown == ["Phase", "Step", "Weight", "Ready", "Desired", "Age"]
+
+
+def test_the_caller_may_change_what_it_gets() -> None:
+    """The simulated cluster and the CLI keep their own copies."""
+    crd_manifests()[0]["spec"].clear()
+
+    assert crd_manifests()[0]["spec"]

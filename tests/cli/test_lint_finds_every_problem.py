@@ -1,0 +1,143 @@
+"""`rollouts lint` reports all that is wrong, where it is, without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollouts.__main__ import main as program
+from rollouts.cli.demo_manifests import blue_green_app, canary_app
+from rollouts.cli.lint import lint_text
+from rollouts.cli.main import main
+
+GOOD = yaml.safe_dump_all([*canary_app("shop"), *blue_green_app("shop")])
+BAD = """\
+apiVersion: v1
+kind: Service
+metadata: {name: cart}
+---
+apiVersion: rollouts.dev/v1alpha1
+kind: Rollout
+metadata:
+  name: cart
+spec:
+  replicas: -1
+  selector:
+    matchLabels: {app: cart}
+  restartAt: 2026-11-21T10:00:00Z
+  strategy:
+    canary:
+      steps:
+      - setWeight: 25
+      - setWeight: 250
+      - pause: {duration: soon}
+  template:
+    metadata:
+      labels: {app: basket}
+    spec:
+      containers:
+      - {name: app, image: "cart:1"}
+"""
+
+
+def test_a_good_file_has_no_problems() -> None:
+    """What the demo rolls out passes; other kinds are named as skipped, not silently dropped."""
+    report = lint_text(GOOD)
+
+    assert report.problems == []
+    assert report.checked == 2
+    assert [finding.subject for finding in report.skipped] == ["Service shop", "Service pay", "Service pay-preview"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "examples").glob("*.yaml")), ids=lambda path: path.name
+)
+def test_every_example_passes(path: Path) -> None:
+    """People copy the examples; the linter must agree with them."""
+    report = lint_text(path.read_text(encoding="utf-8"))
+
+    assert (report.problems, report.checked) == ([], 1)
+
+
+def test_every_problem_is_reported_with_its_line_and_path() -> None:
+    """All at once: nobody likes to mend one problem to be shown the next."""
+    found = {finding.message.split(":")[0]: finding.line for finding in lint_text(BAD).problems}
+
+    assert found["spec.replicas"] == 10
+    assert found["spec.strategy.canary.steps[1].setWeight"] == 18
+    assert found["spec.strategy.canary.steps[2].pause.duration"] == 19
+    assert any(path.startswith(("spec.template.metadata.labels", "spec.selector")) for path in found)
+    assert "spec.restartAt" not in found, "a time without quotes is text in Kubernetes' YAML"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("kind: Rollout\nkind: Rollout\n", 2, "key 'kind' is given twice"),
+        ("a: [1,\n", 2, "expected"),
+        ("- just a list\n", 1, "a Kubernetes object is a mapping"),
+        ("apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\nmetadata: {name: x}\n", 1, "spec: a mapping is required"),
+        ("apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\nspec: {}\n", 1, "metadata.name: a name is required"),
+    ],
+)
+def test_a_file_that_is_no_manifest_is_a_problem_with_a_line(text: str, line: int, words: str) -> None:
+    """Broken YAML is the commonest problem of all, and a traceback is no answer to it."""
+    problems = lint_text(text).problems
+
+    assert any(finding.line == line and words in finding.text("f") for finding in problems), problems
+
+
+def test_an_argo_rollout_is_skipped_with_the_way_to_use_it() -> None:
+    """Somebody who moves over lints the old manifest first."""
+    report = lint_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: cart}\nspec: {}\n")
+
+    assert report.checked == 0
+    assert "change apiVersion to rollouts.dev/v1alpha1" in report.skipped[0].message
+
+
+def test_rollouts_inside_a_list_are_checked() -> None:
+    """`kubectl get -o yaml` writes Lists."""
+    rollout = yaml.safe_load_all(BAD)
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(rollout)})
+
+    report = lint_text(text)
+
+    assert report.checked == 1
+    assert any(finding.message.startswith("spec.replicas:") for finding in report.problems)
+
+
+def test_the_command_exits_with_1_for_problems_and_0_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CI jobs go by the exit code; people by lines that their editor can jump to."""
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(GOOD)
+    bad.write_text(BAD)
+
+    assert main(["lint", "-f", str(good)]) == 0
+    capsys.readouterr()
+    assert main(["lint", "-f", str(good), "-f", str(bad)]) == 1
+    said = capsys.readouterr()
+    assert f"{bad}:10: Rollout cart: spec.replicas: " in said.out
+    assert "3 Rollouts checked" in said.out
+    assert "skipped" in said.err, "words about other kinds do not disturb what a script reads"
+
+
+def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 would say that a Rollout is bad, when none was seen."""
+    assert main(["lint", "-f", str(tmp_path / "nothing.yaml")]) == 2
+    assert "nothing.yaml" in capsys.readouterr().err
+
+
+def test_the_entry_point_lints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`python -m rollouts lint` reaches the same command."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(BAD)
+    monkeypatch.setattr("sys.argv", ["rollouts", "lint", "-f", str(bad)])
+
+    assert program() == 1
+    assert "spec.replicas" in capsys.readouterr().out

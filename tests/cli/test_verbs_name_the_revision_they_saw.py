@@ -1,0 +1,212 @@
+"""A verb is read off what was seen, names its revision and step, and is written only if that is still so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli import verbs
+from rollouts.cli.demo_manifests import canary_app
+from rollouts.cli.exits import Exit
+from rollouts.cli.session import Session, session_on
+from rollouts.cli.verbs import Ask, Nothing
+from rollouts.cli.view import Seen
+from rollouts.errors import ApiConflict
+from rollouts.objects import ROLLOUT, Manifest
+from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.sim.clock import SystemClock
+from rollouts.sim.server import SimServer
+
+NEW, STABLE = "newrev", "oldrev"
+STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]
+AT_THE_GATE = {"currentRevision": NEW, "stableRevision": STABLE, "currentStepIndex": 1, "observedGeneration": 1}
+DONE = {**AT_THE_GATE, "stableRevision": NEW, "currentStepIndex": 3}
+ABORTED = {**AT_THE_GATE, "attempt": 2,
+           "abort": {"revision": NEW, "at": "2026-11-21T10:00:00Z", "reason": "RolloutAborted", "message": ""}}  # fmt: skip
+
+
+def seen(status: Manifest, *, spec: Manifest | None = None, annotations: dict[str, str] | None = None) -> Seen:
+    """A Rollout with a canary of three steps, and ReplicaSets number 1 (stable) and 2 (new)."""
+    metadata = {"name": "cart", "uid": "u", "generation": 1, "annotations": annotations or {}}
+    strategy = {"strategy": {"canary": {"steps": STEPS}}}
+    kept = [
+        {"metadata": {"name": name, "labels": {"rollouts.dev/revision": name},
+                      "annotations": {"rollouts.dev/revision-number": str(number)}}, "spec": {}}
+        for number, name in ((1, STABLE), (2, NEW))
+    ]  # fmt: skip
+    return Seen(rollout={"metadata": metadata, "spec": spec or strategy, "status": status}, replica_sets=tuple(kept))
+
+
+def promote(status: Manifest, *, full: bool = False, step: int | None = None, spec: Manifest | None = None) -> Any:
+    """The promotion that is planned for a status."""
+    return verbs.plan_promote(seen(status, spec=spec), full=full, step=step)
+
+
+@pytest.mark.parametrize(
+    ("planned", "annotations"),
+    [
+        (promote(AT_THE_GATE), {"rollouts.dev/promote": "newrev@1"}),
+        (promote(AT_THE_GATE, step=2), {"rollouts.dev/promote": "newrev@2"}),
+        (promote(AT_THE_GATE, full=True), {"rollouts.dev/promote": "newrev@full"}),
+        (promote(AT_THE_GATE, spec={"strategy": {"blueGreen": {}}}, step=0), {"rollouts.dev/promote": "newrev@0"}),
+        (verbs.plan_abort(seen(AT_THE_GATE)), {"rollouts.dev/abort": "newrev"}),
+        (verbs.plan_retry(seen(ABORTED)), {"rollouts.dev/retry": "newrev@3", "rollouts.dev/abort": None}),
+        (verbs.plan_pause(seen(AT_THE_GATE)), {"rollouts.dev/pause": "true"}),
+        (
+            verbs.plan_resume(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"})),
+            {"rollouts.dev/pause": None},
+        ),
+        (verbs.plan_rollback(seen(DONE), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
+        (verbs.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
+        (verbs.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
+        (verbs.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
+    ],
+)
+def test_a_verb_is_bound_to_what_is_shown(planned: Ask | Nothing, annotations: dict[str, str | None]) -> None:
+    """`true` would mean whatever is there when the controller looks; a name means what the person saw."""
+    assert isinstance(planned, Ask)
+    assert planned.annotations == annotations
+
+
+@pytest.mark.parametrize(
+    ("planned", "code", "words"),
+    [
+        (promote({}), Exit.UNFINISHED, "not looked at"),
+        (promote(DONE), Exit.OK, "nothing to promote"),
+        (promote(ABORTED), Exit.BAD, "retry it first"),
+        (promote(AT_THE_GATE, step=9), Exit.USAGE, "0 to 2"),
+        (verbs.plan_abort(seen(DONE)), Exit.BAD, "use rollback"),
+        (verbs.plan_abort(seen(ABORTED)), Exit.OK, "already"),
+        (verbs.plan_retry(seen(AT_THE_GATE)), Exit.BAD, "nothing is aborted"),
+        (verbs.plan_resume(seen(AT_THE_GATE)), Exit.BAD, "use promote"),
+        (verbs.plan_resume(seen(DONE, spec={"paused": True})), Exit.BAD, "spec.paused"),
+        (verbs.plan_pause(seen(DONE, spec={"paused": True})), Exit.OK, "already"),
+        (verbs.plan_rollback(seen(DONE), to="7"), Exit.BAD, "#1 oldrev, #2 newrev"),
+        (verbs.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "serves"),
+    ],
+)
+def test_a_verb_that_fits_nothing_is_not_written(planned: Ask | Nothing, code: Exit, words: str) -> None:
+    """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
+    assert isinstance(planned, Nothing)
+    assert (planned.code, words in planned.why) == (code, True), planned.why
+
+
+class MovesOnce:
+    """An API server on which somebody else writes `status` just before the first PATCH arrives."""
+
+    def __init__(self, api: SimServer, status: Manifest) -> None:
+        self._api = api
+        self._status: Manifest | None = status
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """Passes on."""
+        if request.method == "PATCH" and self._status is not None:
+            status, self._status = self._status, None
+            await put_status(self._api, status)
+        return await self._api.request(request, deadline_s=deadline_s)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """Passes on."""
+        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+async def put_status(api: SimServer, status: Manifest) -> None:
+    """What a controller would write."""
+    path = ROLLOUT.path("default", "shop", "status")
+    answer = await api.request(
+        Request("PATCH", path, {}, json.dumps({"status": status}).encode(), MERGE_PATCH), deadline_s=1.0
+    )
+    assert answer.status == 200, answer.body
+
+
+async def cluster(status: Manifest) -> SimServer:
+    """An API server with one Rollout and nobody who looks after it."""
+    api = SimServer(clock=SystemClock(), crds=crd_manifests())
+    session = on(api)
+    await session.client.create(ROLLOUT, "default", canary_app("default")[1])
+    await put_status(api, status)
+    return api
+
+
+def on(api: ApiServer) -> Session:
+    """A session of the default namespace."""
+    return session_on(api, namespace="default", request_timeout_s=2.0)
+
+
+async def annotations_of(api: SimServer) -> dict[str, str]:
+    """The Rollout's annotations now."""
+    rollout = json.loads(await on(api).client.get(ROLLOUT, "default", "shop"))
+    return dict(rollout["metadata"].get("annotations") or {})
+
+
+async def test_a_verb_outlives_a_status_that_changed_nothing_of_it() -> None:
+    """The controller counts pods all the time; that must not make people type twice."""
+    api = await cluster(AT_THE_GATE)
+    session = on(MovesOnce(api, {"readyReplicas": 3}))
+
+    code = await verbs.carry_out_on(
+        session,
+        "shop",
+        lambda now: verbs.plan_promote(now, full=False, step=None),
+        wait=False,
+        console=Console(quiet=True),
+    )
+
+    assert code is Exit.OK
+    assert await annotations_of(api) == {"rollouts.dev/promote": "newrev@1"}
+
+
+async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
+    """Between look and Enter a newer revision came: promoting that one is not what was meant."""
+    api = await cluster(AT_THE_GATE)
+    session = on(MovesOnce(api, {"currentRevision": "newest"}))
+
+    with pytest.raises(ApiConflict, match="moved on"):
+        await verbs.carry_out_on(
+            session,
+            "shop",
+            lambda now: verbs.plan_promote(now, full=False, step=None),
+            wait=False,
+            console=Console(quiet=True),
+        )
+
+    assert await annotations_of(api) == {}
+
+
+async def test_saying_no_leaves_everything_as_it_is() -> None:
+    """The prompt is the last moment to think."""
+    api = await cluster(AT_THE_GATE)
+    asked: list[str] = []
+
+    def no(meaning: str) -> bool:
+        asked.append(meaning)
+        return False
+
+    code = await verbs.carry_out_on(
+        on(api), "shop", verbs.plan_abort, wait=False, console=Console(quiet=True), confirm=no
+    )
+
+    assert code is Exit.BAD
+    assert asked == ["default/shop: holds revision newrev back; oldrev serves"]
+    assert await annotations_of(api) == {}
+
+
+async def test_without_a_controller_the_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An annotation that nobody reads looks like success; it is not."""
+    monkeypatch.setattr(verbs, "RECORDED_WITHIN_S", 0.2)
+    api = await cluster(AT_THE_GATE)
+
+    code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
+
+    assert code is Exit.UNFINISHED
+    assert "no controller has recorded it within 0.2 s" in capsys.readouterr().err
+    assert await annotations_of(api) == {"rollouts.dev/abort": "newrev"}

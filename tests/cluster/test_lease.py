@@ -1,0 +1,342 @@
+"""One leader writes, whatever happens to it: refusal, silence, a pause, a thief; and a standby takes over soon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.lease import Elector
+from rollouts.errors import ApiUnavailable, NotLeader, SettingsInvalid
+from rollouts.ports import Request, Response
+from rollouts.sim.clock import SimClock
+from tests.cluster.stand_ins import NoServer, run
+
+
+class LeaseServer(NoServer):
+    """Keeps one Lease as the API server does; can refuse, swallow requests, or answer late."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.mode = "well"
+        self.requests: list[str] = []
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        self.requests.append(request.method)
+        if self.mode == "refuse":
+            raise ApiUnavailable("refused")
+        if self.mode == "black hole":
+            await asyncio.sleep(deadline_s)
+            raise ApiUnavailable("no answer")
+        answer = self._answer(request)
+        if self.mode == "lose answers":
+            await asyncio.sleep(deadline_s)
+            raise ApiUnavailable("the answer was lost")
+        return answer
+
+    def _answer(self, request: Request) -> Response:
+        wanted = json.loads(request.body) if request.body else {}
+        if request.method == "POST":
+            return Response(409, b'{"reason":"AlreadyExists"}') if self.lease else self.store(wanted, 201)
+        if self.lease is None:
+            return Response(404, b'{"reason":"NotFound"}')
+        if request.method == "PUT":
+            if wanted["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+                return Response(409, b'{"reason":"Conflict"}')
+            return self.store(wanted, 200)
+        return Response(200, json.dumps(self.lease).encode())
+
+    def store(self, lease: dict[str, Any], status: int = 200) -> Response:
+        self.version += 1
+        lease["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = lease
+        return Response(status, json.dumps(lease).encode())
+
+    @property
+    def holder(self) -> str:
+        assert self.lease is not None
+        return str(self.lease["spec"]["holderIdentity"])
+
+
+class PausableClock(SimClock):
+    """A clock that a test moves ahead, as if the process had been stopped, and whose wall clock may be wrong."""
+
+    paused_s = 0.0
+    wall_error_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.paused_s
+
+    def now_s(self) -> float:
+        return super().now_s() + self.wall_error_s
+
+
+class Candidate:
+    """A process that takes part: its clock, its elector, and the work it does while it leads."""
+
+    def __init__(self, server: LeaseServer, identity: str, *, stubborn: bool = False) -> None:
+        self.clock = PausableClock(asyncio.get_running_loop())
+        self.elector = Elector(server, namespace="shop", name="rollouts", identity=identity, clock=self.clock)
+        self.stubborn = stubborn
+        self.began_s: float | None = None
+        self.ended_s: float | None = None
+        self.run = asyncio.ensure_future(self.elector.run(self.lead))
+
+    async def lead(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.began_s = loop.time()
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            self.ended_s = loop.time()
+            if self.stubborn:
+                await asyncio.sleep(60)
+
+    async def stop(self) -> None:
+        self.run.cancel()
+        await asyncio.wait({self.run})
+
+
+def test_one_candidate_leads_and_the_other_waits():
+    """Two controllers started at once: one acts."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one, two = Candidate(server, "one"), Candidate(server, "two")
+        await asyncio.sleep(60)
+        assert sorted((one.elector.holds(), two.elector.holds())) == [False, True]
+        assert (one.began_s is None) != (two.began_s is None)
+        await one.stop()
+        await two.stop()
+
+    run(main())
+
+
+def test_a_renewal_is_one_request():
+    """An idle controller asks for nothing but its Lease: a write every two seconds and no read."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(5)
+        server.requests.clear()
+        await asyncio.sleep(30)
+        assert set(server.requests) == {"PUT"}
+        assert 14 <= len(server.requests) <= 16
+        await one.stop()
+
+    run(main())
+
+
+def test_a_leader_that_stops_in_order_hands_over_at_once():
+    """A rolling update of the controller must not cost 15 s without anybody leading."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(1)
+        two = Candidate(server, "two")
+        await asyncio.sleep(5)
+        await one.stop()
+        assert one.run.cancelled()
+        assert one.ended_s is not None
+        assert server.holder == ""
+        stopped_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(3)
+        assert two.began_s is not None
+        assert two.began_s - stopped_s < 2.5
+        await two.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["refuse", "black hole", "lose answers"])
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode):
+    """The fence closes 10 s after the start of the last good renewal; others wait 15 s."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(7)
+        server.mode = mode
+        broken_s = asyncio.get_running_loop().time()
+        await asyncio.wait_for(one.run, 30)
+        assert one.ended_s is not None
+        assert 7.5 <= one.ended_s - broken_s <= 10.0
+        assert not one.elector.holds()
+
+    run(main())
+
+
+def test_a_short_outage_costs_no_leadership():
+    """The API server restarts in a few seconds; the work goes on."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(7)
+        server.mode = "lose answers"
+        await asyncio.sleep(6)
+        server.mode = "well"
+        await asyncio.sleep(60)
+        assert one.elector.holds()
+        assert one.ended_s is None
+        await one.stop()
+
+    run(main())
+
+
+def test_a_standby_takes_over_when_the_leader_is_dead():
+    """Counted on the standby's own clock from when it last saw a renewal."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(1)
+        two = Candidate(server, "two")
+        two.clock.wall_error_s = -86_400.0  # nobody's wall clock matters
+        await asyncio.sleep(20)
+        one.run.cancel()
+        server.mode = "refuse"  # so that the dead leader gives nothing back
+        await asyncio.wait({one.run})
+        server.mode = "well"
+        died_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(30)
+        assert two.began_s is not None
+        assert 12 <= two.began_s - died_s <= 18
+        assert server.lease is not None
+        assert server.lease["spec"]["leaseTransitions"] == 1
+        await two.stop()
+
+    run(main())
+
+
+def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed():
+    """SIGSTOP, then SIGCONT: the first thing that it may try is a write, before any timer has fired."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(5)
+        assert one.elector.holds()
+        one.clock.paused_s = 20.0
+        assert not one.elector.holds()
+        await asyncio.wait_for(one.run, 5)
+        assert one.ended_s is not None
+
+    run(main())
+
+
+def test_a_stolen_lease_ends_the_work_within_a_renewal():
+    """Somebody edited the Lease: whoever it names leads now."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(5)
+        assert server.lease is not None
+        server.store(server.lease | {"spec": server.lease["spec"] | {"holderIdentity": "thief"}})
+        await asyncio.wait_for(one.run, 3)
+        assert not one.elector.holds()
+        assert server.holder == "thief"
+
+    run(main())
+
+
+def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing():
+    """An annotation changes the resourceVersion; the next renewal looks again and goes on."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(5)
+        assert server.lease is not None
+        server.store(server.lease | {"metadata": server.lease["metadata"] | {"annotations": {"a": "b"}}})
+        await asyncio.sleep(30)
+        assert one.elector.holds()
+        assert server.lease["metadata"]["annotations"] == {"a": "b"}
+        await one.stop()
+
+    run(main())
+
+
+def test_a_deleted_lease_is_made_again():
+    """Nobody else has it, so the leader goes on."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(5)
+        server.lease = None
+        await asyncio.sleep(5)
+        assert one.elector.holds()
+        assert server.holder == "one"
+        await one.stop()
+
+    run(main())
+
+
+def test_work_that_will_not_end_is_reported():
+    """The process must then exit: the fence is closed, but requests on their way are not."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one", stubborn=True)
+        await asyncio.sleep(5)
+        server.mode = "refuse"
+        with pytest.raises(NotLeader, match="exit at once"):
+            await one.run
+        await asyncio.sleep(120)
+
+    run(main())
+
+
+def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease():
+    """A bug must crash the process, and the standby need not wait for it."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        elector = Elector(
+            server, namespace="shop", name="rollouts", identity="one", clock=SimClock(asyncio.get_running_loop())
+        )
+
+        async def lead() -> None:
+            raise KeyError("a bug")
+
+        with pytest.raises(KeyError):
+            await elector.run(lead)
+        assert server.holder == ""
+
+    run(main())
+
+
+def test_times_in_the_lease_are_utc_with_microseconds():
+    """`kubectl describe lease` shows them; local time written as Z would be hours off."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(0.5)
+        assert server.lease is not None
+        assert server.lease["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
+        assert server.lease["spec"]["leaseDurationSeconds"] == 15
+        await one.stop()
+
+    run(main())
+
+
+def test_numbers_that_leave_no_room_are_refused():
+    """A renew deadline as long as the lease lets two lead at once."""
+    with pytest.raises(SettingsInvalid, match="must grow"):
+        Elector(
+            LeaseServer(),
+            namespace="shop",
+            name="rollouts",
+            identity="one",
+            clock=PausableClock(asyncio.AbstractEventLoop()),
+            lease_duration_s=10,
+            renew_deadline_s=10,
+        )

@@ -1,0 +1,362 @@
+"""A watch keeps the store like the API server through every way in which a watch can end, and never goes back in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+from rollouts.cluster.store import Store, Table
+from rollouts.cluster.structs import ServiceObject
+from rollouts.cluster.watch import INITIAL_EVENTS_END, reflect
+from rollouts.errors import ApiUnavailable, RolloutsError
+from rollouts.objects import SERVICE
+from rollouts.ports import Request, Response
+from rollouts.sim.clock import SimClock
+from tests.cluster.stand_ins import NoServer, run
+
+SILENCE_S = 90.0
+
+
+def service(name: str, version: int, uid: str | None = None) -> dict[str, Any]:
+    """A Service as JSON."""
+    return {"metadata": {"name": name, "namespace": "shop", "uid": uid or name, "resourceVersion": str(version)}}
+
+
+def event(kind: str, name: str, version: int, uid: str | None = None) -> bytes:
+    """A line of a watch."""
+    return json.dumps({"type": kind, "object": service(name, version, uid)}).encode() + b"\n"
+
+
+def bookmark(version: int, *, end: bool = False) -> bytes:
+    """A bookmark; `end` makes it the end mark of a streaming list."""
+    annotations = {INITIAL_EVENTS_END: "true"} if end else {}
+    metadata = {"resourceVersion": str(version), "annotations": annotations}
+    return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\n"
+
+
+def error(code: int) -> bytes:
+    """An ERROR event, inside an answer of 200."""
+    return (
+        json.dumps({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": code}}).encode() + b"\n"
+    )
+
+
+class Stream:
+    """A watch that says its lines and then ends, breaks, or stays silent."""
+
+    def __init__(self, *lines: bytes, then: str = "open", status: int = 200) -> None:
+        self.lines = list(lines)
+        self.then = then
+        self.status = status
+        self.closed = False
+
+    async def readline(self) -> bytes:
+        if self.lines:
+            return self.lines.pop(0)
+        if self.then == "end":
+            return b""
+        if self.then == "break":
+            raise ApiUnavailable("reset")
+        await asyncio.sleep(SILENCE_S if self.then == "silence" else 1e6)
+        raise ApiUnavailable("silent")
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+class Streams(NoServer):
+    """An API server that opens the scripted watches in turn; the last one stays open for ever."""
+
+    def __init__(self, *streams: Stream | Exception, pages: tuple[Response, ...] = ()) -> None:
+        self.streams = list(streams)
+        self.pages = list(pages)
+        self.watches: list[tuple[float, Request]] = []
+        self.lists: list[Request] = []
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        self.lists.append(Request(request.method, request.path, dict(request.query)))
+        return self.pages.pop(0) if deadline_s > 0 else Response(504, b"")
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> Any:
+        assert deadline_s > 0
+        assert silence_s == SILENCE_S
+        self.watches.append((asyncio.get_running_loop().time(), request))
+        stream = self.streams.pop(0) if self.streams else Stream()
+        if isinstance(stream, Exception):
+            raise stream
+        return stream
+
+    def versions(self) -> list[str | None]:
+        """Where each watch was asked to begin; None for a streaming list."""
+        return [request.query.get("resourceVersion") for _, request in self.watches]
+
+
+class Seen:
+    """What a reflector has reported."""
+
+    def __init__(self, table: Table[ServiceObject]) -> None:
+        self.table = table
+        self.changes: list[tuple[int | None, int | None]] = []
+        self.problems: list[RolloutsError] = []
+
+    def names(self) -> list[str]:
+        """What the store shows."""
+        return sorted(each.metadata.name for each in self.table.all())
+
+    def change(self, kind: Any, before: ServiceObject | None, after: ServiceObject | None) -> None:
+        assert kind is SERVICE
+        self.changes.append((before and before.metadata.version, after and after.metadata.version))
+
+
+@asynccontextmanager
+async def reflecting(api: Streams, **options: Any) -> AsyncIterator[Seen]:
+    """A reflector that runs while the block does."""
+    table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
+    seen = Seen(table)
+    options = {"silence_s": SILENCE_S, "on_problem": lambda _, problem: seen.problems.append(problem)} | options
+    rng = random.Random(7)  # noqa: S311 - the same jitter in every run
+    task = asyncio.ensure_future(reflect(api, table, on_change=seen.change, rng=rng, **options))
+    try:
+        yield seen
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def check(api: Streams, after_s: float, verify: Callable[[Seen], None], **options: Any) -> None:
+    """Lets a reflector run for so many virtual seconds, then looks."""
+
+    async def main() -> None:
+        async with reflecting(api, **options) as seen:
+            await asyncio.sleep(after_s)
+            verify(seen)
+
+    run(main())
+
+
+def nothing_more(seen: Seen) -> None:
+    """For tests that look at what the API server was asked for."""
+    assert len(seen.table) <= 2
+
+
+def test_a_streaming_list_becomes_the_watch():
+    """One connection lists and goes on: no gap, and no second request."""
+    listed = [event("ADDED", "a", 3), event("ADDED", "b", 2), bookmark(5, end=True)]
+    api = Streams(Stream(*listed, event("MODIFIED", "a", 6), event("DELETED", "b", 7)))
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["a"]
+        assert seen.changes == [(None, 3), (None, 2), (3, 6), (2, None)]
+        (request,) = (request for _, request in api.watches)
+        assert request.query["sendInitialEvents"] == "true"
+        assert request.query["resourceVersionMatch"] == "NotOlderThan"
+        assert "resourceVersion" not in request.query  # consistent: never from an old cache
+        assert 300 <= int(request.query["timeoutSeconds"]) <= 600
+        assert request.query["labelSelector"] == "x=y"
+
+    check(api, 1, verify, label_selector="x=y")
+
+
+def test_nothing_is_shown_before_the_list_is_whole():
+    """Half a list looks like mass deletion of the other half."""
+    api = Streams(Stream(event("ADDED", "a", 3)))
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == []
+        assert not seen.table.synced.is_set()
+
+    check(api, 1, verify)
+
+
+def test_a_server_without_streaming_lists_is_listed_in_pages():
+    """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
+    invalid = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid"}).encode()
+    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
+    second = {"metadata": {"resourceVersion": "9"}, "items": [service("b", 4)]}
+    pages = tuple(Response(200, json.dumps(page).encode()) for page in (first, second))
+    api = Streams(Stream(invalid, status=422), Stream(event("ADDED", "c", 10)), pages=pages)
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["a", "b", "c"]
+        assert seen.table.synced.is_set()
+        assert [request.query for request in api.lists] == [{"limit": "500"}, {"limit": "500", "continue": "more"}]
+        assert api.versions() == [None, "9"]
+
+    check(api, 1, verify)
+
+
+def test_expired_pages_are_asked_for_in_one():
+    """With a slow client the server may forget the list's revision between two pages."""
+    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("gone", 3)]}
+    whole = {"metadata": {"resourceVersion": "12"}, "items": [service("a", 11)]}
+    pages = (Response(200, json.dumps(first).encode()), Response(410, b"{}"), Response(200, json.dumps(whole).encode()))
+    api = Streams(Stream(b"{}", status=400), pages=pages)
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["a"]
+        assert api.lists[-1].query == {}
+
+    check(api, 1, verify)
+
+
+def test_a_clean_end_goes_on_at_once_from_the_last_bookmark():
+    """Watches end by themselves every few minutes; a new list each time would cost the server everything again."""
+    api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), bookmark(40), then="end"), Stream())
+
+    def verify(seen: Seen) -> None:
+        assert api.versions() == [None, "40"]
+        assert api.watches[1][0] == 0.0
+        assert seen.problems == []
+
+    check(api, 1, verify)
+
+
+def test_a_watch_that_keeps_ending_at_once_is_not_a_busy_loop():
+    """A broken proxy ends every watch cleanly and immediately."""
+    api = Streams(Stream(bookmark(5, end=True)), *[Stream(then="end") for _ in range(40)])
+    api.streams[0].then = "end"
+
+    check(api, 60, nothing_more)
+
+    assert len(api.watches) < 10
+
+
+def test_trouble_is_answered_by_growing_pauses_between_watches():
+    """All controllers reconnecting at once keep a starting API server down: 0.8 s to 30 s, with jitter."""
+    api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 12)
+
+    def verify(seen: Seen) -> None:
+        times = [at_s for at_s, _ in api.watches]
+        pauses = [later - earlier for earlier, later in pairwise(times)]
+        assert 0.8 <= pauses[0] <= 1.6
+        assert all(0.8 <= pause <= 60 for pause in pauses)
+        assert max(pauses) >= 30
+        assert set(api.versions()[1:]) == {"5"}  # refused connections are no reason to list again
+        assert seen.names() == []
+
+    check(api, 600, verify)
+
+
+def test_a_good_spell_ends_the_back_off():
+    """A blip a day must not be answered by the pause of yesterday's outage."""
+    good = Stream(bookmark(6), then="silence")
+    api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 8, good, Stream())
+
+    def verify(seen: Seen) -> None:
+        (ended_s, _), (again_s, _) = api.watches[-2:]
+        assert 0.8 <= again_s - ended_s - SILENCE_S <= 1.6
+
+    check(api, 1000, verify)
+
+
+def test_an_expired_version_lists_again_and_reports_what_went():
+    """410 may come as a status or inside the stream; what was deleted meanwhile shows only by its absence."""
+    expired = json.dumps({"kind": "Status", "code": 410, "reason": "Expired"}).encode()
+    relist = [event("ADDED", "b", 4), event("ADDED", "c", 20), bookmark(30, end=True)]
+    for gone in (Stream(error(410)), Stream(expired, status=410)):
+        first = Stream(event("ADDED", "a", 3), event("ADDED", "b", 4), bookmark(5, end=True), bookmark(6), then="end")
+        api = Streams(first, gone, Stream(*relist))
+
+        def verify(seen: Seen, api: Streams = api) -> None:
+            assert seen.names() == ["b", "c"]
+            assert seen.changes[2:] == [(3, None), (None, 20)]
+            assert api.versions() == [None, "6", None]
+
+        check(api, 5, verify)
+
+
+def test_repeated_and_late_events_change_nothing():
+    """etcd and its caches have sent both."""
+    late = [event("MODIFIED", "a", 8), event("MODIFIED", "a", 8), event("MODIFIED", "a", 7), event("ADDED", "b", 6)]
+    api = Streams(Stream(event("ADDED", "a", 3), bookmark(5, end=True), *late))
+
+    def verify(seen: Seen) -> None:
+        assert seen.changes == [(None, 3), (3, 8), (None, 6)]
+        assert seen.table.get("shop", "a").metadata.version == 8
+
+    check(api, 1, verify)
+
+
+def test_a_late_event_does_not_turn_the_watch_back():
+    """The next watch begins at the newest that was seen, or everything since would come twice."""
+    api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 8), event("ADDED", "b", 6), then="end"))
+
+    check(api, 1, nothing_more)
+
+    assert api.versions() == [None, "8"]
+
+
+def test_a_silent_connection_is_a_dead_peer():
+    """A half-open connection says nothing for ever; bookmarks come about once a minute from a live one."""
+    api = Streams(Stream(bookmark(5, end=True), bookmark(6), then="silence"), Stream(event("ADDED", "a", 9)))
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["a"]
+        assert api.versions() == [None, "6"]
+
+    check(api, SILENCE_S + 3, verify)
+
+
+def test_a_watch_without_even_a_bookmark_lists_again():
+    """After a restored backup the server waits silently for a resourceVersion from its lost future (tried on 1.36)."""
+    api = Streams(Stream(bookmark(5, end=True), then="end"), Stream(then="silence"), Stream(bookmark(6, end=True)))
+
+    check(api, 3 * SILENCE_S, nothing_more)
+
+    assert api.versions()[-1] is None
+
+
+def test_a_list_from_the_past_is_refused_until_it_must_be_believed():
+    """An old cache shows deleted objects, so it is refused; after a restored backup the past is the present."""
+    past = [Stream(event("ADDED", "old", 3), bookmark(4, end=True)) for _ in range(6)]
+    api = Streams(Stream(event("ADDED", "a", 9), bookmark(9, end=True), error(410)), *past)
+
+    async def main() -> None:
+        async with reflecting(api) as seen:
+            await asyncio.sleep(10)
+            assert seen.names() == ["a"]
+            assert any("from the past" in str(problem) for problem in seen.problems)
+            await asyncio.sleep(200)
+            assert seen.names() == ["old"]
+
+    run(main())
+
+
+def test_a_list_that_breaks_off_is_forgotten():
+    """A cut connection in the middle of a list must not look like the end of the list."""
+    cut = Stream(event("ADDED", "a", 3), then="end")
+    garbled = Stream(event("ADDED", "a", 3), b'{"type":"ADDED","object":{"meta')
+    api = Streams(cut, garbled, Stream(event("ADDED", "b", 4), bookmark(5, end=True)))
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["b"]
+        assert len(seen.problems) == 2
+        assert cut.closed
+        assert garbled.closed
+
+    check(api, 30, verify)
+
+
+def test_a_version_that_the_server_keeps_refusing_is_given_up():
+    """`Too large resource version` is 504 for ever on a server that was restored; a list ends it."""
+    refused = [Stream(error(504)) for _ in range(3)]
+    api = Streams(Stream(bookmark(5, end=True), then="end"), *refused, Stream(bookmark(6, end=True)))
+
+    check(api, 60, nothing_more)
+
+    assert api.versions() == [None, "5", "5", "5", None]
+
+
+def test_a_cancelled_watch_closes_its_connection():
+    """A pod that shuts down must not leave watches open at the API server."""
+    stream = Stream(bookmark(5, end=True))
+
+    check(Streams(stream), 1, nothing_more)
+
+    assert stream.closed

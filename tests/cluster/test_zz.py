@@ -1,8 +1,0 @@
-import gc
-async def test_a():
-    """x"""
-async def test_b():
-    """x"""
-def test_c():
-    """x"""
-    gc.collect()

@@ -1,0 +1,321 @@
+"""Promise: every object that we write carries exactly what was decided, and can only land on the object that was looked at."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.core.intents import (
+    CreateReplicaSet,
+    EvictPod,
+    Notice,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseService,
+)
+from rollouts.core.reasons import Reason
+from rollouts.core.revision import canonical_json
+from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.manifests.event import event, event_name
+from rollouts.manifests.ownership import (
+    name_label,
+    pod_metadata_of,
+    pods_carry_metadata,
+    revision_number_of,
+)
+from rollouts.manifests.pod import eviction, pod_patch
+from rollouts.manifests.service import point_service, release_service
+from rollouts.manifests.workload import replica_set, replica_set_patch
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "cart"}, "annotations": {"note": "mine"}},
+    "spec": {"containers": [{"name": "app", "image": "a", "future": [{"x": 1}]}], "priority": 5},
+}
+SELECTOR = {"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
+CREATE = CreateReplicaSet(revision="abc", number=3, replicas=2, pod_metadata=PodMetadata())
+ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
+
+
+def _rollout(
+    *, strategy: Canary | BlueGreen | None = None, template: dict[str, Any] = TEMPLATE, name: str = "cart"
+) -> Rollout:
+    return Rollout(
+        namespace="shop",
+        name=name,
+        uid="u-1",
+        resource_version="42",
+        generation=1,
+        created_at_s=0.0,
+        spec=RolloutSpec(
+            replicas=4,
+            selector_json=canonical_json(SELECTOR),
+            selector_text="app=cart,!old",
+            template_json=canonical_json(template),
+            revision="abc",
+            strategy=strategy or Canary(),
+            strategy_hash="x",
+            min_ready_s=7,
+        ),
+    )
+
+
+def test_a_replica_set_is_whole() -> None:
+    """Its pods are the user's, with our two labels; nothing of it depends on defaults of the API server."""
+    assert replica_set(_rollout(), CREATE) == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": "cart-abc",
+            "namespace": "shop",
+            "labels": {
+                "app": "cart",
+                "rollouts.dev/name": "cart",
+                "rollouts.dev/revision": "abc",
+                "rollouts.dev/hash-scheme": "v1",
+            },
+            "annotations": {"rollouts.dev/revision-number": "3"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "rollouts.dev/v1alpha1",
+                    "kind": "Rollout",
+                    "name": "cart",
+                    "uid": "u-1",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "replicas": 2,
+            "minReadySeconds": 7,
+            "selector": {
+                "matchLabels": {"app": "cart", "rollouts.dev/revision": "abc"},
+                "matchExpressions": SELECTOR["matchExpressions"],
+            },
+            "template": {
+                "metadata": {
+                    "labels": {"app": "cart", "rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"},
+                    "annotations": {"note": "mine"},
+                },
+                "spec": TEMPLATE["spec"],
+            },
+        },
+    }
+
+
+def test_a_role_is_on_the_pods_and_noted_on_the_replica_set() -> None:
+    """The note is how the controller knows later what to take off again."""
+    made = replica_set(_rollout(), replace(CREATE, pod_metadata=ROLE))
+
+    metadata = made["spec"]["template"]["metadata"]
+    assert metadata["labels"]["role"] == "canary"
+    assert metadata["annotations"] == {"note": "mine", "why": "new"}
+    assert "role" not in made["metadata"]["labels"]
+    assert pod_metadata_of(made["metadata"]["annotations"]) == ROLE
+    assert pods_carry_metadata(made["metadata"]["annotations"])
+
+
+@pytest.mark.parametrize("strategy", [Canary, lambda **more: BlueGreen(active_service="a", **more)])
+def test_anti_affinity_joins_the_users_own(strategy: Any) -> None:
+    """The user's affinity stays; ours keeps new pods off the nodes of the revision before."""
+    own = {"labelSelector": {}, "topologyKey": "zone"}
+    form = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"nodeAffinity": {"x": 1}, "podAntiAffinity": {form: [own]}}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "affinity": affinity}}
+    rollout = _rollout(strategy=strategy(anti_affinity=AntiAffinity(required=True)), template=template)
+
+    made = replica_set(rollout, replace(CREATE, anti_affinity_revision="old"))["spec"]["template"]["spec"]["affinity"]
+
+    assert made["nodeAffinity"] == {"x": 1}
+    assert made["podAntiAffinity"][form] == [
+        own,
+        {
+            "labelSelector": {
+                "matchExpressions": [{"key": "rollouts.dev/revision", "operator": "In", "values": ["old"]}]
+            },
+            "topologyKey": "kubernetes.io/hostname",
+        },
+    ]
+
+
+def test_a_preferred_anti_affinity_has_its_weight() -> None:
+    """And nothing is added where there is no revision to keep away from."""
+    rollout = _rollout(strategy=Canary(anti_affinity=AntiAffinity(required=False, weight=9)))
+    form = "preferredDuringSchedulingIgnoredDuringExecution"
+
+    first = replica_set(rollout, CREATE)["spec"]["template"]["spec"]
+    later = replica_set(rollout, replace(CREATE, anti_affinity_revision="old"))["spec"]["template"]["spec"]
+
+    assert "affinity" not in first
+    assert later["affinity"]["podAntiAffinity"][form][0]["weight"] == 9
+
+
+def test_a_template_without_metadata_gets_ours() -> None:
+    """The labels alone are set; no empty annotations are made up."""
+    made = replica_set(_rollout(template={"spec": {"containers": []}}), CREATE)
+
+    assert made["spec"]["template"]["metadata"] == {
+        "labels": {"rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"}
+    }
+
+
+def test_a_long_name_fits_its_label() -> None:
+    """A Rollout's name may have 253 characters, a label's value 63; two long names must not share a value."""
+    first, second = name_label("a" * 250 + "b"), name_label("a" * 250 + "c")
+
+    assert len(first) <= 63
+    assert first != second
+    assert name_label("a" * 63) == "a" * 63
+
+
+def test_a_patch_changes_what_is_given_and_nothing_else() -> None:
+    """Scaling is the most frequent write: it is small, and growing needs no version."""
+    assert replica_set_patch(PatchReplicaSet(name="a", uid="u", revision="r", replicas=0)) == {
+        "metadata": {"uid": "u"},
+        "spec": {"replicas": 0},
+    }
+
+
+def test_a_patch_can_be_bound_to_a_version_and_changes_a_role() -> None:
+    """Keys of the role before are taken off, keys of the new one are set, and the note follows."""
+    patch = replica_set_patch(
+        PatchReplicaSet(
+            name="a",
+            uid="u",
+            revision="r",
+            resource_version="7",
+            min_ready_s=3,
+            number=5,
+            pod_metadata=PodMetadata(labels={"role": "stable"}),
+            replaced_metadata=ROLE,
+            pods_carry_metadata=False,
+        )
+    )
+
+    annotations = patch["metadata"].pop("annotations")
+    assert patch == {
+        "metadata": {"uid": "u", "resourceVersion": "7"},
+        "spec": {
+            "minReadySeconds": 3,
+            "template": {"metadata": {"labels": {"role": "stable"}, "annotations": {"why": None}}},
+        },
+    }
+    assert revision_number_of(annotations) == 5
+    assert pod_metadata_of(annotations) == PodMetadata(labels={"role": "stable"})
+    assert not pods_carry_metadata(annotations)
+
+
+def test_a_role_without_metadata_leaves_no_note() -> None:
+    """Null removes the annotation; then the pods carry what the template has."""
+    patch = replica_set_patch(
+        PatchReplicaSet(
+            name="a",
+            uid="u",
+            revision="r",
+            pod_metadata=PodMetadata(),
+            replaced_metadata=ROLE,
+            pods_carry_metadata=True,
+        )
+    )
+
+    assert patch["metadata"]["annotations"] == {
+        "rollouts.dev/ephemeral-metadata": None,
+        "rollouts.dev/pods-metadata": None,
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"labels": 5}', '{"labels": {"a": 1}}'])
+def test_a_note_that_cannot_be_read_is_no_note(text: str) -> None:
+    """Somebody may have edited it."""
+    assert pod_metadata_of({"rollouts.dev/ephemeral-metadata": text}) == PodMetadata()
+
+
+@pytest.mark.parametrize(("text", "number"), [("3", 3), ("", 0), ("-1", 0), ("x", 0), ("9" * 40, 0), ("²", 0)])
+def test_a_revision_number_that_cannot_be_read_is_0(text: str, number: int) -> None:
+    """As above."""
+    assert revision_number_of({"rollouts.dev/revision-number": text}) == number
+
+
+def test_a_service_is_steered_by_three_entries_and_a_guard() -> None:
+    """A plan made from an older view must get a 409; nothing else of the user's Service is touched."""
+    assert point_service(PointService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart") == {
+        "metadata": {
+            "uid": "u",
+            "resourceVersion": "9",
+            "labels": {"rollouts.dev/managed": "true"},
+            "annotations": {"rollouts.dev/managed-by": "cart"},
+        },
+        "spec": {"selector": {"rollouts.dev/revision": "abc"}},
+    }
+
+
+def test_a_released_service_has_nothing_of_ours() -> None:
+    """The same three entries, as nulls, under the same guard."""
+    steered = point_service(PointService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart")
+    released = release_service(ReleaseService(name="s", uid="u", resource_version="9"))
+
+    assert released["metadata"]["resourceVersion"] == "9"
+    for part in ("labels", "annotations"):
+        assert released["metadata"][part] == dict.fromkeys(steered["metadata"][part])
+    assert released["spec"]["selector"] == dict.fromkeys(steered["spec"]["selector"])
+
+
+def test_a_pod_gets_its_role_only_if_it_is_the_pod_that_was_seen() -> None:
+    """Names of pods are used again by nobody, but uids cost nothing and are certain."""
+    patch = pod_patch(PatchPod(name="p", uid="u", metadata=PodMetadata(labels={"role": "stable"}), removed=ROLE))
+
+    assert patch == {"metadata": {"uid": "u", "labels": {"role": "stable"}, "annotations": {"why": None}}}
+
+
+def test_an_eviction_names_the_pod_that_was_seen() -> None:
+    """As `kubectl drain` does, so that a PodDisruptionBudget has its say."""
+    body = eviction(EvictPod(name="p", uid="u"), namespace="shop")
+
+    assert body["metadata"] == {"name": "p", "namespace": "shop"}
+    assert body["deleteOptions"] == {"preconditions": {"uid": "u"}}
+
+
+def test_an_event_is_about_the_rollout_as_it_was_seen() -> None:
+    """`kubectl describe` finds Events by uid; the API server wants eventTime, action and both reporters."""
+    made = event(
+        _rollout(),
+        Notice(Reason.ROLLOUT_ABORTED, "held", warning=True),
+        at_s=1767225600.5,
+        name="cart.1",
+        instance="pod-0",
+    )
+
+    assert made["regarding"]["uid"] == "u-1"
+    assert made["regarding"]["resourceVersion"] == "42"
+    assert made["eventTime"] == "2026-01-01T00:00:00.500000Z"
+    assert (made["type"], made["reason"], made["note"]) == ("Warning", "RolloutAborted", "held")
+    assert (made["reportingController"], made["reportingInstance"]) == ("rollouts.dev/controller", "pod-0")
+    assert made["action"]
+
+
+@pytest.mark.parametrize("character", ["x", "ü", "🙂"])
+def test_a_note_fits_into_1024_bytes(character: str) -> None:
+    """The API server counts bytes, and refuses the whole Event."""
+    made = event(_rollout(), Notice(Reason.HEALTHY, character * 2000), at_s=0.0, name="n", instance="i")
+
+    assert 1000 < len(made["note"].encode()) <= 1024
+    assert made["note"].endswith("…")
+
+
+def test_names_of_events_differ_and_fit() -> None:
+    """Two Events of one pass have the same time; a Rollout's name may be as long as a name can be."""
+    names = {event_name("cart", at_s=1.5, index=index) for index in range(20)} | {event_name("cart", at_s=1.500001)}
+
+    assert len(names) == 21
+    assert len(event_name("a" * 253, at_s=1767225600.0)) <= 253
+
+
+def test_what_is_written_is_json() -> None:
+    """Mappings of the core must have become plain objects."""
+    made = replica_set(_rollout(), replace(CREATE, pod_metadata=ROLE))
+
+    assert json.loads(json.dumps(made)) == made

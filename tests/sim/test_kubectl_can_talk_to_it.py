@@ -1,0 +1,86 @@
+"""Promise: the simulated cluster can be served on a loopback port, and kubectl works on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.sim.clock import SystemClock
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.http import SimHttp
+from tests.sim.manifests import replica_set, service
+
+
+async def test_requests_and_watches_go_over_http():
+    """A controller in another process sees the same cluster."""
+    async with (
+        SimulatedCluster(clock=SystemClock()) as cluster,
+        SimHttp(cluster.api) as http,
+        aiohttp.ClientSession(base_url=http.url) as client,
+    ):
+        path = REPLICA_SET.path("default")
+        made = await client.post(path, json=replica_set("web", replicas=1), headers={"User-Agent": "tester/1"})
+        body = await made.json()
+        missing = await client.get(f"{path}/none")
+        watch = await client.get(path, params={"watch": "1", "resourceVersion": body["metadata"]["resourceVersion"]})
+        async with asyncio.timeout(5):
+            line = await watch.content.readline()
+        watch.close()
+
+    assert made.status == 201
+    assert body["metadata"]["managedFields"][0]["manager"] == "tester"
+    assert missing.status == 404
+    assert json.loads(line)["type"] == "MODIFIED"
+
+
+@pytest.mark.controlplane
+async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_programs: Path):
+    """What users do to a real cluster, they do to the demo's."""
+    async with SimulatedCluster(clock=SystemClock()) as cluster, SimHttp(cluster.api) as http:
+        kubeconfig = http.write_kubeconfig(tmp_path / "kubeconfig")
+
+        async def kubectl(*arguments: str, stdin: str = "") -> str:
+            process = await asyncio.create_subprocess_exec(
+                lab_programs / "kubectl",
+                *("--kubeconfig", str(kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            async with asyncio.timeout(30):
+                out, err = await process.communicate(stdin.encode())
+            assert process.returncode == 0, (arguments, err.decode())
+            return out.decode()
+
+        items = [service("web"), replica_set("web", replicas=1)]
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        await kubectl("apply", "--validate=false", "-f", "-", stdin=text)
+        items[1] = replica_set("web", replicas=1, image="app:2")
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        again = await kubectl("apply", "--validate=false", "-f", "-", stdin=text)
+        await kubectl("apply", "--server-side", "--validate=false", "--force-conflicts", "-f", "-", stdin=text)
+        await kubectl("annotate", "rs", "web", "note=yes")
+        await kubectl("label", "svc", "web", "tier=front")
+        await kubectl("scale", "rs", "web", "--replicas=3")
+        await kubectl("patch", "rs", "web", "--type=merge", "-p", '{"spec":{"minReadySeconds":1}}')
+        await kubectl("wait", "rs/web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=20s")
+        pods = await kubectl("get", "pods", "-o", "name", "-l", "app=web")
+        found = cluster.get(REPLICA_SET, "default", "web")
+        front = cluster.get(SERVICE, "default", "web")
+        await kubectl("delete", "rs", "web", "--wait=false")
+        await kubectl("get", "all")
+
+    assert "service/web unchanged" in again
+    assert "replicaset.apps/web configured" in again
+    assert len(pods.split()) == 3
+    assert found is not None
+    assert front is not None
+    assert found["metadata"]["annotations"]["note"] == "yes"
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
+    assert front["metadata"]["labels"]["tier"] == "front"
+    assert cluster.get(REPLICA_SET, "default", "web") is None

@@ -21,6 +21,7 @@ from benchmarks.figures import Results
 from benchmarks.report import draw, show
 from tests.lab import launch
 from tests.lab.binaries import LabUnavailable
+from tests.lab.processes import ProcessEnded
 
 ROOT = Path(__file__).parent.parent
 REPORTS = ROOT / "build" / "reports"
@@ -32,6 +33,8 @@ def main() -> int:
     """Measures what the arguments ask for, prints it and writes build/reports/."""
     options = _options()
     console = Console()
+    if not console.is_terminal:
+        console.width = 120  # else the table is folded to 80 columns
     folder = Path(tempfile.mkdtemp(prefix="rollouts-bench-"))
     console.print(f"logs of this run: {folder / 'logs'}", soft_wrap=True)
     if options.idle:
@@ -43,7 +46,7 @@ def main() -> int:
         )
     try:
         _measure(results, options, console, folder)
-    except (LabUnavailable, TimeoutError) as exc:
+    except (LabUnavailable, ProcessEnded, TimeoutError) as exc:
         console.print(f"[bold red]not measured:[/] {exc}")
         return 2
     show(results, console)
@@ -63,7 +66,10 @@ def main() -> int:
 def _measure(results: Results, options: argparse.Namespace, console: Console, folder: Path) -> None:
     columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # Two redraws a second: the benchmark shares the machine's cores with what it measures.
-    with Progress(*columns, console=console, refresh_per_second=2) as progress, launch.started(folder) as plane:
+    with (
+        Progress(*columns, console=console, refresh_per_second=2, disable=not console.is_terminal) as progress,
+        launch.started(folder) as plane,
+    ):
         if options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:

@@ -7,7 +7,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,7 +70,28 @@ class Api:
         return version
 
     async def watch(self, collection: str, *, since: str) -> AsyncGenerator[Seen, None]:
-        """Changes after resourceVersion `since`, until the caller stops; the caller bounds the time."""
+        """Changes after resourceVersion `since`, until the caller stops; the caller bounds the time.
+
+        The server ends watches whose reader is slow, so a watch goes on where it ended; what it has missed comes as it is now.
+        """
+        while True:
+            expired = False
+            async with aclosing(self._watch_once(collection, since=since)) as lines:
+                async for seen in lines:
+                    expired = seen.type == "ERROR"
+                    if expired:
+                        break
+                    since = seen.object["metadata"]["resourceVersion"]
+                    yield seen
+            if not expired:
+                continue
+            listed = await self.request("GET", collection)
+            since = listed["metadata"]["resourceVersion"]
+            for each in listed["items"]:
+                yield Seen(time.monotonic(), "MODIFIED", each)
+
+    async def _watch_once(self, collection: str, *, since: str) -> AsyncGenerator[Seen, None]:
+        """One connection. An expired `since` comes as an ERROR without an object."""
         query = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "3600"}
         async with self._session.get(collection, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
             answer.raise_for_status()
@@ -78,7 +99,8 @@ class Api:
                 at_s = time.monotonic()
                 event = json.loads(line)
                 if event["type"] == "ERROR":
-                    raise RuntimeError(f"watch of {collection}: {event['object']}")
+                    yield Seen(at_s, "ERROR", {})
+                    return
                 yield Seen(at_s, event["type"], event["object"])
 
 

@@ -36,6 +36,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     user: _User
     audit_id: str = msgspec.field(name="auditID")
     request_received_timestamp: str = ""
+    stage_timestamp: str = ""
     object_ref: _Object | None = None
     response_status: _Status | None = None
 
@@ -51,9 +52,11 @@ class Asked:
         at_s: wall clock, when the server received it.
         resource: with its subresource: `rollouts/status`; empty for paths that are no resources.
         code: of the answer; 200 for a watch that has begun.
+        took_s: until the server had answered.
     """
 
     at_s: float
+    took_s: float
     verb: str
     resource: str
     code: int
@@ -150,8 +153,10 @@ def load_of(asked: list[Asked]) -> Load:
 
 def _asked(entry: _Entry) -> Asked:
     what = entry.object_ref or _Object()
+    began = datetime.fromisoformat(entry.request_received_timestamp)
     return Asked(
-        at_s=datetime.fromisoformat(entry.request_received_timestamp).timestamp(),
+        at_s=began.timestamp(),
+        took_s=(datetime.fromisoformat(entry.stage_timestamp) - began).total_seconds(),
         verb=entry.verb,
         resource=f"{what.resource}/{what.subresource}" if what.subresource else what.resource,
         code=entry.response_status.code if entry.response_status else 0,

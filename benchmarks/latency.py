@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from benchmarks.api import MERGE_PATCH, Api, Seen
 from benchmarks.workloads import REPLICAS, ROLLOUTS, Object
@@ -24,6 +25,8 @@ REST_S = 0.3  # between rounds, so that the API server has nothing else to do
 _NAME = "mover"
 _STEPS = {"canary": {"maxSurge": "25%", "maxUnavailable": "25%", "steps": [{"setWeight": 50}, {"pause": {}}]}}
 _REVISION = "rollouts.dev/revision"
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ async def measure(api: Api, namespace: str, *, rounds: int, on_done: Callable[[i
             watchers.append(tasks.create_task(_follow(api.watch(collection, since=since), learn)))
         manifest = ROLLOUTS.manifest(_NAME, image="app:0", strategy=_STEPS)
         await api.request("POST", rollouts, manifest)
-        await world.until("the first revision is rolled out", lambda: world.at_rest(phase="Healthy"))
+        await world.until("the first revision is rolled out", lambda: world.at_rest(phase="Healthy") or None)
         reactions = Reactions()
         for number in range(1, rounds + 1):
             await _round(api, f"{rollouts}/{_NAME}", world, reactions, image=f"app:{number}")
@@ -62,17 +65,15 @@ async def _round(api: Api, path: str, world: _World, reactions: Reactions, *, im
     world.begin()
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}}
     await api.request("PATCH", path, patch, content_type=MERGE_PATCH)
-    await world.until("the canary waits for its promotion", lambda: world.at_pause)
-    reactions.step_s.append(world.stepped_at_s - world.available_at_s)
-    await world.until("the status is written to its end", lambda: world.rollout["status"]["phase"] == "Paused")
+    reactions.step_s.append(await world.until("the canary waits for its promotion", lambda: world.step_s))
+    await world.until("the pause is in status", lambda: world.rollout["status"]["phase"] == "Paused" or None)
     await asyncio.sleep(REST_S)
     sent_s = time.monotonic()
     await api.request(
         "PATCH", path, {"metadata": {"annotations": {"rollouts.dev/abort": "true"}}}, content_type=MERGE_PATCH
     )
-    await world.until("the canary is scaled to 0", lambda: world.emptied_at_s > 0)
-    reactions.abort_s.append(world.emptied_at_s - sent_s)
-    await world.until("the old revision is whole again", lambda: world.at_rest(phase="Aborted"))
+    reactions.abort_s.append(await world.until("the canary is scaled to 0", lambda: world.emptied_at_s) - sent_s)
+    await world.until("the old revision is whole again", lambda: world.at_rest(phase="Aborted") or None)
 
 
 async def _follow(lines: AsyncGenerator[Seen, None], learn: Callable[[Seen], None]) -> None:
@@ -82,36 +83,32 @@ async def _follow(lines: AsyncGenerator[Seen, None], learn: Callable[[Seen], Non
 
 
 class _World:
-    """What the two watches have shown of the one Rollout, and when the moments of this round came."""
+    """What the two watches have shown of the one Rollout. Each revision has its first moments."""
 
     def __init__(self) -> None:
         self.rollout: Object = {}
-        self.available_at_s = 0.0
-        self.stepped_at_s = 0.0
-        self.emptied_at_s = 0.0
         self._sets: dict[str, Object] = {}
+        self._stepped_s: dict[str, float] = {}
+        self._available_s: dict[str, float] = {}
+        self._emptied_s: dict[str, float] = {}
         self._revision_before = ""
         self._changed = asyncio.Event()
 
     def begin(self) -> None:
-        """A new round: what was is over."""
-        self._revision_before = self.rollout["status"]["currentRevision"]
-        self.available_at_s = self.stepped_at_s = self.emptied_at_s = 0.0
+        """A new round: the revision that it brings is another one."""
+        self._revision_before = self._current
 
     def learn_rollout(self, line: Seen) -> None:
+        """One line of the Rollouts' watch."""
         if line.object["metadata"]["name"] != _NAME:
             return
         self.rollout = line.object
-        status = line.object.get("status", {})
-        if (
-            not self.stepped_at_s
-            and self._is_new(status.get("currentRevision", ""))
-            and status.get("currentStepIndex") == 1
-        ):
-            self.stepped_at_s = line.at_s
+        if self._current and self.rollout["status"].get("currentStepIndex") == 1:
+            self._stepped_s.setdefault(self._current, line.at_s)
         self._changed.set()
 
     def learn_set(self, line: Seen) -> None:
+        """One line of the ReplicaSets' watch."""
         revision = line.object["metadata"].get("labels", {}).get(_REVISION, "")
         if not line.object["metadata"]["name"].startswith(f"{_NAME}-"):
             return
@@ -119,17 +116,22 @@ class _World:
             self._sets.pop(revision, None)
         else:
             self._sets[revision] = line.object
-        canary = revision not in {self._stable, self._revision_before}
-        if canary and not self.available_at_s and line.object["status"].get("availableReplicas", 0) >= 1:
-            self.available_at_s = line.at_s
-        if canary and self.stepped_at_s and not self.emptied_at_s and line.object["spec"]["replicas"] == 0:
-            self.emptied_at_s = line.at_s
+        if line.object["status"].get("availableReplicas", 0) >= 1:
+            self._available_s.setdefault(revision, line.at_s)
+        if line.object["spec"]["replicas"] == 0:
+            self._emptied_s.setdefault(revision, line.at_s)
         self._changed.set()
 
     @property
-    def at_pause(self) -> bool:
-        """Both ends of the step's time are known."""
-        return self.available_at_s > 0 and self.stepped_at_s > 0
+    def step_s(self) -> float | None:
+        """From the canary's first available pod to the next step in status; None until both were seen."""
+        ends = self._stepped_s.get(self._canary), self._available_s.get(self._canary)
+        return None if ends[0] is None or ends[1] is None else ends[0] - ends[1]
+
+    @property
+    def emptied_at_s(self) -> float | None:
+        """When the canary was scaled to 0; None until it was."""
+        return self._emptied_s.get(self._canary)
 
     def at_rest(self, *, phase: str) -> bool:
         """The Rollout is in `phase` and its stable revision alone has pods, all of them available."""
@@ -139,20 +141,28 @@ class _World:
         all_pods = sum(one["status"].get("replicas", 0) for one in self._sets.values())
         return bool(pods.get(self._stable) == REPLICAS == all_pods)
 
-    async def until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Waits for the watches to show something. Raises: TimeoutError."""
+    async def until(self, what: str, value: Callable[[], T | None]) -> T:
+        """Waits until the watches have shown something: `value` is no longer None. Raises: TimeoutError."""
         try:
             async with asyncio.timeout(ROUND_LIMIT_S):
-                while not holds():
+                while (found := value()) is None:
                     self._changed.clear()
                     await self._changed.wait()
+                return found
         except TimeoutError as exc:
             raise TimeoutError(f"not within {ROUND_LIMIT_S:g} s: {what}; status: {self.rollout.get('status')}") from exc
+
+    @property
+    def _current(self) -> str:
+        revision: str = self.rollout.get("status", {}).get("currentRevision", "")
+        return revision
+
+    @property
+    def _canary(self) -> str:
+        """The revision of this round; "" until the controller has taken it up."""
+        return self._current if self._current not in {self._stable, self._revision_before} else ""
 
     @property
     def _stable(self) -> str:
         revision: str = self.rollout.get("status", {}).get("stableRevision", "")
         return revision
-
-    def _is_new(self, revision: str) -> bool:
-        return bool(revision) and revision not in {self._stable, self._revision_before}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from benchmarks import latency, startup, workloads
 from benchmarks.api import Api, connected, for_each
 from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
-from benchmarks.process import Controller, running
+from benchmarks.process import Controller, cpu_s, running
 from benchmarks.workloads import DEPLOYMENTS, ROLLOUTS, Course, Workload
 from tests.lab.chart import CONTROLLER_USER, install_chart
 from tests.lab.control_plane import ControlPlane
@@ -49,12 +50,19 @@ class Scene:
         """Folder of the programs' logs."""
         return Path(self.plane.folder, "logs")
 
+    def control_plane_cpu_s(self) -> float:
+        """CPU of etcd, kube-apiserver, kube-controller-manager, kwok and the idle scheduler since they started."""
+        return sum(cpu_s(each) for each in self.plane.process_ids.values())
+
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[_Bar]:
-        """A progress bar; what it yields takes the number that is done."""
+        """A progress bar, or a line at the end where there is no terminal; what it yields takes the number that is done."""
         task = self.progress.add_task(title, total=total)
+        began_s = time.monotonic()
         yield lambda done: self.progress.update(task, completed=done)
         self.progress.update(task, completed=total)
+        if not self.progress.console.is_terminal:
+            print(f"{title}: {total} in {time.monotonic() - began_s:.1f} s", flush=True)
 
 
 async def compare(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
@@ -114,8 +122,11 @@ async def _start_ups(scene: Scene) -> None:
 
 async def _floor(scene: Scene, *, count: int) -> Course:
     await _create(scene, DEPLOYMENTS, "bench-deployments", count=count)
+    before_s = scene.control_plane_cpu_s()
     course = await _update(scene, DEPLOYMENTS, "bench-deployments", count=count)
     scene.results.add("wall time, Deployments", course.wall_s, "s")
+    used_ms = (scene.control_plane_cpu_s() - before_s) * 1000
+    scene.results.add("control plane's CPU a Deployment", used_ms / count, "ms")
     scene.results.series["Deployments"] = course.done_s
     return course
 
@@ -125,19 +136,21 @@ async def _updates(scene: Scene, controller: Controller, *, floor: Course, count
     await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
     await _quiet(scene, "quiet")
     created_mib = controller.rss_mib()
-    mark, cpu_s = scene.audit.mark(), controller.cpu_s()
+    mark, own_s, before_s = scene.audit.mark(), controller.cpu_s(), scene.control_plane_cpu_s()
     course = await _update(scene, ROLLOUTS, "bench-rollouts", count=count)
+    used_ms = (scene.control_plane_cpu_s() - before_s) * 1000
     await _quiet(scene, "quiet")
-    cpu_s = controller.cpu_s() - cpu_s
+    own_s = controller.cpu_s() - own_s
     load = scene.audit.load(since=mark)
     add = scene.results.add
     add("wall time, Rollouts", course.wall_s, "s")
     add("wall time, Rollouts to Deployments", course.wall_s / floor.wall_s, "x", limit=1.2, peer="1.5")
+    add("control plane's CPU a Rollout", used_ms / count, "ms")
     add("API writes a Rollout besides Events", load.writes / count, "", limit=8, peer="14-15 with Events")
     add("API writes a Rollout with Events", (load.writes + load.events) / count, "", limit=11, peer="14-15")
     add("API requests a Rollout", load.requests / count, "")
     add("requests refused (conflicts and others)", load.failed, "")
-    add("controller CPU a Rollout", cpu_s / count * 1000, "ms", limit=20, peer="27")
+    add("controller CPU a Rollout", own_s / count * 1000, "ms", limit=20, peer="27")
     add("peak RSS", controller.peak_rss_mib(), "MiB", limit=130, peer="170")
     add("memory an idle Rollout", (created_mib - empty_mib) * 1024 / count, "KiB")
     add("memory an update leaves", (controller.rss_mib() - created_mib) * 1024 / count, "KiB")
@@ -147,20 +160,20 @@ async def _updates(scene: Scene, controller: Controller, *, floor: Course, count
 
 async def _idle(scene: Scene, controller: Controller) -> None:
     with scene.bar(f"idle for {IDLE_S:g} s", int(IDLE_S)) as done:
-        mark, cpu_s = scene.audit.mark(), controller.cpu_s()
+        mark, own_s = scene.audit.mark(), controller.cpu_s()
         for second in range(int(IDLE_S)):
             await asyncio.sleep(1)
             done(second + 1)
         load = scene.audit.load(since=mark)
     add = scene.results.add
     add(f"{IDLE_S:g} s idle: requests besides the Lease", load.requests, "", limit=0, peer="79")
-    add(f"{IDLE_S:g} s idle: CPU", (controller.cpu_s() - cpu_s) * 1000, "ms")
+    add(f"{IDLE_S:g} s idle: CPU", (controller.cpu_s() - own_s) * 1000, "ms")
     add(f"{IDLE_S:g} s idle: RSS", controller.rss_mib(), "MiB")
     scene.results.requests["idle"] = dict(load.kinds)
 
 
 async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> None:
-    before_mib = controller.rss_mib()
+    before_mib, mark = controller.rss_mib(), scene.audit.mark()
     await _add_namespace(scene, "bench-latency")
     with scene.bar("one Rollout in motion", samples) as done:
         times = await latency.measure(scene.api, "bench-latency", rounds=samples, on_done=done)
@@ -172,6 +185,9 @@ async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> N
         scene.results.add(f"{title}, median", percentile(values_ms, 50), "ms", limit=median_ms, peer=peers[0])
         scene.results.add(f"{title}, p99", percentile(values_ms, 99), "ms")
         scene.results.add(f"{title}, most of {samples}", max(values_ms), "ms", limit=most_ms, peer=peers[1])
+    # How busy the machine was: on a quiet one of two cores it is 6 to 8 ms.
+    server_s = [each.took_s for each in scene.audit.asked(since=mark) if each.kind == "patch rollouts/status"]
+    scene.results.add("API server's part of a status write, median", percentile(server_s, 50) * 1000, "ms")
     scene.results.add("memory a round leaves", (controller.rss_mib() - before_mib) * 1024 / samples, "KiB")
     scene.results.series["step"] = times.step_s
     scene.results.series["abort"] = times.abort_s

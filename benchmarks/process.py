@@ -35,8 +35,7 @@ class Controller:
 
     def cpu_s(self) -> float:
         """Seconds of CPU, user and system, of all its threads since it started."""
-        fields = Path(f"/proc/{self.process_id}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+        return cpu_s(self.process_id)
 
     def rss_mib(self) -> float:
         """Resident memory now, MiB."""
@@ -71,6 +70,12 @@ class Controller:
             if line.startswith(field):
                 return int(line.split()[1]) / 1024
         raise RuntimeError(f"/proc says nothing of {field} of process {self.process_id}")
+
+
+def cpu_s(process_id: int) -> float:
+    """Seconds of CPU, user and system, that a process has used since it started."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from rollouts.errors import SettingsInvalid
+
 LogFormat: TypeAlias = Literal["json", "console"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -19,20 +21,6 @@ DEFAULT_METRICS_ADDRESS = ":8080"
 WORKERS_MAX = 1024
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class SettingProblem(ValueError):
-    """One setting cannot be used.
-
-    Args:
-        flag: as it is typed: `--metrics-address`.
-        remedy: what is wrong with it and what to write instead.
-    """
-
-    def __init__(self, flag: str, remedy: str) -> None:
-        super().__init__(f"{flag}: {remedy}")
-        self.flag = flag
-        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +80,18 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
 ) -> Settings:
     """Settings from the text of flags.
 
-    Raises: SettingProblem for the first flag that cannot be used, naming it and the remedy.
+    Raises: SettingsInvalid for the first flag that cannot be used, naming it and the remedy.
     """
     path = Path(kubeconfig).expanduser() if kubeconfig else None
     if path is not None and not path.is_file():
-        raise SettingProblem("--kubeconfig", f"there is no file {path}; give the path of a kubeconfig, or leave it out")
+        raise SettingsInvalid(f"--kubeconfig: there is no file {path}; give the path of a kubeconfig, or leave it out")
     for namespace in namespaces:
         _check_name("--namespace", namespace)
     if lease_namespace is not None:
         _check_name("--lease-namespace", lease_namespace)
     _check_name("--lease-name", lease_name)
     if not 1 <= workers <= WORKERS_MAX:
-        raise SettingProblem("--workers", f"{workers} is not between 1 and {WORKERS_MAX}")
+        raise SettingsInvalid(f"--workers: {workers} is not between 1 and {WORKERS_MAX}")
     return Settings(
         kubeconfig=path,
         context=context or None,
@@ -121,21 +109,21 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
 def parse_address(text: str) -> Address | None:
     """`:8080`, `127.0.0.1:8080`, `[::1]:8080`; "" or "0" for no server.
 
-    Raises: SettingProblem.
+    Raises: SettingsInvalid.
     """
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingProblem(
-            "--metrics-address", f"{text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off"
+        raise SettingsInvalid(
+            f"--metrics-address: {text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off"
         )
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 def _check_name(flag: str, name: str) -> None:
     if not _DNS_LABEL.fullmatch(name):
-        raise SettingProblem(flag, f"{name!r} is not a name: lower-case letters, digits and '-', 63 at most")
+        raise SettingsInvalid(f"{flag}: {name!r} is not a name: lower-case letters, digits and '-', 63 at most")
 
 
 def _log_format(text: str) -> LogFormat:
@@ -143,7 +131,7 @@ def _log_format(text: str) -> LogFormat:
         case "json" | "console":
             return text
         case _:
-            raise SettingProblem("--log-format", f"{text!r} is neither json nor console")
+            raise SettingsInvalid(f"--log-format: {text!r} is neither json nor console")
 
 
 def _log_level(text: str) -> LogLevel:
@@ -151,4 +139,4 @@ def _log_level(text: str) -> LogLevel:
         case "debug" | "info" | "warning" | "error":
             return text
         case _:
-            raise SettingProblem("--log-level", f"{text!r} is none of debug, info, warning, error")
+            raise SettingsInvalid(f"--log-level: {text!r} is none of debug, info, warning, error")

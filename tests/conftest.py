@@ -1,3 +1,20 @@
 """What all tests share: the fixtures of the real control plane (`control_plane`, `namespace`, `controller_kubeconfig`)."""
 
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
 pytest_plugins = ["tests.lab.pytest_plugin"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_loop_that_is_closed() -> Iterator[None]:
+    """pytest-asyncio asks the main thread for its loop, which makes one that nobody closes; so there is one already."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()

@@ -32,6 +32,7 @@ from rollouts.core.rollout import (
     Strategy,
     TrafficRouting,
 )
+from rollouts.core.status import Verb
 from rollouts.core.steps import (
     MatchTrafficWeight,
     Pause,
@@ -81,6 +82,7 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
 
     Raises: SpecInvalid with every problem found.
     """
+    own = own_annotations(annotations)
     return Rollout(
         namespace=namespace,
         name=name,
@@ -89,9 +91,18 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
         generation=generation,
         created_at_s=created_at_s,
         spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
-        annotations=own_annotations(annotations),
+        annotations=own,
+        restart_asked_at_s=_restart_time(own.get(Verb.RESTART)),
         deleting=deleting,
     )
+
+
+def _restart_time(value: str | None) -> float | None:
+    """The `restart` annotation's time; `true` and nonsense are none, which `decide` tells people."""
+    try:
+        return parse_time(value) if value else None
+    except ValueError:
+        return None
 
 
 def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:

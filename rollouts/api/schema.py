@@ -135,6 +135,8 @@ def _converted(schema: Manifest, definitions: Manifest) -> Manifest:
     converted: Manifest = {}
     for key, value in schema.items():
         if key == "properties":
+            if not value:
+                continue  # the API server drops it too, and would then seem to differ from what was applied
             converted[key] = {name: _converted(part, definitions) for name, part in value.items()}
         elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
             converted[key] = _converted(value, definitions)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -22,10 +21,10 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.follow import unwrapped
 from rollouts.cli.session import Options
 from rollouts.cli.table import ActRow, act_table
-from rollouts.cli.tree import draw, line, plain
+from rollouts.cli.tree import draw, line, plain, weight_bar
 from rollouts.cli.view import view_of
 
-EXPECTED_S = 45.0  # what the progress bar is drawn against
+EXPECTED_S = 32.0  # what the progress bar is drawn against
 _REDRAW_S = 0.25
 _SEED = 7
 
@@ -104,11 +103,11 @@ async def _play(act: Act, stage: Stage, screen: _Screen) -> ActRow:
         problem = f"{lost} requests were lost"
     return ActRow(
         title=act.title,
-        sent=now.sent - sent.sent,
-        lost=lost,
+        sent=now.sent - sent.sent if stage.sim is not None else None,
+        lost=lost if stage.sim is not None else None,
         steps=steps,
         seconds=took_s,
-        writes=stage.writes - writes,
+        writes=stage.writes - writes if stage.controller is not None else None,
         outcome=outcome,
         problem=problem,
     )
@@ -192,7 +191,8 @@ class _Screen:
     def _head(self, stage: Stage) -> RenderableType:
         grid = Table.grid(padding=(0, 1))
         took_s = time.monotonic() - self._began_s
-        bar = ProgressBar(total=EXPECTED_S, completed=min(took_s, EXPECTED_S), width=40)
+        percent = min(99, int(100 * took_s / EXPECTED_S))
+        bar = weight_bar(percent, ascii_only=self._console.options.ascii_only, cells=40)
         grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {self.act}"))
         said = Text("\n".join(plain(text) for text in self._said[-3:]), "italic")
         return Group(grid, said, self._clients(stage), Text(""))

@@ -19,6 +19,7 @@ from rollouts.cli.follow import Collection, Followed, following
 from rollouts.cli.get import seen_in
 from rollouts.cli.session import Options, Session, open_session, session_on
 from rollouts.cli.view import Seen, status_of, view_of
+from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
@@ -26,7 +27,6 @@ from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kin
 from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
-from rollouts.sim.clock import SystemClock
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.http import SimHttp
 from rollouts.sim.traffic import Traffic

@@ -5,6 +5,7 @@ Nothing here decides anything about a Rollout: verbs are annotations, and the co
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,6 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
-from rollouts.cli import demo as demo_command
 from rollouts.cli import get as get_command
 from rollouts.cli import lint as lint_command
 from rollouts.cli import status as status_command
@@ -242,19 +242,21 @@ def demo(
     kubeconfig: Annotated[Path | None, typer.Option(help="With --cluster: kubeconfig file.")] = None,
     context: Annotated[str | None, typer.Option(help="With --cluster: context of the kubeconfig.")] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Lines instead of the live tree, as when there is no terminal.")
+        bool, typer.Option("--plain", help="Lines instead of the live tree, as without a terminal or with $CI set.")
     ] = False,
 ) -> None:
     """See it work in a minute: canary, abort and blue-green under traffic, on a cluster inside this process.
 
     Exit code 0 only if every outcome was as promised and no request was lost.
     """
+    from rollouts.cli import demo as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
+
     if cluster and serve:
         raise typer.BadParameter("--serve is for the simulated cluster")
     if (kubeconfig or context) and not cluster:
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
-    finish(demo_command.demo(where, console=Console(), lines=plain))
+    finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
 
 
 def _verb(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import connect
 from rollouts.ports import ApiServer, Clock
@@ -41,18 +41,6 @@ class Session:
     namespace: str
     clock: Clock
     request_timeout_s: float
-
-
-class SystemClock:
-    """`ports.Clock` by the machine's clocks."""
-
-    def now_s(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
-
-    def monotonic_s(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()
 
 
 def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float) -> Session:

@@ -49,15 +49,17 @@ class ActRow:
     """One act of the demo and what it did to the clients.
 
     Args:
+        sent, lost: requests; None where there are no clients.
+        writes: of the controller; None where it cannot be counted.
         problem: what was not as promised; "" when everything was.
     """
 
     title: str
-    sent: int
-    lost: int
+    sent: int | None
+    lost: int | None
     steps: int
     seconds: float
-    writes: int
+    writes: int | None
     outcome: str
     problem: str = ""
 
@@ -118,11 +120,11 @@ def act_table(rows: Iterable[ActRow]) -> Table:
     rows = list(rows)
     table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False)
     sums = (
-        str(sum(row.sent for row in rows)),
-        str(sum(row.lost for row in rows)),
+        _total(row.sent for row in rows),
+        _total(row.lost for row in rows),
         str(sum(row.steps for row in rows)),
         f"{sum(row.seconds for row in rows):.1f}",
-        str(sum(row.writes for row in rows)),
+        _total(row.writes for row in rows),
     )
     table.add_column("act", footer="all", overflow="fold")
     for header, total in zip(("requests", "lost", "steps", "seconds", "API writes"), sums, strict=True):
@@ -130,8 +132,23 @@ def act_table(rows: Iterable[ActRow]) -> Table:
     table.add_column("outcome", overflow="fold")
     for row in rows:
         outcome = Text(plain(row.outcome), "green") if not row.problem else Text(plain(row.problem), "bold red")
-        lost = Text(str(row.lost), "bold red" if row.lost else "green")
+        lost = Text(_count(row.lost), "bold red" if row.lost else "green")
         table.add_row(
-            Text(plain(row.title)), str(row.sent), lost, str(row.steps), f"{row.seconds:.1f}", str(row.writes), outcome
+            Text(plain(row.title)),
+            _count(row.sent),
+            lost,
+            str(row.steps),
+            f"{row.seconds:.1f}",
+            _count(row.writes),
+            outcome,
         )
     return table
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _total(numbers: Iterable[int | None]) -> str:
+    known = [number for number in numbers if number is not None]
+    return str(sum(known)) if known else "-"

@@ -41,6 +41,7 @@ def view_of(seen: Seen) -> RolloutView:
     strategy = _mapping(spec.get("strategy"))
     canary = _mapping(strategy.get("canary"))
     kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
+    unfinished = status.current_revision != status.stable_revision
     invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
     return RolloutView(
         namespace=metadata.get("namespace", ""),
@@ -48,7 +49,7 @@ def view_of(seen: Seen) -> RolloutView:
         phase=status.phase if status.observed_generation else "",
         message=status.message,
         strategy=kind,
-        weight_percent=status.weight_percent if kind == "Canary" else None,
+        weight_percent=status.weight_percent if kind == "Canary" and unfinished else None,
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
         desired=spec.get("replicas", 1),

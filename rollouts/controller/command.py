@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import SettingsInvalid
-from rollouts.settings import DEFAULT_LEASE_NAME, DEFAULT_METRICS_ADDRESS, SettingProblem, Settings, parse_settings
+from rollouts.settings import DEFAULT_LEASE_NAME, DEFAULT_METRICS_ADDRESS, Settings, parse_settings
 from rollouts.telemetry import set_up_logging
 
 EXIT_USAGE = 2
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         set_up_logging(log_format=settings.log_format, log_level=settings.log_level)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_until_signalled(settings))
-    except (SettingProblem, SettingsInvalid) as exc:
+    except SettingsInvalid as exc:
         print(f"rollouts controller: {exc}", file=sys.stderr)
         return EXIT_USAGE
 

@@ -15,6 +15,7 @@ from rollouts.telemetry import Telemetry
 
 WAITING_MAX = 1_000
 SENDERS = 4
+LAG_S = 0.1  # a pass is often followed by another at once, whose writes should not queue behind an Event in the API server
 
 log = structlog.get_logger()
 
@@ -29,7 +30,7 @@ class EventSender:
     def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
         self._client = client
         self._telemetry = telemetry
-        self._waiting: deque[tuple[str, Manifest]] = deque()
+        self._waiting: deque[tuple[float, str, Manifest]] = deque()  # with the time before which it is not sent
         self._arrived = asyncio.Semaphore(0)
         self._sending = 0
         self._offered = 0
@@ -46,7 +47,7 @@ class EventSender:
         if len(self._waiting) >= WAITING_MAX:
             self._telemetry.events_dropped.labels("too many waiting").inc()
             return
-        self._waiting.append((namespace, manifest))
+        self._waiting.append((asyncio.get_running_loop().time() + LAG_S, namespace, manifest))
         self._idle.clear()
         self._arrived.release()
 
@@ -67,9 +68,10 @@ class EventSender:
     async def _send_for_ever(self) -> None:
         while True:
             await self._arrived.acquire()
-            namespace, manifest = self._waiting.popleft()
+            not_before_s, namespace, manifest = self._waiting.popleft()
             self._sending += 1
             try:
+                await asyncio.sleep(not_before_s - asyncio.get_running_loop().time())
                 await self._client.create(EVENT, namespace, manifest, FIELD_MANAGER)
             except RolloutsError as exc:
                 self._telemetry.events_dropped.labels(type(exc).__name__).inc()

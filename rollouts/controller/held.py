@@ -6,7 +6,10 @@ from rollouts.objects import Key
 from rollouts.ports import Clock
 
 COUNTERS_HELD_S = 5.0
-"""Pod counts, and what the same phase waits for: written when they have differed for so long."""
+"""Pod counts, and what the same phase waits for: written when they differ and nothing was done to the Rollout for so long."""
+
+HELD_MAX_S = 30.0
+"""The longest that anything stays unwritten, however much is done meanwhile."""
 
 ANSWER_HELD_S = 1.0
 """A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""
@@ -18,13 +21,21 @@ class HeldStatus:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._since_s: dict[Key, float] = {}
+        self._moved_s: dict[Key, float] = {}
 
     def wait_s(self, key: Key, *, patience_s: float) -> float:
         """Seconds that the write may still be put off; 0 when it is due."""
         now_s = self._clock.monotonic_s()
         since_s = self._since_s.setdefault(key, now_s)
-        return max(0.0, since_s + patience_s - now_s)
+        due_s = max(since_s, self._moved_s.get(key, since_s)) + patience_s
+        return max(0.0, min(due_s, since_s + HELD_MAX_S) - now_s)
+
+    def moved(self, key: Key) -> None:
+        """Something was done to the Rollout: more will be to say soon, so what is unwritten may wait for it."""
+        if key in self._since_s:
+            self._moved_s[key] = self._clock.monotonic_s()
 
     def settled(self, key: Key) -> None:
         """There is nothing unwritten any more."""
         self._since_s.pop(key, None)
+        self._moved_s.pop(key, None)

@@ -79,7 +79,7 @@ def render(rollout: Rollout, intent: Intent) -> Write | Ask:
 
 
 def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:
-    """The write that makes `.status` say `status`, and whether only pod counts differ.
+    """The write that makes `.status` say `status`, and whether it can wait for more to say.
 
     Args:
         before: `.status` as the API server has it.

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from rollouts.api.parse import warm_up
+from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, connect
 from rollouts.cluster.lease import Elector
@@ -25,7 +26,6 @@ from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, Roll
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act import Performer
 from rollouts.controller.barrier import Barrier
-from rollouts.controller.clock import SystemClock
 from rollouts.controller.events import EventSender
 from rollouts.controller.health import HealthServer
 from rollouts.controller.held import HeldStatus
@@ -126,6 +126,7 @@ class Controller:
         self._clock = clock
         self._rng = rng
         self._scopes = settings.namespaces or ("",)
+        self._ready = asyncio.Event()
         self._leading = False
         self._crd_missing = False
         may_write = elector.holds if elector is not None else _always
@@ -158,7 +159,9 @@ class Controller:
         if self._crd_missing:
             return "the Rollout CRD is not installed: rollouts crds | kubectl apply -f -"
         unlisted = [kind.plural for kind, _ in _WATCHES if not self._store.table(kind).synced.is_set()]
-        return f"not listed yet: {', '.join(unlisted)}" if unlisted else ""
+        if unlisted:
+            return f"not listed yet: {', '.join(unlisted)}"
+        return "" if self._ready.is_set() else "starting"
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
         """See `run_controller`."""
@@ -198,7 +201,7 @@ class Controller:
 
     async def _lead(self) -> None:
         """Makes passes until the queue is closed. Cancellation: ends the passes at their next await."""
-        await self._store.wait_synced()
+        await self._ready.wait()
         self._leading = True
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
@@ -277,10 +280,10 @@ class Controller:
             log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
 
     async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
-        # The first pass would otherwise pay for building the validators.
-        warm_up()
         await self._store.wait_synced()
         self._crd_missing = False
+        warm_up()  # the first pass would otherwise pay for building the validators
+        self._ready.set()
         if own_process:
             # What was listed lives long: no full collection need look at it again.
             gc.collect()

@@ -164,14 +164,27 @@ class Worker:
         this.rollout, this.decision = observed, decision
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
         status = self._status_due(this, observed, decision, calls)
-        if status is not None:
-            calls.append(status)
-        this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
-        if status is not None:
-            self._held.settled(this.key)
-        self._tell(observed.metadata, decision.notices)
+        await self._carry_out(this, observed.metadata, decision, calls, status)
         self._requeue(this, decision, now_s=_now_s(observed))
         self._telemetry.set_phase(this.key, decision.status.phase)
+
+    async def _carry_out(
+        self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
+    ) -> None:
+        """The calls and the write of status, in the decision's order; Events once the status is written."""
+        target = _target(this.key, metadata)
+        status_first = decision.status_first and status is not None
+        if status is not None and status_first:
+            this.writes = await self._performer.perform(target, [status])
+            self._tell(metadata, decision.notices)
+            status = None
+        this.writes += await self._performer.perform(target, calls if status is None else [*calls, status])
+        if status is not None or status_first:
+            self._held.settled(this.key)
+        elif this.writes:
+            self._held.moved(this.key)
+        if not status_first:
+            self._tell(metadata, decision.notices)
 
     def _status_due(
         self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]

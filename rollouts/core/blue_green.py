@@ -11,7 +11,8 @@ from rollouts.core.intents import Intent, Notice
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
-from rollouts.core.services import Pointing, point
+from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.services import Pointing, lasting, no_worse, point
 from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
@@ -53,7 +54,7 @@ def plan_blue_green(view: View, strategy: BlueGreen) -> Plan:
         notices=tuple(notice for each in services.all for notice in each.notices),
     )
     new_serves = services.active.confirmed and services.active.selects == status.current_revision
-    unpromoted = status.current_revision != status.stable_revision
+    unpromoted = status.current_revision != status.stable_revision and view.durable and view.seen.status.gate_passed
     if wait is None and unpromoted and new_serves and not view.aborted and not view.paused:
         return _promotion(view.with_status(status), strategy)
     return plan
@@ -98,9 +99,17 @@ def _wanted_new(view: View, strategy: BlueGreen) -> int:
     replicas = view.spec.replicas
     if view.aborted:
         return _wanted_aborted(view, strategy)
-    if _fast(view) or strategy.preview_replica_count is None:
+    if _fast(view) or strategy.preview_replica_count is None or _still_active(view, strategy):
         return replicas
     return strategy.preview_replica_count
+
+
+def _still_active(view: View, strategy: BlueGreen) -> bool:
+    """The active Service selects or shows the new revision though its gate is closed: it was tried again in mid-switch."""
+    seen = view.seen.services.get(strategy.active_service)
+    if view.new is None or not isinstance(seen, ServiceSeen):
+        return False
+    return seen.revision == view.new.revision or seen.ready_by_revision.get(view.new.revision, 0) > 0
 
 
 def _wanted_aborted(view: View, strategy: BlueGreen) -> int:
@@ -120,14 +129,17 @@ def _switching(view: View, strategy: BlueGreen) -> bool:
         return True
     seen = view.seen.services.get(strategy.active_service)
     switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
-    ready = view.status.gate_passed and _available(view.new, view.spec.replicas) and not view.paused
-    return switched or ready
+    ready = _available(view.new, view.spec.replicas) and not view.paused
+    return view.status.gate_passed and (switched or ready)
 
 
 def _services(view: View, strategy: BlueGreen, *, switching: bool) -> _Services:
     replicas = view.spec.replicas
     serving = view.new if switching else view.stable
-    at_least = replicas if switching and view.stable is not None else min(1, replicas)
+    _, unavailable = surge_and_unavailable(max_surge=1, max_unavailable=strategy.max_unavailable, replicas=replicas)
+    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=replicas - unavailable))
+    if switching and view.stable is not None:
+        at_least = replicas
     active = point(view, strategy.active_service, serving, at_least=at_least)
     if strategy.preview_service is None:
         return _Services(active=active, preview=None)
@@ -191,4 +203,4 @@ def _promotion(view: View, strategy: BlueGreen) -> Plan:
 
 
 def _available(replica_set: ReplicaSet | None, wanted: int) -> bool:
-    return replica_set is not None and replica_set.spec_replicas >= wanted and replica_set.available >= wanted
+    return replica_set is not None and not replica_set.deleting and lasting(replica_set) >= wanted

@@ -23,7 +23,7 @@ from rollouts.core.scaling import (
     surge_and_unavailable,
     target_pair,
 )
-from rollouts.core.services import Pointing, point
+from rollouts.core.services import Pointing, lasting, no_worse, point, shown_revisions
 from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
@@ -56,7 +56,8 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
         return Plan(status=replace(view.status, step_index=steps, step_started_at_s=view.now_s))
     weight_percent = _weight_percent(view, strategy)
     services = _services(view, strategy, weight_percent)
-    sizes = _sizes(view, strategy, weight_percent, holding=_holds_stable(view, strategy, services))
+    holding = _holds_stable(view, strategy, services)
+    sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, holding=holding))
     reached = _reached(view, strategy, sizes)
     wait = _wait(view, strategy, sizes, reached=reached, services=services)
     plan = Plan(
@@ -68,7 +69,7 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
         ),
         notices=tuple(notice for each in services for notice in each.notices),
     )
-    if view.aborted or view.paused:
+    if view.aborted or view.paused or not view.durable:
         return plan
     if view.status.step_index < steps:
         return _stepped(view, strategy, plan, reached=reached)
@@ -91,31 +92,35 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
 
 
 def _weight_percent(view: View, strategy: Canary) -> int:
-    """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step."""
+    """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step; a pause raises none."""
     if view.stable is None:
         return 100
     if view.aborted:
         return 0
     index = view.status.step_index
+    steps = strategy.steps[: index + 1]
+    wanted = next((step.weight_percent for step in reversed(steps) if isinstance(step, SetWeight)), 0)
     if index >= len(strategy.steps):
-        return 100
-    for step in reversed(strategy.steps[: index + 1]):
-        if isinstance(step, SetWeight):
-            return step.weight_percent
-    return 0
+        wanted = 100
+    return min(wanted, view.status.weight_percent or 0) if view.paused else wanted
 
 
 def _services(view: View, strategy: Canary, weight_percent: int) -> tuple[Pointing, ...]:
     """What stableService and canaryService need, in that order, each only if it is named."""
     one = min(1, view.spec.replicas)
+    _, unavailable = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
+    )
     pointings = []
     if strategy.stable_service:
-        target, at_least = view.stable or view.new, one
+        target = view.stable or view.new
+        at_least = max(one, no_worse(view, strategy.stable_service, target, enough=view.spec.replicas - unavailable))
         if view.stable is not None and _cuts_over(view, strategy, weight_percent):
             target, at_least = view.new, _reach(view, strategy)
         pointings.append(point(view, strategy.stable_service, target, at_least=at_least))
     if strategy.canary_service:
-        new_serves = view.new is not None and view.new.available > 0 and not view.aborted
+        leaves = view.aborted or _wanted_canary(view, strategy, weight_percent) == 0
+        new_serves = view.new is not None and lasting(view.new) > 0 and not leaves
         target = view.new if new_serves or view.stable is None else view.stable
         pointings.append(point(view, strategy.canary_service, target, at_least=one))
     return tuple(pointings)
@@ -127,7 +132,7 @@ def _cuts_over(view: View, strategy: Canary, weight_percent: int) -> bool:
         return False
     seen = view.seen.services.get(strategy.stable_service or "")
     switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
-    return switched or (view.new.available >= _reach(view, strategy) and not view.paused)
+    return switched or (lasting(view.new) >= _reach(view, strategy) and not view.paused)
 
 
 def _reach(view: View, strategy: Canary) -> int:
@@ -138,12 +143,28 @@ def _reach(view: View, strategy: Canary) -> int:
     surge, _ = surge_and_unavailable(
         max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
     )
-    return max(min(replicas, replicas + surge - 1), 0)
+    return max(min(replicas, replicas + surge - 1), min(1, replicas))
+
+
+def _wanted_canary(view: View, strategy: Canary, weight_percent: int) -> int:
+    """Pods that the step asks of the new revision beside a stable one."""
+    replicas = view.spec.replicas
+    if strategy.traffic_routing is not None:
+        return routed_canary_replicas(
+            replicas=replicas,
+            weight_percent=weight_percent,
+            min_pods=strategy.traffic_routing.min_pods_per_replica_set,
+            pinned=_pinned(view, strategy),
+        )
+    surge, _ = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+    )
+    return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
 
 
 def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
     """A stable pod stays until the stable Service's slices show the new revision alone."""
-    if not strategy.stable_service or view.stable is None or view.new is None:
+    if not strategy.stable_service or view.stable is None or view.new is None or not view.stable.available:
         return False
     on_new = services[0].confirmed and services[0].selects == view.new.revision
     return not on_new
@@ -151,7 +172,7 @@ def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) 
 
 def _sizes(view: View, strategy: Canary, weight_percent: int, *, holding: bool) -> Sizes:
     if strategy.traffic_routing is not None:
-        return _routed_sizes(view, strategy, weight_percent)
+        return _within_floor(view, strategy, _routed_sizes(view, strategy, weight_percent))
     replicas = view.spec.replicas
     surge, _ = surge_and_unavailable(
         max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
@@ -203,17 +224,51 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: int) -> Sizes:
         keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
         wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
     else:
-        wanted_new = routed_canary_replicas(
-            replicas=replicas,
-            weight_percent=weight_percent,
-            min_pods=routing.min_pods_per_replica_set,
-            pinned=_pinned(view, strategy),
-        )
+        wanted_new = _wanted_canary(view, strategy, weight_percent)
     stable = wanted_stable
     new_is_there = view.new is not None and view.new.available >= wanted_new
     if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):
         stable = max(stable, min(view.stable.spec_replicas, replicas))
     return Sizes(new=wanted_new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _within_floor(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
+    """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
+
+    A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
+    """
+    _, unavailable = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
+    )
+    sets = [*view.older, *(each for each in (view.new, view.stable) if each is not None)]
+    spare = sum(_size(each).lasting for each in sets) - (view.spec.replicas - unavailable)
+
+    def within(replica_set: ReplicaSet | None, size: int) -> int:
+        nonlocal spare
+        stay = _size(replica_set).lasting
+        after = max(size, stay - max(spare, 0))
+        spare -= max(0, stay - after)
+        return after
+
+    older = tuple(within(each, size) for each, size in zip(view.older, sizes.older, strict=True))
+    return replace(sizes, older=older, new=within(view.new, sizes.new), stable=within(view.stable, sizes.stable))
+
+
+def _while_shown(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
+    """The same, but a revision that a Service still brings traffic to keeps a pod, unless there is room for one pod only."""
+    surge, _ = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
+    )
+    if view.spec.replicas == 0 or (strategy.traffic_routing is None and view.spec.replicas + surge <= 1):
+        return sizes
+    shown = shown_revisions(view)
+
+    def kept(replica_set: ReplicaSet | None, size: int) -> int:
+        serves = replica_set is not None and replica_set.revision in shown
+        return max(size, min(1, _size(replica_set).lasting)) if serves else size
+
+    older = tuple(kept(each, size) for each, size in zip(view.older, sizes.older, strict=True))
+    return replace(sizes, older=older, new=kept(view.new, sizes.new), stable=kept(view.stable, sizes.stable))
 
 
 def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
@@ -236,7 +291,7 @@ def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScaleP
 
 def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:
     """Whether the sizes of the step are reached: told by what is available, and by what this pass tells the rest to be."""
-    if view.new is None:
+    if view.new is None or view.new.deleting:
         return False
     new = at_desired(
         desired=sizes.wanted_new,
@@ -270,7 +325,7 @@ def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services
     revision = view.status.current_revision
     if view.new is not None and view.new.failure:
         return Wait(Reason.REPLICA_FAILURE, view.new.failure)
-    at_end = view.status.step_index >= len(strategy.steps) or view.stable is None
+    at_end = view.status.step_index >= len(strategy.steps)
     held = next((each.wait for each in services if each.wait is not None), None)
     if held is not None and held.reason in (Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE):
         return held
@@ -350,7 +405,7 @@ def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan
         wait = _pause_wait(after, strategy) or wait
     notice = Notice(
         Reason.STEP_COMPLETED,
-        f"step {index + 1} of {len(strategy.steps)} of revision {status.current_revision} is done",
+        f"step {index} of revision {status.current_revision} is done, {index + 1} of {len(strategy.steps)}",
     )
     return replace(
         plan,

@@ -74,6 +74,7 @@ def read_commands(seen: Snapshot, status: RolloutStatus, *, at_gate: int | None)
             continue
         match _BINDERS[verb](value, seen, status, at_gate):
             case Command() as command:
+                commands = [each for each in commands if not _replaces(command, each)]
                 commands.append(command)
                 fresh.append(command)
             case Problem() as problem:
@@ -101,6 +102,12 @@ def _kept(recorded: list[Command], *, value: str, seen: Snapshot, status: Rollou
         elif command.value == _NOW and command.verb is not Verb.PAUSE and command.revision in about:
             kept.append(replace(command, taken_off=True))
     return kept
+
+
+def _replaces(fresh: Command, old: Command) -> bool:
+    """A spent `true` has nothing more to say once the verb is given again; promotions of other steps still hold."""
+    same = (old.verb, old.value) == (fresh.verb, fresh.value) and old.taken_off
+    return same and (fresh.verb is not Verb.PROMOTE or old.step == fresh.step)
 
 
 Binder = Callable[[str, Snapshot, RolloutStatus, int | None], Command | Problem | None]

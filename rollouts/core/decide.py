@@ -12,7 +12,7 @@ from typing import assert_never
 from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
-from rollouts.core.housekeeping import explained, metadata_intents, plan_restart, surplus
+from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
 from rollouts.core.intents import Decision, Notice
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.reasons import Reason
@@ -144,13 +144,16 @@ def _abort_command(commands: tuple[Command, ...], revision: str, *, declared: bo
 
 def _nothing_moved(seen: Snapshot) -> bool:
     """No pod became available that the status does not count yet: the deadline is judged on what is there now."""
+    view = view_of(seen, seen.status)
+    if isinstance(view.spec.strategy, BlueGreen):  # its status counts the active side, and it waits for the other
+        return view.new is None or not view.new.observed or view.new.available < view.new.spec_replicas
     return sum(each.available for each in seen.replica_sets) <= seen.status.available_replicas
 
 
 def _with_housekeeping(view: View, plan: Plan) -> Plan:
     """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile."""
     restart = plan_restart(view.with_status(plan.status))
-    wait, question, look_again_s = explained(view, plan.wait or restart.wait)
+    wait, question, look_again_s = explained(view, held_by_user(view, plan.wait) or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP
     tidy = surplus(view) if settled else ()
     evictions = restart.intents if settled else ()
@@ -159,7 +162,7 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
         wait = Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", keeping)
     return Plan(
         status=restart.status if settled else plan.status,
-        intents=(*plan.intents, *releases(view), *metadata_intents(view), *evictions, *question, *tidy),
+        intents=one_patch_each((*plan.intents, *releases(view), *metadata_intents(view), *evictions, *question, *tidy)),
         wait=wait,
         wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *(restart.notices if settled else ())),
@@ -170,9 +173,13 @@ def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, 
     status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
     future = [each for each in (plan.wake_at_s, deadline_s) if each is not None and each > view.now_s]
+    before = view.seen.status
+    stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
         intents=(*plan.intents, *reading.intents),
         status=status,
+        # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
+        status_first=stepped and not reading.intents,  # an annotation is taken off the version that was seen
         requeue_at_s=earliest(future),
         notices=(*notices, *reading.notices, *plan.notices, *_changes(view, status)),
     )

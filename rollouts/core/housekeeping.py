@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from rollouts.core.commands import rollback_target
@@ -10,12 +11,12 @@ from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, PodMetadata
 from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import selected_revisions
+from rollouts.core.services import shown_revisions
 from rollouts.core.sizing import role_metadata
 from rollouts.core.snapshot import Pod, ReplicaSet
 from rollouts.core.status import Verb
 
-PODS_FRESH_S = 2.0  # an older list of pods is asked for again before anybody acts on it
+PODS_FRESH_S = 10.0  # an older list of pods is asked for again; a list that we changed is dropped at once
 EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
 TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
 
@@ -27,7 +28,7 @@ def surplus(view: View) -> tuple[DeleteReplicaSet, ...]:
         view.status.stable_revision,
         view.spec.revision,
         rollback_target(view.status, spec_revision=view.spec.revision),
-        *selected_revisions(view),
+        *shown_revisions(view),
         *(each.revision for each in view.status.scale_downs),
     }
     empty = [
@@ -53,6 +54,27 @@ def metadata_intents(view: View) -> tuple[Intent, ...]:
         elif not replica_set.pods_carry_metadata:
             intents += _pods_metadata(view, replica_set)
     return tuple(intents)
+
+
+def one_patch_each(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+    """The same with one patch of a ReplicaSet at most: a second one in a pass would be bound to a version that has gone.
+
+    A role's metadata joins the patch before it; the mark that all pods have it comes after them, so it waits for another pass.
+    """
+    merged: dict[str, PatchReplicaSet] = {}
+    for intent in intents:
+        if not isinstance(intent, PatchReplicaSet):
+            continue
+        first = merged.setdefault(intent.uid, intent)
+        if first is not intent and intent.pod_metadata is not None:
+            merged[intent.uid] = replace(
+                intent, replicas=first.replicas, min_ready_s=first.min_ready_s, number=first.number
+            )
+    placed: list[Intent] = []
+    for intent in intents:
+        patch = merged.pop(intent.uid, None) if isinstance(intent, PatchReplicaSet) else intent
+        placed += [] if patch is None else [patch]
+    return tuple(placed)
 
 
 def _template_metadata(replica_set: ReplicaSet, wanted: PodMetadata) -> PatchReplicaSet:
@@ -149,13 +171,21 @@ def _may_leave(view: View, pods: tuple[Pod, ...]) -> int:
         max_surge=0, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
     )
     wanted = sum(each.spec_replicas for each in view.seen.replica_sets)
-    ready = sum(1 for pod in pods if pod.ready and not pod.deleting)
-    return max(0, ready - (wanted - max(unavailable, 1)))
+    ready = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
+    lasting = sum(min(each.spec_replicas, each.available, ready[each.revision]) for each in view.seen.replica_sets)
+    return max(0, lasting - (wanted - max(unavailable, 1)))
 
 
 def _next_restart_s(view: View) -> float | None:
     asked = (view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s)
     return earliest(each for each in asked if each is not None and each > view.now_s)
+
+
+def held_by_user(view: View, wait: Wait | None) -> Wait | None:
+    """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
+    if wait is None or not view.paused or view.aborted or view.stable is None:
+        return wait
+    return Wait(Reason.PAUSED_BY_USER, f"held by spec.paused or the pause annotation; then: {wait.message}")
 
 
 def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:

@@ -138,11 +138,13 @@ class Decision:
     Args:
         intents: in order; carried out one by one, stopping at the first failure.
         status: what `.status` must say; written after the intents, in one patch, and only if it differs.
+        status_first: written before them instead: it records a step as done, and the intents are wanted whether or not it is.
         requeue_at_s: wall clock at which time alone may change the decision; None when only events can.
         notices: sent once the status is written.
     """
 
     intents: tuple[Intent, ...] = ()
     status: RolloutStatus
+    status_first: bool = False
     requeue_at_s: float | None = None
     notices: tuple[Notice, ...] = ()

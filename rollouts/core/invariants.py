@@ -11,6 +11,7 @@ EndpointSlices still show. `previewService` carries no users' traffic.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -99,8 +100,8 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
 def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Violation]:
     """S2: what a Service of the users selects, or still shows in its EndpointSlices, keeps the pods to serve it.
 
-    Blue-green: the active side keeps `replicas`. Canary: a revision behind `stableService` or `canaryService` keeps a pod, unless
-    `replicas` + `maxSurge` is 1, where the old pod must go before the new one may come. Deleted ReplicaSets have no pods.
+    Blue-green: the active side keeps `replicas`. Canary: a revision behind `stableService` or `canaryService` keeps an available
+    pod, unless `replicas` + `maxSurge` is 1, where the old pod must go before the new one may come. What is deleted has no pods.
     Sources: argo-rollouts issues 2050 and 2235.
     """
     replica_set, size = _resized(before, intent)
@@ -121,7 +122,7 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
         needed = 1 if strategy.traffic_routing is not None or replicas + surge > 1 else 0
     for service in before.services.values():
         users = service.name in names and isinstance(service, ServiceSeen) and replica_set.revision in _shown(service)
-        if users and size < min(needed, replica_set.spec_replicas):
+        if users and size < min(needed, _lasting(replica_set)):
             message = f"{replica_set.revision} shrinks to {size}, Service {service.name} still brings traffic"
             return [Violation("S2", message)]
     return []
@@ -137,9 +138,10 @@ def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     _, unavailable = _limits(before)
     after = anticipated(before, intent)
     lowest = spec.replicas - unavailable
-    if isinstance(intent, EvictPod):
-        lowest = spec.replicas - max(unavailable, 1)
     had, has = _serving(before), _serving(after)
+    if isinstance(intent, EvictPod):  # decided on the list of pods, which is newer than what the ReplicaSets report
+        lowest = spec.replicas - max(unavailable, 1)
+        had, has = _serving(_counted_anew(before)), _serving(_counted_anew(after))
     if has >= had or has >= lowest or spec.replicas == 0:
         return []
     return [Violation("S3", f"{had} available pods become {has}, at least {lowest} are to stay: {intent}")]
@@ -149,8 +151,7 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
     """S4: until the new revision is promoted the stable one keeps the pods for all that it may have to serve.
 
     Blue-green and `trafficRouting`: `replicas`. `dynamicStableScale`: its share of the traffic as status recorded it before this
-    pass. Canary by the ratio of pods: the pods that the ratio gives it, or, where surge leaves it less room, the available ones
-    that the others lack.
+    pass. Canary by the ratio of pods: the pods that the ratio gives it, as far as they are available (the others make room).
     """
     replica_set, size = _resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas or replica_set.deleting:
@@ -163,11 +164,10 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
     if isinstance(strategy, Canary):
         weight = status.weight_percent or 0
         recorded = before.status.weight_percent or 0
-        surge, unavailable = _limits(before)
+        surge, _ = _limits(before)
         if strategy.traffic_routing is None:
             needed = target_pair(replicas=spec.replicas, weight_percent=max(weight, recorded), surge=surge).stable
-            others = sum(_lasting(each) for each in before.replica_sets if each is not replica_set)
-            needed = min(needed, max(0, spec.replicas - unavailable - others, _lasting(replica_set)))
+            needed = min(needed, _lasting(replica_set))
         else:
             needed = routed_stable_replicas(
                 replicas=spec.replicas,
@@ -340,14 +340,8 @@ def anticipated(before: Snapshot, intent: Intent) -> Snapshot:
             steered = replace(service, revision=revision, managed_by=before.rollout.name, watched=True)
             return replace(before, services={**before.services, name: steered})
         case EvictPod(uid=uid) if before.pods is not None:
-            evicted = next((each for each in before.pods.pods if each.uid == uid), None)
-            if evicted is None or not evicted.ready:
-                return before
-            sets = tuple(
-                replace(each, available=each.available - 1) if each.revision == evicted.revision else each
-                for each in before.replica_sets
-            )
-            return replace(before, replica_sets=sets)
+            left = tuple(replace(each, deleting=True) if each.uid == uid else each for each in before.pods.pods)
+            return replace(before, pods=replace(before.pods, pods=left))
         case _:
             return before
 
@@ -396,6 +390,14 @@ def _serving(before: Snapshot) -> int:
     service = before.services.get(_users_service(before) or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
     return _available(before, selected or before.status.stable_revision)
+
+
+def _counted_anew(before: Snapshot) -> Snapshot:
+    pods = before.pods.pods if before.pods is not None else ()
+    ready = Counter(each.revision for each in pods if each.ready and not each.deleting)
+    return replace(
+        before, replica_sets=tuple(replace(each, available=ready[each.revision]) for each in before.replica_sets)
+    )
 
 
 def _held(before: Snapshot) -> bool:

@@ -82,6 +82,16 @@ class View:
         return self.spec.paused or self.seen.rollout.annotations.get(Verb.PAUSE) == "true"
 
     @property
+    def durable(self) -> bool:
+        """The status that was seen is about this attempt at this revision: what cannot be taken back may follow from it."""
+        seen, status = self.seen.status, self.status
+        return (seen.current_revision, seen.strategy_hash, seen.attempt) == (
+            status.current_revision,
+            status.strategy_hash,
+            status.attempt,
+        )
+
+    @property
     def promoted_full(self) -> bool:
         """Somebody let the current revision pass every step."""
         return any(

@@ -75,7 +75,7 @@ def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, 
     if steered and service.revision == target.revision:
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if steered else max(at_least, target.spec_replicas)
-    if target.available < needed:
+    if lasting(target) < needed:
         message = (
             f"Service {service.name} will select revision {target.revision} when {needed} of its pods are available"
         )
@@ -91,6 +91,11 @@ def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, 
         wait=Wait(Reason.SERVICE_SWITCHING, message),
         selects=service.revision,
     )
+
+
+def lasting(replica_set: ReplicaSet) -> int:
+    """Available pods that stay: those above its size, and all of one that is being deleted, are on their way out."""
+    return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
 def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
@@ -134,9 +139,20 @@ def releases(view: View) -> tuple[ReleaseService, ...]:
     )
 
 
-def selected_revisions(view: View) -> frozenset[str]:
-    """Revisions that some Service selects: their pods may be serving, so they are not taken away."""
-    return frozenset(service.revision for service in _seen(view.seen.services.values()) if service.revision)
+def shown_revisions(view: View) -> frozenset[str]:
+    """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving."""
+    seen = tuple(_seen(view.seen.services.values()))
+    selected = {service.revision for service in seen}
+    shown = {revision for service in seen for revision, count in service.ready_by_revision.items() if count}
+    return frozenset((selected | shown) - {""})
+
+
+def no_worse(view: View, name: str, target: ReplicaSet | None, *, enough: int) -> int:
+    """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
+    service = view.seen.services.get(name)
+    if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
+        return 0
+    return min(enough, sum(lasting(each) for each in view.seen.replica_sets if each.revision == service.revision))
 
 
 def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:

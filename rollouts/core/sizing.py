@@ -7,7 +7,7 @@ from dataclasses import replace
 from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
 from rollouts.core.plan import View, earliest
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
-from rollouts.core.services import selected_revisions
+from rollouts.core.services import shown_revisions
 from rollouts.core.snapshot import ReplicaSet
 from rollouts.core.status import RolloutStatus, ScaleDown
 
@@ -56,12 +56,12 @@ def is_shrink(patch: PatchReplicaSet, view: View) -> bool:
 
 
 def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
-    """How many pods an old revision keeps: all while a Service selects it or its delay runs, else none.
+    """How many pods an old revision keeps: all while a Service selects or shows it, or its delay runs, else none.
 
     Args:
         limit: so many revisions at most may wait for their delay, the newest; None for any number.
     """
-    if replica_set.revision in selected_revisions(view):
+    if replica_set.revision in shown_revisions(view):
         return replica_set.spec_replicas
     waiting = [each for each in view.status.scale_downs if each.at_s > view.now_s]
     newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]

@@ -135,6 +135,7 @@ def _at_first_step(status: RolloutStatus, *, now_s: float) -> RolloutStatus:
         started_at_s=now_s,
         finished_at_s=None,
         progressed_at_s=now_s,
+        weight_percent=0,
         abort=None,
         gate_started_at_s=None,
         gate_passed=False,

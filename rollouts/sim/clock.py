@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import time
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -110,15 +109,3 @@ class SimClock:
     def monotonic_s(self) -> float:
         """The loop's time."""
         return self._loop.time()
-
-
-class SystemClock:
-    """`ports.Clock` of this machine."""
-
-    def now_s(self) -> float:
-        """Wall clock, seconds since 1970-01-01T00:00:00Z."""
-        return time.time()
-
-    def monotonic_s(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()

@@ -85,23 +85,27 @@ _POD_FIELDS = _NAMES | {
 }
 _EVENT_FIELDS = _NAMES | {"regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "reason", "type"}
 
+_ALL = ("all",)  # what `kubectl get all` lists
+
 BUILT_IN = (
     Resource(objects.POD, shapes.POD, has_status=True, has_generation=True, defaults=rules.pod_defaults,
-             check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=("all",)),
+             check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=_ALL),
     Resource(objects.SERVICE, shapes.SERVICE, has_status=True, defaults=rules.service_defaults,
-             check=rules.service_problems, short_names=("svc",), categories=("all",)),
+             check=rules.service_problems, short_names=("svc",), categories=_ALL),
     Resource(CONFIG_MAP, check=rules.config_map_problems, short_names=("cm",)),
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),
     Resource(objects.REPLICA_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("rs",), categories=("all",)),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
+             short_names=("rs",), categories=_ALL),
     Resource(DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
-             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems, short_names=("deploy",), categories=("all",)),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
+             short_names=("deploy",), categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
-    Resource(objects.EVENT, selectable=_EVENT_FIELDS, short_names=("ev",)),
+    Resource(objects.EVENT, short_names=("ev",)),
     Resource(objects.LEASE, needs_version_to_update=True),
-    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",), categories=("all",)),
+    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",), categories=_ALL),
     Resource(DISRUPTION_BUDGET, shapes.POD_DISRUPTION_BUDGET, has_status=True, has_generation=True, short_names=("pdb",)),
     Resource(CRD, has_status=True, has_generation=True, short_names=("crd",)),
 )  # fmt: skip
@@ -210,9 +214,12 @@ class Registry:
     """The types being served, by the path under which they are served."""
 
     _by_path: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
+    changes: int = 0
+    """How often types were added: who keeps a `Resource` must look again when this moves."""
 
     def add(self, resources: Iterable[Resource]) -> None:
         """Serves more types; one with the same path is replaced."""
+        self.changes += 1
         for resource in resources:
             self._by_path[resource.kind.group, resource.kind.version, resource.kind.plural] = resource
 

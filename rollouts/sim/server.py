@@ -82,6 +82,7 @@ class SimServer:
         self._listings = Listings(self.history)
         self._watches: set[SimWatch] = set()
         self._targets: dict[str, Target] = {}
+        self._targets_as_of = 0
         for crd in crds:
             self.verbs.create(self.registry.of(CRD), "", crd, WriteOptions(manager="crds"))
         for name in FIRST_NAMESPACES:
@@ -138,12 +139,13 @@ class SimServer:
 
     def target(self, path: str) -> Target | None:
         """What a path stands for; None when it is no resource's. Raises: Refused (404) for a type that is not served."""
+        if self._targets_as_of != self.registry.changes or len(self._targets) > 50_000:
+            self._targets.clear()
+            self._targets_as_of = self.registry.changes
         target = self._targets.get(path)
         if target is None:
             target = self._parse(path)
             if target is not None:
-                if len(self._targets) > 50_000:
-                    self._targets.clear()
                 self._targets[path] = target
         return target
 

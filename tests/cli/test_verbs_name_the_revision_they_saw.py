@@ -15,10 +15,10 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.session import Session, session_on
 from rollouts.cli.verbs import Ask, Nothing
 from rollouts.cli.view import Seen
+from rollouts.clock import SystemClock
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
-from rollouts.sim.clock import SystemClock
 from rollouts.sim.server import SimServer
 
 NEW, STABLE = "newrev", "oldrev"

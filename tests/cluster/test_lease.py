@@ -22,6 +22,8 @@ class LeaseServer(NoServer):
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.mode = "well"
+        self.renewed_at_s = 0.0
+        self.slow_answer = asyncio.Event()
         self.requests: list[str] = []
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
@@ -31,7 +33,12 @@ class LeaseServer(NoServer):
         if self.mode == "black hole":
             await asyncio.sleep(deadline_s)
             raise ApiUnavailable("no answer")
+        began_s = asyncio.get_running_loop().time()
         answer = self._answer(request)
+        if self.mode == "slow":
+            await asyncio.sleep(4)
+            self.renewed_at_s = began_s
+            self.slow_answer.set()
         if self.mode == "lose answers":
             await asyncio.sleep(deadline_s)
             raise ApiUnavailable("the answer was lost")
@@ -167,6 +174,23 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode):
         assert one.ended_s is not None
         assert 7.5 <= one.ended_s - broken_s <= 10.0
         assert not one.elector.holds()
+
+    run(main())
+
+
+def test_the_fence_counts_from_before_a_renewal_was_sent():
+    """Others saw the renewal when the server had it, not when its slow answer came to us."""
+
+    async def main() -> None:
+        server = LeaseServer()
+        one = Candidate(server, "one")
+        await asyncio.sleep(3)
+        server.mode = "slow"
+        await server.slow_answer.wait()
+        server.mode = "refuse"
+        await asyncio.wait_for(one.run, 30)
+        assert one.ended_s is not None
+        assert one.ended_s - server.renewed_at_s <= 10.0
 
     run(main())
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
 from rollouts.ports import ApiServer, Request
-from rollouts.sim.clock import SystemClock
 from rollouts.sim.cluster import SimulatedCluster
 from tests.contract.conversation import CRD, DEADLINE_S, NAMESPACE, WIDGET, WIDGET_CRD, Conversation, fresh_name
 

@@ -27,6 +27,7 @@ from rollouts.core.intents import (
     RemoveAnnotation,
 )
 from rollouts.core.invariants import Violation, broken_by
+from rollouts.core.plan import earliest
 from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
@@ -60,6 +61,7 @@ class World:
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
         bad: revisions whose pods never become ready.
+        patient: status writes that can wait are held back, as the controller does for some seconds.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         writes: calls of ours that wrote, by name.
     """
@@ -76,6 +78,7 @@ class World:
     pods_seen: PodsSeen | None = None
     refused: EvictionRefused | None = None
     bad: frozenset[str] = frozenset()
+    patient: bool = False
     budget: int | None = None
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -150,41 +153,50 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
     """
     view = snapshot(there) if seen is None else seen
     decision = decide(view)
-    assert broken_by(view, decision) == [], (view, decision)
+    broken = broken_by(view, decision)
+    assert broken == [], (broken, view, decision)
     assert sum(isinstance(each, PatchReplicaSet) for each in decision.intents) == len(
         {each.uid for each in decision.intents if isinstance(each, PatchReplicaSet)}
     ), f"two patches of one ReplicaSet in a pass: {decision.intents}"
     version = view.rollout.resource_version
-    try:
-        for number, intent in enumerate(decision.intents):
-            if number == writes:
+    calls: list[Intent | RolloutStatus] = [*decision.intents]
+    calls.insert(0 if decision.status_first else len(calls), decision.status)
+    for call in calls[:writes]:
+        if isinstance(call, RolloutStatus):
+            if version != there.rollout.resource_version:  # the Rollout has moved: its status is not written
                 return there
-            if isinstance(intent, RemoveAnnotation):
-                if version != there.rollout.resource_version:
-                    raise RefusedError("the Rollout has moved")
-                there = applied(there, intent)
-                version = there.rollout.resource_version
-            else:
-                there = applied(there, intent)
-    except RefusedError:
-        if seen is None:
-            raise
-        return there
-    if writes is not None and len(decision.intents) <= writes:
-        return there
-    return with_status_written(there, decision, version=version)
+            there = with_status_written(there, decision)
+        else:
+            if isinstance(call, RemoveAnnotation) and version != there.rollout.resource_version:
+                return there
+            try:
+                there = applied(there, call)
+            except RefusedError:
+                if isinstance(call, PointService | ReleaseService) and call.name in there.answers:  # an old answer
+                    return replace(
+                        there, answers={key: each for key, each in there.answers.items() if key != call.name}
+                    )
+                if seen is None:
+                    raise
+                return there
+        version = there.rollout.resource_version
+    return there
 
 
-def with_status_written(there: World, decision: Decision, *, version: str) -> World:
-    """The status patch at the end of a pass: refused when the Rollout has moved, left out when nothing differs."""
-    if version != there.rollout.resource_version:
-        return there
-    there = replace(there, notices=(*there.notices, *decision.notices))
+def with_status_written(there: World, decision: Decision) -> World:
+    """The status patch of a pass; left out when nothing differs, or when it can wait and the controller is patient."""
     if decision.status == there.status:
         return there
-    urgent = _without_counters(decision.status) != _without_counters(there.status)
-    there = _wrote(there, "Status" if urgent else "Counters")
-    return replace(there, status=decision.status, rollout=replace(there.rollout, resource_version=str(there.version)))
+    urgent = _urgent(there.status, decision.status)
+    if there.patient and not urgent:
+        return there
+    there = _wrote(there, "Status" if urgent else "Held")
+    return replace(
+        there,
+        status=decision.status,
+        rollout=replace(there.rollout, resource_version=str(there.version)),
+        notices=(*there.notices, *decision.notices),
+    )
 
 
 def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one case for each member of a closed union
@@ -381,7 +393,7 @@ def steps_of(there: World, *, limit: int = 300, until_s: float | None = None) ->
             there = after
             yield there
             continue
-        wake_s = decide(snapshot(there)).requeue_at_s
+        wake_s = earliest([decide(snapshot(there)).requeue_at_s, _next_available_s(there)])
         if until_s is not None and (wake_s is None or wake_s > until_s):
             yield replace(there, now_s=max(there.now_s, until_s))
             return
@@ -417,6 +429,13 @@ def _only_watches(there: World, wake_s: float) -> bool:
         return False
     late = (there.status.progressed_at_s or 0.0) + there.rollout.spec.progress_deadline_s
     return waiting.deadline_s is not None and there.now_s > late + 60 and wake_s > there.now_s
+
+
+def _next_available_s(there: World) -> float | None:
+    """When the ReplicaSet controller counts the next ready pod as available."""
+    wait_s = {each.revision: each.min_ready_s for each in there.replica_sets}
+    times = [there.ready_since[pod.uid] + wait_s.get(pod.revision, 0) for pod in there.pods if pod.ready]
+    return earliest(each for each in times if each > there.now_s)
 
 
 def _seen_service(there: World, name: str) -> Service:
@@ -493,8 +512,22 @@ def _wrote(there: World, what: str) -> World:
     return replace(there, version=there.version + 1, writes=(*there.writes, what))
 
 
-def _without_counters(status: RolloutStatus) -> RolloutStatus:
-    return replace(status, replicas=0, updated_replicas=0, ready_replicas=0, available_replicas=0, progressed_at_s=None)
+def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
+    """Whether more changed than pod counts and what the same phase waits for, which the controller may hold back a while."""
+
+    def lasting(status: RolloutStatus) -> RolloutStatus:
+        return replace(
+            status,
+            replicas=0,
+            updated_replicas=0,
+            ready_replicas=0,
+            available_replicas=0,
+            progressed_at_s=None,
+            waiting_for=None,
+            message="",
+        )
+
+    return lasting(before) != lasting(after)
 
 
 def _strategy_hash(strategy: Strategy) -> str:

@@ -179,6 +179,7 @@ def _controller_manager(at: _Layout) -> list[str | Path]:
         f"--root-ca-file={at.certificate}",
         f"--controllers={_CONTROLLERS}",
         "--leader-elect=false",
+        "--horizontal-pod-autoscaler-sync-period=1s",  # its own 15 s would make the tests wait for it
         *_NO_CLIENT_LIMIT,
     ]
 

@@ -35,12 +35,13 @@ VARIANTS = {
 EVERYWHERE = {
     ("rollouts.dev", "rollouts"): {"get", "list", "watch", "patch"},
     ("rollouts.dev", "rollouts/status"): {"patch"},
+    ("rollouts.dev", "rollouts/finalizers"): {"update"},
     ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},
     ("", "services"): {"get", "list", "watch", "patch"},
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
     ("", "pods"): {"list", "patch"},
     ("", "pods/eviction"): {"create"},
-    ("events.k8s.io", "events"): {"create", "patch"},
+    ("events.k8s.io", "events"): {"create"},
 }
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from rollouts.clock import SystemClock
 from rollouts.objects import REPLICA_SET, SERVICE
-from rollouts.sim.clock import SystemClock
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.http import SimHttp
 from tests.sim.manifests import replica_set, service

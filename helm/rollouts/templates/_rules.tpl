@@ -4,6 +4,8 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
   rollouts                 get list watch   the objects it serves
                            patch            removes a verb's annotation once it is resolved; rolls back
   rollouts/status          patch            its memory and its report: one patch a pass at most
+  rollouts/finalizers      update           owner references that block the owner's deletion, where the cluster enforces
+                                            permission for them (OwnerReferencesPermissionEnforcement; OpenShift does)
   replicasets              get list watch   the revisions
                            create           a new revision
                            patch            scale, adopt, annotate
@@ -14,7 +16,7 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
   pods                     list             why a revision is not ready; which pods are older than a restart
                            patch            metadata of the canary's and the stable's pods
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
-  events (events.k8s.io)   create patch     what happened; patch counts a repeated one
+  events (events.k8s.io)   create           what happened
 */}}
 {{- define "rollouts.rules" -}}
 - apiGroups: [rollouts.dev]
@@ -23,6 +25,9 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
 - apiGroups: [rollouts.dev]
   resources: [rollouts/status]
   verbs: [patch]
+- apiGroups: [rollouts.dev]
+  resources: [rollouts/finalizers]
+  verbs: [update]
 - apiGroups: [apps]
   resources: [replicasets]
   verbs: [get, list, watch, create, patch, delete]
@@ -40,5 +45,5 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
   verbs: [create]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end }}

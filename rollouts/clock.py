@@ -1,4 +1,4 @@
-"""`ports.Clock` of this machine."""
+"""`ports.Clock` of this machine: the only reading of real time in the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class SystemClock:
     """Wall clock and monotonic clock of the operating system."""
 
     def now_s(self) -> float:
-        """Seconds since 1970-01-01T00:00:00Z."""
+        """Seconds since 1970-01-01T00:00:00Z; may jump."""
         return time.time()
 
     def monotonic_s(self) -> float:

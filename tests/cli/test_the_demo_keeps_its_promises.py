@@ -1,0 +1,168 @@
+"""`rollouts demo` is what people try first: under 90 s, every outcome as promised, and honest when one is not."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rollouts.cli import demo as demo_module
+from rollouts.cli.demo import Where, demo
+from rollouts.cli.demo_acts import Act, Say
+from rollouts.cli.demo_manifests import CANARY_APP, canary_app
+from rollouts.cli.demo_stage import NAMESPACE, NotAsPromised, Stage, simulated_stage
+from rollouts.cli.exits import Exit
+from rollouts.cli.session import Options
+from rollouts.objects import POD
+from rollouts.sim.verbs import DeleteOptions
+
+LIMIT_S = 90.0
+SIMULATED = Where(cluster=False, serve=None, options=Options())
+
+
+async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path) -> None:
+    """As a process of its own, in lines because its output is no terminal; it also serves kubectl while it runs."""
+    kubeconfig = tmp_path / "kubeconfig"
+    began_s = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rollouts", "demo", "--serve", str(kubeconfig),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, env={**os.environ, "COLUMNS": "150"},
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    text = output.decode()
+
+    assert process.returncode == 0, text
+    assert time.monotonic() - began_s < LIMIT_S
+    assert "Every outcome was as promised; no request was lost." in text
+    rows = {words[0]: words for line in text.splitlines() if (words := line.split()) and words[0] in ("all", "install")}
+    assert int(rows["all"][1]) > 1_000, "requests"
+    assert int(rows["all"][2]) == 0, "lost"
+    assert "\x1b" not in text, "no escapes where there is no terminal"
+    assert json.loads(kubeconfig.read_text())["current-context"] == "simulated"
+
+
+async def kills_pods(stage: Stage, say: Say) -> tuple[int, str]:
+    """An act that takes pods away without warning, as nothing of ours may."""
+    say("install, then kill")
+    await stage.install(canary_app(stage.namespace))
+    await stage.until(
+        CANARY_APP, lambda seen: bool(seen.pods) and len(seen.replica_sets) == 1 and _all_ready(seen.replica_sets[0]),
+        deadline_s=20, what="ready",
+    )  # fmt: skip
+    stage.send_requests(CANARY_APP)
+    await asyncio.sleep(0.2)
+    assert stage.sim is not None
+    resource = stage.sim.world.resource(POD)
+    for pod in stage.followed.all(POD):
+        stage.sim.world.verbs.delete(resource, stage.namespace, pod["metadata"]["name"], DeleteOptions(grace_s=0))
+    return 0, "killed"
+
+
+def _all_ready(replica_set: dict[str, dict[str, int]]) -> bool:
+    return (replica_set.get("status") or {}).get("readyReplicas", 0) == replica_set["spec"]["replicas"]
+
+
+async def breaks(stage: Stage, say: Say) -> tuple[int, str]:
+    """An act whose promise does not hold."""
+    raise NotAsPromised("the moon is not full")
+
+
+def shown(console: Console) -> str:
+    """Everything that was written to the console."""
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+async def never(stage: Stage, say: Say) -> tuple[int, str]:
+    """An act that must not be played any more."""
+    raise AssertionError("played after a broken promise")
+
+
+async def test_lost_requests_fail_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count of lost requests can count: pods that die under traffic show in the table and in the exit code."""
+    monkeypatch.setattr(demo_module, "ACTS", (Act("killing", kills_pods),))
+    console = Console(file=io.StringIO(), width=200)
+
+    code = await demo(SIMULATED, console=console, lines=True)
+
+    text = shown(console)
+    assert code is Exit.BAD, text
+    assert "requests were lost" in text and "NOT as promised: killing" in text
+
+
+async def test_a_broken_promise_ends_the_demo_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1 with the name of the act and what was not so; later acts would only blur it."""
+    monkeypatch.setattr(demo_module, "ACTS", (Act("moon", breaks), Act("after", never)))
+    console = Console(file=io.StringIO(), width=200)
+
+    code = await demo(SIMULATED, console=console, lines=True)
+
+    assert code is Exit.BAD
+    assert "NOT as promised: moon: the moon is not full" in shown(console)
+
+
+async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tree, progress bar and the clients' counts in one frame; the table stays when the picture goes."""
+    drawn: list[str] = []
+
+    async def looks(stage: Stage, say: Say) -> tuple[int, str]:
+        await kills_pods(stage, say)
+        drawn.append(shown(console))
+        return 0, "looked"
+
+    monkeypatch.setattr(demo_module, "ACTS", (Act("looking", looks),))
+    console = Console(file=io.StringIO(), width=120, height=50, force_terminal=True, color_system=None)
+
+    await demo(SIMULATED, console=console, lines=False)
+
+    assert "rollouts demo" in drawn[0] and "█░" in drawn[0]
+    assert "clients of shop:" in drawn[0]
+    assert "stable  4/4 ready" in drawn[0]
+
+
+async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--cluster` works in a namespace of its own, brings a controller where none answers, and deletes the namespace."""
+    played: list[str] = []
+
+    async def installs(stage: Stage, say: Say) -> tuple[int, str]:
+        played.append(stage.namespace)
+        assert stage.controller is not None, "no controller looks after that namespace"
+        await stage.install(canary_app(stage.namespace))
+        await stage.until(
+            CANARY_APP,
+            lambda seen: bool(seen.replica_sets) and _all_ready(seen.replica_sets[0]),
+            deadline_s=20,
+            what="ready",
+        )
+        return 0, "installed"
+
+    monkeypatch.setattr(demo_module, "ACTS", (Act("installing", installs),))
+    console = Console(file=io.StringIO(), width=200)
+    kubeconfig = tmp_path / "kubeconfig"
+    async with simulated_stage(serve=kubeconfig, seed=1) as elsewhere:
+        there = Where(cluster=True, serve=None, options=Options(kubeconfig=kubeconfig))
+
+        code = await demo(there, console=console, lines=True)
+
+        assert code is Exit.OK, shown(console)
+        assert "requests were not counted on a real cluster" in shown(console)
+        row = next(line.split() for line in shown(console).splitlines() if line.split()[:1] == ["installing"])
+        assert row[1:3] == ["-", "-"], "what was not counted is not 0"
+        assert elsewhere.sim is not None
+        namespace = elsewhere.sim.get(NAMESPACE, "", played[0])
+        assert namespace is None or "deletionTimestamp" in namespace["metadata"]

@@ -1,0 +1,78 @@
+"""Help, program name and docs: what people read before they type."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.main import app, main, program_name
+
+DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+
+
+def test_the_commands_are_these() -> None:
+    """Taking one away, or renaming it, breaks somebody's script."""
+    assert COMMANDS == [
+        "abort", "crds", "demo", "get", "history", "lint", "pause", "promote", "restart", "resume", "retry", "rollback", "status",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_a_row_in_the_docs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that nobody can find out about is not there."""
+    assert main([command, "--help"]) == 0
+    assert f"rollouts {command} " in capsys.readouterr().out
+    assert f"`{command}" in DOCS
+
+
+@pytest.mark.parametrize("code", list(Exit))
+def test_every_exit_code_is_in_the_docs_and_in_the_help(code: Exit, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts are written from these."""
+    main(["--help"])
+
+    assert f"{int(code)} " in capsys.readouterr().out.partition("Exit codes:")[2]
+    assert f"\n| {int(code)} | " in DOCS
+
+
+@pytest.mark.parametrize(
+    ("executable", "name"),
+    [
+        ("/usr/local/bin/rollouts", "rollouts"),
+        ("/x/rollouts/__main__.py", "rollouts"),
+        ("/usr/local/bin/kubectl-rollouts", "kubectl rollouts"),
+        ("kubectl-rollouts.exe", "kubectl rollouts"),
+    ],
+)
+def test_the_program_is_called_what_people_typed(executable: str, name: str) -> None:
+    """Help that says `rollouts get` to somebody who has only `kubectl rollouts get` sends them nowhere."""
+    assert program_name(executable) == name
+
+
+def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) -> None:
+    """`rollouts crds | kubectl apply -f -`."""
+    assert main(["crds"]) == 0
+
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [document["metadata"]["name"] for document in documents] == ["rollouts.rollouts.dev"]
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["get", "--nonsense"], ["promote"], ["lint"], ["demo", "--context", "x"]]
+)
+def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str]) -> None:
+    """As every Unix program does, and apart from 1, which says that a Rollout is bad."""
+    assert main(words) == 2
+
+
+def test_looking_at_a_rollout_loads_neither_controller_nor_simulator() -> None:
+    """`get` is typed a hundred times a day: it must not pay for the demo."""
+    rooms = "('rollouts.controller', 'rollouts.sim')"
+    code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

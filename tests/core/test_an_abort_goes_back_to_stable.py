@@ -1,0 +1,132 @@
+"""Promise: an aborted revision goes, the stable one serves, and it stays so until somebody says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.intents import PatchReplicaSet, RemoveAnnotation
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import Canary, TrafficRouting
+from rollouts.core.status import Outcome, Phase
+from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from tests.core.worlds import World, annotated, edited, later, one, reconciled, running, settled, sizes, snapshot
+
+HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _at_half(strategy: Canary = HALF) -> World:
+    return settled(edited(running(strategy), revision="b"))
+
+
+@pytest.mark.parametrize("value", ["true", "b"])
+def test_an_abort_is_durable_before_anything_follows_from_it(value: str) -> None:
+    """A crash right after it must not forget it: the pass that learns of it writes status and nothing else."""
+    there = annotated(_at_half(), "abort", value)
+
+    decision = decide(snapshot(there))
+
+    assert decision.intents == ()
+    assert decision.status.abort is not None
+    assert decision.status.abort.revision == "b"
+
+
+@pytest.mark.parametrize("value", ["true", "b"])
+def test_the_stable_revision_has_every_pod_again(value: str) -> None:
+    """Phase Aborted, with the reason, and the new revision without pods."""
+    there = settled(annotated(_at_half(), "abort", value))
+
+    assert (sizes(there), there.status.phase, there.status.weight_percent) == ({"a": 4}, Phase.ABORTED, 0)
+    assert "aborted by annotation" in there.status.message
+    assert {each.type for each in there.status.conditions if each.status} >= {"Aborted", "Stalled"}
+
+
+def test_the_pass_after_the_abort_already_scales() -> None:
+    """From the annotation to the canary on its way out are two passes."""
+    there = reconciled(annotated(_at_half(), "abort", "b"))
+
+    patches = [each for each in decide(snapshot(there)).intents if isinstance(each, PatchReplicaSet)]
+
+    assert [(each.revision, each.replicas) for each in patches] == [("a", 3), ("b", 1)]
+
+
+def test_a_true_is_taken_off_after_it_was_recorded_and_the_abort_holds() -> None:
+    """`true` is for people at a terminal: bound once, recorded, removed; its removal takes nothing back."""
+    there = reconciled(annotated(_at_half(), "abort", "true"))
+    assert RemoveAnnotation in {type(each) for each in decide(snapshot(there)).intents}
+
+    there = settled(there)
+
+    assert there.rollout.annotations == {}
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+
+def test_a_named_abort_ends_when_its_annotation_goes() -> None:
+    """Declarative: what Git says holds, and no longer."""
+    there = settled(annotated(_at_half(), "abort", "b"))
+
+    there = settled(annotated(there, "abort", None))
+
+    assert (there.status.phase, there.status.attempt, sizes(there)) == (Phase.PAUSED, 1, {"a": 2, "b": 2})
+
+
+def test_a_named_abort_may_stand_before_its_revision_comes() -> None:
+    """GitOps applies annotation and template in any order; a revision that is held back starts nothing."""
+    there = annotated(edited(_at_half(), revision="c"), "abort", "c")
+
+    there = settled(there)
+
+    assert (there.status.phase, there.status.current_revision, sizes(there)) == (Phase.ABORTED, "c", {"a": 4})
+
+
+def test_a_new_revision_ends_an_abort() -> None:
+    """The fix of a bad release must not need a verb; the annotation that names the bad one may stay."""
+    there = settled(annotated(_at_half(), "abort", "b"))
+
+    there = settled(annotated(settled(edited(there, revision="c")), "promote", "c"))
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "c")
+    assert [each.outcome for each in there.status.history][-2:] == [Outcome.ABORTED, Outcome.PROMOTED]
+
+
+@pytest.mark.parametrize("value", ["true", "b@1"])
+def test_a_retry_starts_at_the_first_step_again(value: str) -> None:
+    """The n-th attempt: named by its number it stays harmless in Git."""
+    there = settled(annotated(_at_half(), "abort", "true"))
+
+    there = settled(annotated(there, "retry", value))
+
+    assert (there.status.phase, there.status.attempt, sizes(there)) == (Phase.PAUSED, 1, {"a": 2, "b": 2})
+    there = settled(annotated(there, "abort", "true"))
+    assert (there.status.phase, there.status.attempt) == (Phase.ABORTED, 1)
+
+
+def test_a_stable_revision_is_not_aborted() -> None:
+    """There is nothing to go back to; the message says what to do instead."""
+    there = settled(annotated(running(HALF), "abort", "a"))
+
+    problem = next(each for each in there.status.conditions if each.type == "InvalidCommand")
+    assert problem.reason is Reason.COMMAND_INVALID
+    assert "roll back" in problem.message
+    assert there.status.phase is Phase.HEALTHY
+
+
+def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
+    """`abortScaleDownDelaySeconds`: requests under way end first."""
+    there = _at_half(replace(HALF, traffic_routing=TrafficRouting(), abort_scale_down_delay_s=30))
+
+    there = settled(annotated(there, "abort", "b"), seconds=29)
+    assert sizes(there) == {"a": 4, "b": 2}
+
+    assert sizes(settled(later(there, 2))) == {"a": 4}
+
+
+def test_an_abort_waits_for_stable_pods_before_the_canary_goes() -> None:
+    """Aborting must not cost capacity: a stable side that lost pods keeps the canary's until they are back."""
+    there = replace(_at_half(replace(HALF, max_unavailable=0, max_surge=1)), bad=frozenset("a"))
+
+    there = settled(annotated(there, "abort", "b"), seconds=60)
+
+    assert one(there, "a").available + one(there, "b").available >= 4

@@ -1,0 +1,23 @@
+"""What every end-to-end test gets: a fresh namespace with the real controller at work in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controllers import confined_controller
+from tests.e2e.stage import Stage
+from tests.lab.control_plane import ControlPlane
+
+
+@pytest.fixture
+def stage(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Iterator[Stage]:
+    """A namespace and a controller of its own, run as the chart's ServiceAccount.
+
+    At the end the controller must stop when it is told to, without a crash in its log.
+    """
+    logs = Path(control_plane.folder, "logs")
+    with confined_controller(controller_kubeconfig, namespace=namespace, logs=logs):
+        yield Stage(control_plane, namespace)

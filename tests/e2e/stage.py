@@ -1,0 +1,281 @@
+"""A namespace with a controller at work, as a test uses it: kubectl to act, watches to wait, never a sleep."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.e2e.manifests import Manifest
+from tests.lab.control_plane import ControlPlane
+
+WITHIN_S = 30
+"""How long a wait lasts at most: many times what it takes on two busy cores."""
+
+REVISION = "rollouts.dev/revision"
+_CORE = "/api/v1/namespaces"
+_PATHS = {
+    "rollouts": "/apis/rollouts.dev/v1alpha1/namespaces",
+    "replicasets": "/apis/apps/v1/namespaces",
+    "endpointslices": "/apis/discovery.k8s.io/v1/namespaces",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2/namespaces",
+    "poddisruptionbudgets": "/apis/policy/v1/namespaces",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One namespace of the control plane."""
+
+    plane: ControlPlane
+    namespace: str
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:  # noqa: A002 - as in ControlPlane.kubectl
+        """What kubectl prints, in this namespace, as an administrator. Raises: AssertionError with kubectl's words."""
+        return self.plane.kubectl(*arguments, "-n", self.namespace, input=input).stdout
+
+    def apply(self, *manifests: Manifest) -> None:
+        """`kubectl apply -f -`."""
+        self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+
+    def patch(self, rollout: str, spec: Manifest) -> None:
+        """`kubectl patch` with a merge of `spec`."""
+        self.kubectl("patch", "rollout", rollout, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    def set_image(self, rollout: str, image: str) -> None:
+        """A new revision: `kubectl patch` of the first container's image."""
+        change = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
+        self.kubectl("patch", "rollout", rollout, "--type=json", "-p", json.dumps(change))
+
+    def annotate(self, rollout: str, verb: str, value: str) -> None:
+        """`kubectl annotate rollout NAME rollouts.dev/VERB=VALUE --overwrite`."""
+        self.kubectl("annotate", "rollout", rollout, f"rollouts.dev/{verb}={value}", "--overwrite")
+
+    def wait_ready(self, rollout: str) -> Manifest:
+        """`kubectl wait --for=condition=Ready`; then the Rollout."""
+        self.kubectl("wait", f"rollout/{rollout}", "--for=condition=Ready", f"--timeout={WITHIN_S}s")
+        return self.get("rollout", rollout)
+
+    def get(self, kind: str, name: str) -> Manifest:
+        """`kubectl get KIND NAME -o json`."""
+        found: Manifest = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return found
+
+    def list(self, kind: str, *selector: str) -> list[Manifest]:
+        """`kubectl get KIND -o json`, with flags such as `-l app=web`."""
+        items: list[Manifest] = json.loads(self.kubectl("get", kind, *selector, "-o", "json"))["items"]
+        return items
+
+    def events(self, rollout: str) -> list[tuple[str, str]]:
+        """Type and reason of every Event about the Rollout, oldest first, as `kubectl get events` has them."""
+        found = self.list("events", f"--field-selector=involvedObject.kind=Rollout,involvedObject.name={rollout}")
+        return [(event["type"], event["reason"]) for event in sorted(found, key=lambda one: str(one["eventTime"]))]
+
+    def until(self, what: str, name: str, holds: Callable[[Manifest], bool], *, within_s: int = WITHIN_S) -> Manifest:
+        """Watches one object until `holds`; that object.
+
+        Raises: AssertionError with its last status when it does not within `within_s` seconds.
+        """
+        last: Manifest = {}
+        with self.plane.watch(self._path(what), timeout_s=within_s, fieldSelector=f"metadata.name={name}") as events:
+            for event in events:
+                last = event["object"]
+                if event["type"] in ("ADDED", "MODIFIED") and holds(last):
+                    return last
+        raise AssertionError(
+            f"{what}/{name} did not get there within {within_s} s: {json.dumps(last.get('status', last))}"
+        )
+
+    def until_at(self, rollout: str, reason: str, *, step: int | None = None, image: str | None = None) -> Manifest:
+        """Watches a Rollout until its status, written for the spec as it is, says that it waits for `reason`.
+
+        Args:
+            step: currentStepIndex, 0-based.
+            image: the spec's image, so that an older status is not taken for the answer to a change.
+        """
+
+        def stands(one: Manifest) -> bool:
+            status, template = one.get("status", {}), one["spec"]["template"]
+            return (
+                status.get("observedGeneration") == one["metadata"]["generation"]
+                and (status.get("waitingFor") or {}).get("reason") == reason
+                and step in (None, status.get("currentStepIndex"))
+                and image in (None, template["spec"]["containers"][0]["image"])
+            )
+
+        return self.until("rollouts", rollout, stands)
+
+    def until_phase(self, rollout: str, phase: str) -> Manifest:
+        """Watches a Rollout until its status, written for the spec as it is, has that phase."""
+        return self.until(
+            "rollouts",
+            rollout,
+            lambda one: (
+                one.get("status", {}).get("phase") == phase
+                and one["status"]["observedGeneration"] == one["metadata"]["generation"]
+            ),
+        )
+
+    def until_pods(self, app: str, wanted: Mapping[str, int], *, within_s: int = WITHIN_S) -> None:
+        """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there.
+
+        Raises: AssertionError with what is there.
+        """
+        pods = Pods()
+        if any(pods.settled == wanted for _ in self._followed("pods", f"app={app}", pods, within_s=within_s)):
+            return
+        raise AssertionError(f"pods of {app}: {dict(pods.ready)} ready of {dict(pods.all)}, not {dict(wanted)}")
+
+    def until_endpoints(self, service: str, wanted: Mapping[str, int]) -> None:
+        """Watches a Service's slices until they hold as many ready pods of each revision as wanted, and no other.
+
+        Raises: AssertionError with what they hold.
+        """
+        slices = Slices()
+        if any(slices.ready == wanted for _ in self._followed("endpointslices", slices_of(service), slices)):
+            return
+        raise AssertionError(f"Service {service} has ready pods {dict(slices.ready)}, not {dict(wanted)}")
+
+    def selected(self, service: str) -> str:
+        """The revision in a Service's selector, "" for none."""
+        return str(self.get("service", service)["spec"]["selector"].get(REVISION, ""))
+
+    @contextmanager
+    def history(self, what: str, selector: str) -> Iterator[list[dict[str, Any]]]:
+        """Every change of the selected objects while the block runs, in a list that is filled when it ends.
+
+        The API server keeps the changes: they are read back in one watch from the version at the start, which misses none.
+        """
+        path, query = self._path(what), {"labelSelector": selector}
+        start = self.plane.api.get(path, params=query).raise_for_status().json()
+        changes = [{"type": "ADDED", "object": item} for item in start["items"]]
+        yield changes
+        version = start["metadata"]["resourceVersion"]
+        with self.plane.watch(path, timeout_s=1, resourceVersion=version, **query) as events:
+            changes += events
+        assert all(change["type"] != "ERROR" for change in changes), changes[-1]
+        seen = {change["object"]["metadata"]["resourceVersion"] for change in changes}
+        now = self.plane.api.get(path, params=query).raise_for_status().json()["items"]
+        assert {item["metadata"]["resourceVersion"] for item in now} <= seen
+
+    def _followed(
+        self, what: str, selector: str, tracker: Pods | Slices, *, within_s: int = WITHIN_S
+    ) -> Iterator[None]:
+        """Yields when the tracker has everything that is there, and after every change, for `within_s` seconds."""
+        path = self._path(what)
+        start = self.plane.api.get(path, params={"labelSelector": selector}).raise_for_status().json()
+        for item in start["items"]:
+            tracker.follow({"type": "ADDED", "object": item})
+        yield
+        version = start["metadata"]["resourceVersion"]
+        with self.plane.watch(path, timeout_s=within_s, labelSelector=selector, resourceVersion=version) as events:
+            for event in events:
+                tracker.follow(event)
+                yield
+
+    def _path(self, what: str) -> str:
+        return f"{_PATHS.get(what, _CORE)}/{self.namespace}/{what}"
+
+
+def counted(changes: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Of the changes of pods: after each, how many were ready, and how many there were, those being deleted left out."""
+    pods, counts = Pods(), []
+    for change in changes:
+        pods.follow(change)
+        counts.append((pods.ready.total(), pods.all.total()))
+    return counts
+
+
+def served(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, int]]:
+    """Of the changes of a Service's slices: after each, the ready pods by revision."""
+    slices, states = Slices(), []
+    for change in changes:
+        slices.follow(change)
+        states.append(dict(slices.ready))
+    return states
+
+
+@dataclass
+class Pods:
+    """The pods of a watch, counted by revision."""
+
+    _pods: dict[str, Manifest] = field(default_factory=dict)
+
+    def follow(self, event: Mapping[str, Any]) -> None:
+        """Takes a watch event in."""
+        pod = event["object"]
+        if event["type"] == "DELETED":
+            self._pods.pop(pod["metadata"]["name"], None)
+        else:
+            self._pods[pod["metadata"]["name"]] = pod
+
+    @property
+    def all(self) -> Counter[str]:
+        """Those that are not being deleted."""
+        return _counted(pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp"))
+
+    @property
+    def ready(self) -> Counter[str]:
+        """Those that are Ready and not being deleted."""
+        return _counted(
+            pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp") and is_ready(pod)
+        )
+
+    @property
+    def settled(self) -> Counter[str] | None:
+        """The ready ones, if all are ready and none is on its way out."""
+        return self.ready if self.ready.total() == len(self._pods) else None
+
+
+@dataclass
+class Slices:
+    """The EndpointSlices of one Service from a watch; pods' revisions are told by their names."""
+
+    _slices: dict[str, Manifest] = field(default_factory=dict)
+
+    def follow(self, event: Mapping[str, Any]) -> None:
+        """Takes a watch event in."""
+        one = event["object"]
+        if event["type"] == "DELETED":
+            self._slices.pop(one["metadata"]["name"], None)
+        else:
+            self._slices[one["metadata"]["name"]] = one
+
+    @property
+    def ready(self) -> Counter[str]:
+        """Ready pods by revision, those of Rollouts whose pods are named ROLLOUT-REVISION-SUFFIX."""
+        endpoints = [endpoint for one in self._slices.values() for endpoint in one.get("endpoints") or []]
+        return Counter(
+            endpoint["targetRef"]["name"].rsplit("-", 2)[1] for endpoint in endpoints if endpoint["conditions"]["ready"]
+        )
+
+
+def slices_of(service: str) -> str:
+    """The selector of a Service's EndpointSlices."""
+    return f"kubernetes.io/service-name={service}"
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Whether the pod's Ready condition holds."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def condition(rollout: Manifest, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition; ("", "") when it is not there."""
+    for one in rollout["status"].get("conditions", []):
+        if one["type"] == kind:
+            return one["status"], one["reason"]
+    return "", ""
+
+
+def current(rollout: Manifest) -> str:
+    """The revision that is rolled out."""
+    return str(rollout["status"]["currentRevision"])
+
+
+def _counted(pods: Iterator[Manifest]) -> Counter[str]:
+    return Counter(pod["metadata"]["labels"].get(REVISION, "") for pod in pods)

@@ -1,0 +1,155 @@
+"""A canary on a real control plane, driven by kubectl alone: every way it can go, with the pods that each step promises."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.e2e.manifests import GATE, HALF, canary, service
+from tests.e2e.stage import Stage, condition, counted, current
+
+pytestmark = pytest.mark.controlplane
+
+
+def _at_the_gate(stage: Stage, image: str) -> tuple[str, str]:
+    """Rolls out web:1, then gives `image`; the two revisions, when the second waits for a person."""
+    stage.apply(canary("web"), service("web", app="web"))
+    first = current(stage.wait_ready("web"))
+    return first, _next_at_the_gate(stage, image)
+
+
+def _next_at_the_gate(stage: Stage, image: str) -> str:
+    stage.set_image("web", image)
+    return current(stage.until_at("web", "PromotionNeeded", step=GATE, image=image))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _outcomes(rollout: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(entry["revision"], entry["outcome"]) for entry in rollout["status"]["history"]]
+
+
+def test_it_is_promoted_step_by_step(stage: Stage) -> None:
+    """The first promise of the README: a quarter, a person, a half for five seconds, all; never a pod too few or too many."""
+    stage.apply(canary("web"), service("web", app="web"))
+    first = current(stage.wait_ready("web"))
+    stage.until_pods("web", {first: 4})
+    with stage.history("pods", "app=web") as changes:
+        second = _next_at_the_gate(stage, "web:2")
+        stage.until_pods("web", {first: 3, second: 1})
+        gated = stage.get("rollout", "web")
+        stage.annotate("web", "promote", f"{second}@{GATE}")
+        half = stage.until_at("web", "TimedPause", step=HALF)
+        stage.until_pods("web", {first: 2, second: 2})
+        done = stage.wait_ready("web")
+        stage.until_pods("web", {second: 4})
+    counts = counted(changes)
+    described = stage.kubectl("describe", "rollout", "web")
+
+    assert condition(gated, "Paused") == ("True", "PromotionNeeded")
+    assert condition(gated, "Ready") == ("False", "PromotionNeeded")
+    assert gated["status"]["weight"] == 25
+    assert _seconds(done["status"]["finishedAt"]) - _seconds(half["status"]["stepStartedAt"]) >= 5.0
+    assert _outcomes(done) == [(first, "Promoted"), (second, "Promoted")]
+    assert done["metadata"]["annotations"]["rollouts.dev/promote"] == f"{second}@{GATE}"  # declarative: it stays
+    assert min(ready for ready, _ in counts[4:]) == 4
+    assert max(there for _, there in counts) == 5
+    for reason in ("RolloutUpdated", "RolloutPaused", "Promoted", "RolloutStepCompleted", "RolloutCompleted"):
+        assert ("Normal", reason) in stage.events("web")
+        assert reason in described
+
+
+def test_it_is_aborted_at_a_half_and_retried(stage: Stage) -> None:
+    """`abort=true` gives all pods back to the stable revision; `retry` starts at the first step again."""
+    first, second = _at_the_gate(stage, "web:2")
+    stage.annotate("web", "promote", "true")
+    stage.until_at("web", "TimedPause", step=HALF)
+
+    stage.annotate("web", "abort", "true")
+    aborted = stage.until_phase("web", "Aborted")
+    stage.until_pods("web", {first: 4})
+    stage.annotate("web", "retry", f"{second}@1")
+    again = stage.until_at("web", "PromotionNeeded", step=GATE)
+    stage.until_pods("web", {first: 3, second: 1})
+    stage.annotate("web", "promote", "true")
+    done = stage.wait_ready("web")
+    stage.until_pods("web", {second: 4})
+
+    assert condition(aborted, "Aborted") == ("True", "RolloutAborted")
+    assert condition(aborted, "Stalled") == ("True", "RolloutAborted")
+    assert condition(aborted, "Ready") == ("False", "RolloutAborted")
+    assert aborted["status"]["stableRevision"] == first
+    assert again["status"]["attempt"] == 1
+    assert ("Warning", "RolloutAborted") in stage.events("web")
+    assert ("Normal", "RolloutRetry") in stage.events("web")
+    assert set(done["metadata"]["annotations"]) & {"rollouts.dev/promote", "rollouts.dev/abort"} == set()
+
+
+def test_a_declared_abort_holds_for_as_long_as_it_stands(stage: Stage) -> None:
+    """In Git an abort is a line: while it is there the revision is held back, and taking it out tries again."""
+    first, second = _at_the_gate(stage, "web:2")
+
+    stage.annotate("web", "abort", second)
+    stage.until_phase("web", "Aborted")
+    stage.until_pods("web", {first: 4})
+    stage.kubectl("annotate", "rollout", "web", "rollouts.dev/abort-")
+    again = stage.until_at("web", "PromotionNeeded", step=GATE)
+
+    assert again["status"]["attempt"] == 1
+
+
+def test_it_is_rolled_back_without_touching_the_spec(stage: Stage) -> None:
+    """A rollback goes through the steps like any change, and Git may follow later."""
+    first, second = _at_the_gate(stage, "web:2")
+    stage.annotate("web", "promote", f"{second}@full")
+    stage.wait_ready("web")
+    stage.until_pods("web", {second: 4})
+
+    stage.annotate("web", "rollback", f"previous@{second}")
+    back = stage.until("rollouts", "web", lambda one: current(one) == first)
+    stage.until_at("web", "PromotionNeeded", step=GATE)
+    stage.until_pods("web", {second: 3, first: 1})
+    stage.annotate("web", "promote", "true")
+    done = stage.wait_ready("web")
+    stage.until_pods("web", {first: 4})
+
+    assert back["status"]["stableRevision"] == second
+    assert done["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2"
+    assert _outcomes(done)[-1] == (first, "RolledBack")
+
+
+def test_it_is_superseded_twice_in_the_middle_of_a_step(stage: Stage) -> None:
+    """A fix must not wait for the bad revision: the newest one takes its place, and no pod of the others stays."""
+    first, second = _at_the_gate(stage, "web:2")
+    third = _next_at_the_gate(stage, "web:3")
+    stage.until_pods("web", {first: 3, third: 1})
+    fourth = _next_at_the_gate(stage, "web:4")
+    stage.until_pods("web", {first: 3, fourth: 1})
+
+    stage.annotate("web", "promote", f"{fourth}@full")
+    done = stage.wait_ready("web")
+    stage.until_pods("web", {fourth: 4})
+
+    assert _outcomes(done)[1:] == [(second, "Superseded"), (third, "Superseded"), (fourth, "Promoted")]
+    assert stage.events("web").count(("Normal", "RolloutNotCompleted")) == 2
+
+
+def test_it_is_scaled_in_the_middle_of_a_step(stage: Stage) -> None:
+    """`kubectl scale` acts at once, also while a person is waited for, and keeps the step's share as near as pods allow."""
+    first, second = _at_the_gate(stage, "web:2")
+
+    stage.kubectl("scale", "rollout/web", "--replicas=7")
+    stage.until_pods("web", {first: 6, second: 2})  # exactly a quarter, with the one pod that may be too many
+    stage.kubectl("scale", "rollout/web", "--replicas=2")
+    stage.until_pods("web", {first: 2, second: 1})
+    still = stage.get("rollout", "web")
+    stage.annotate("web", "promote", f"{second}@full")
+    stage.wait_ready("web")
+    stage.until_pods("web", {second: 2})
+
+    assert still["status"]["waitingFor"]["reason"] == "PromotionNeeded"
+    assert still["status"]["currentStepIndex"] == GATE

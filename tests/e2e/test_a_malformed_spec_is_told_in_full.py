@@ -1,0 +1,72 @@
+"""A spec that the API server takes and the controller cannot carry out: all of it is told, and nothing that runs is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.manifests import GATE, canary, service
+from tests.e2e.stage import Stage, condition, current
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+TROUBLES = (
+    "spec.strategy.canary.maxSurge",
+    "spec.template.spec.containers[0].image",
+    "spec.template.spec.restartPolicy",
+    "spec.template.metadata.labels",
+)
+
+
+def test_every_problem_is_told_while_the_running_revision_stays_whole(stage: Stage) -> None:
+    """A person who has to fix four things wants to hear of four, once, and to find the service as it was."""
+    stage.apply(canary("web"), service("web", app="web"))
+    first = current(stage.wait_ready("web"))
+    stage.set_image("web", "web:2")
+    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+    stage.until_pods("web", {first: 3, second: 1})
+    broken = canary("web", image="web:3", maxSurge=-1)
+    template = broken["spec"]["template"]
+    template["metadata"]["labels"]["app"] = "other"
+    template["spec"]["restartPolicy"] = "Never"
+    del template["spec"]["containers"][0]["image"]
+
+    stage.apply(broken)
+    told = stage.until_phase("web", "Degraded")
+    event = stage.until(
+        "events",
+        next(one["metadata"]["name"] for one in stage.list("events") if one["reason"] == "InvalidSpec"),
+        lambda _: True,
+    )
+
+    message = next(one["message"] for one in told["status"]["conditions"] if one["type"] == "InvalidSpec")
+    assert [path for path in TROUBLES if path not in message] == []
+    assert event["message"] == message
+    assert event["type"] == "Warning"
+    assert condition(told, "Ready") == ("False", "InvalidSpec")
+    assert condition(told, "Stalled") == ("True", "InvalidSpec")
+    stage.until_pods("web", {first: 3, second: 1})
+
+    stage.apply(canary("web", image="web:3"))
+    third = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:3"))
+    stage.until_pods("web", {first: 3, third: 1})
+    stage.annotate("web", "promote", f"{third}@full")
+    stage.wait_ready("web")
+    stage.until_pods("web", {third: 4})
+
+
+def test_what_the_schema_can_tell_is_refused_at_once(
+    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path
+) -> None:
+    """The earlier the better: kubectl itself says what is wrong, with its path, and nothing is stored."""
+    malformed = canary("web", steps=[{"setWeight": 101}, {"pause": {}, "setWeight": 5}])
+
+    refused = control_plane.kubectl("apply", "-n", namespace, "-f", "-", input=json.dumps(malformed), check=False)
+
+    assert refused.returncode != 0
+    assert "spec.strategy.canary.steps[0].setWeight" in refused.stderr
+    assert "spec.strategy.canary.steps[1]" in refused.stderr
+    assert Stage(control_plane, namespace).list("rollouts") == []

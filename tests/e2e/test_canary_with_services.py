@@ -1,0 +1,82 @@
+"""A canary with a Service for each side: each shows its revision, and the stable one is never without a pod."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.manifests import Manifest, canary, service
+from tests.e2e.stage import Stage, current, served, slices_of
+
+pytestmark = pytest.mark.controlplane
+
+SERVICES = [service(name, app="web") for name in ("web", "web-stable", "web-canary")]
+
+
+def _canary() -> Manifest:
+    return canary(
+        "web",
+        replicas=5,
+        stableService="web-stable",
+        canaryService="web-canary",
+        stableMetadata={"labels": {"role": "stable"}},
+        canaryMetadata={"labels": {"role": "canary"}},
+        steps=[{"setWeight": 20}, {"pause": {}}, {"setWeight": 60}, {"pause": {"duration": "1s"}}],
+    )
+
+
+def _roles(stage: Stage) -> dict[str, int]:
+    roles = [pod["metadata"]["labels"].get("role", "") for pod in stage.list("pods", "-l", "app=web")]
+    return {role: roles.count(role) for role in roles}
+
+
+def test_each_service_shows_its_side_and_the_stable_one_is_never_empty(stage: Stage) -> None:
+    """Dashboards and clients look through these Services: an empty one is an outage, a mixed one a wrong graph."""
+    stage.apply(_canary(), *SERVICES)
+    first = current(stage.wait_ready("web"))
+    stage.until_endpoints("web-stable", {first: 5})
+    with stage.history("endpointslices", slices_of("web-stable")) as changes:
+        stage.set_image("web", "web:2")
+        second = current(stage.until_at("web", "PromotionNeeded", step=1, image="web:2"))
+        stage.until_pods("web", {first: 4, second: 1})
+        stage.until_endpoints("web-stable", {first: 4})
+        stage.until_endpoints("web-canary", {second: 1})
+        stage.until_endpoints("web", {first: 4, second: 1})
+        gated = _roles(stage)
+        stage.annotate("web", "promote", "true")
+        stage.wait_ready("web")
+        for name in ("web", "web-stable", "web-canary"):
+            stage.until_endpoints(name, {second: 5})
+
+    assert gated == {"stable": 4, "canary": 1}
+    assert all(sum(state.values()) for state in served(changes))
+    stage.until(
+        "pods", stage.list("pods")[0]["metadata"]["name"], lambda pod: pod["metadata"]["labels"]["role"] == "stable"
+    )
+
+
+def test_an_abort_gives_both_services_back_to_the_stable_revision(stage: Stage) -> None:
+    """After an abort nobody reaches the bad revision, through whichever Service."""
+    stage.apply(_canary(), *SERVICES)
+    first = current(stage.wait_ready("web"))
+    with stage.history("endpointslices", slices_of("web-stable")) as changes:
+        stage.set_image("web", "web:2")
+        second = current(stage.until_at("web", "PromotionNeeded", step=1, image="web:2"))
+        stage.annotate("web", "abort", second)
+        stage.until_phase("web", "Aborted")
+        for name in ("web", "web-stable", "web-canary"):
+            stage.until_endpoints(name, {first: 5})
+
+    assert all(sum(state.values()) for state in served(changes))
+    assert not any(state.get(second) for state in served(changes))
+
+
+def test_a_service_that_comes_late_is_waited_for(stage: Stage) -> None:
+    """People apply things in any order: a missing Service is named, and its coming is enough."""
+    stage.apply(_canary(), service("web-stable", app="web"))
+    waiting = stage.until_at("web", "ServiceNotFound")
+
+    stage.apply(service("web-canary", app="web"))
+    ready = stage.wait_ready("web")
+
+    assert "web-canary" in waiting["status"]["waitingFor"]["message"]
+    stage.until_endpoints("web-canary", {current(ready): 5})

@@ -1,0 +1,55 @@
+"""A Rollout that is deleted in the middle of a step takes everything of its own with it, and gives back what is the user's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.manifests import blue_green, canary, service
+from tests.e2e.stage import Stage
+
+pytestmark = pytest.mark.controlplane
+
+
+def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
+    """ReplicaSets and pods go; Services stay, and select what their owner wrote, or they would select nobody for ever."""
+    services = {
+        name: service(name, app=name.partition("-")[0])
+        for name in ("web-stable", "web-canary", "api-active", "api-preview")
+    }
+    stage.apply(
+        canary("web", stableService="web-stable", canaryService="web-canary"),
+        blue_green("api", autoPromotionEnabled=False),
+        *services.values(),
+    )
+    for name in ("web", "api"):
+        stage.wait_ready(name)
+        stage.set_image(name, f"{name}:2")
+    for name in ("web", "api"):
+        stage.until_at(name, "PromotionNeeded", image=f"{name}:2")
+    steered = {name: stage.selected(name) for name in services}
+
+    stage.kubectl("delete", "rollouts", "--all", "--timeout=20s")
+    for app in ("web", "api"):
+        stage.until_pods(app, {}, within_s=60)  # the garbage collector looks for new kinds of owners every 30 s
+    released = {
+        name: stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
+        for name in services
+    }
+
+    assert all(steered.values())
+    assert stage.list("replicasets,pods") == []
+    assert {name: one["spec"]["selector"] for name, one in released.items()} == {
+        name: one["spec"]["selector"] for name, one in services.items()
+    }
+    assert [name for name, one in released.items() if "rollouts.dev" in _marks(one)] == []
+
+
+def _marks(service: dict[str, dict[str, dict[str, str]]]) -> str:
+    metadata = service["metadata"]
+    annotations = metadata.get("annotations", {})
+    mine = {
+        key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
+    }
+    return json.dumps([metadata.get("labels", {}), mine])

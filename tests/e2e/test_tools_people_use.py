@@ -1,0 +1,211 @@
+"""kubectl's own commands, the `rollouts` plugin, autoscalers and budgets work on a Rollout as they do on a Deployment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service
+from tests.e2e.stage import REVISION, Stage, counted, current
+from tests.lab.metrics_api import served_metrics
+
+pytestmark = pytest.mark.controlplane
+
+NEXT_TO_PYTHON = Path(sys.executable).parent
+
+
+def _rollouts(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`kubectl rollouts …`, as a person with kubectl and this package's scripts on PATH runs it."""
+    return subprocess.run(
+        [str(Path(stage.plane.programs, "kubectl")), "rollouts", *arguments, "-n", stage.namespace],
+        env={
+            **os.environ,
+            "PATH": f"{NEXT_TO_PYTHON}:/usr/bin:/bin",
+            "KUBECONFIG": str(stage.plane.kubeconfig_admin),
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _autoscaler(name: str, **spec: Any) -> Manifest:
+    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": name}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {"scaleTargetRef": target, **spec},
+    }
+
+
+def test_kubectl_wait_waits_for_what_was_applied_last(stage: Stage) -> None:
+    """A pipeline applies and waits: it must not be told of the revision before, even if the controller has not looked yet."""
+    for image in ("web:1", "web:2", "web:3"):
+        stage.apply(canary("web", image=image, steps=[{"setWeight": 50}]))
+        ready = stage.wait_ready("web")
+
+        assert ready["status"]["observedGeneration"] == ready["metadata"]["generation"]
+        images = {pod["spec"]["containers"][0]["image"] for pod in stage.list("pods", f"-l{REVISION}={current(ready)}")}
+        assert images == {image}
+        assert ready["status"]["stableRevision"] == current(ready)
+
+
+def test_kubectl_get_tells_how_far_it_is(stage: Stage) -> None:
+    """The line that people look at most: the phase, the step, the weight, and the pods."""
+    stage.apply(canary("web"))
+    stage.wait_ready("web")
+    stage.set_image("web", "web:2")
+    stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2")
+    stage.until("rollouts", "web", lambda one: one["status"]["readyReplicas"] == 4)
+
+    header, row = stage.kubectl("get", "rollouts").splitlines()
+    by_short_name = stage.kubectl("get", "ro", "-o", "name")
+
+    assert header.split() == ["NAME", "PHASE", "STEP", "WEIGHT", "READY", "DESIRED", "AGE"]
+    assert row.split()[:6] == ["web", "Paused", "1/4", "25", "4", "4"]
+    assert by_short_name == "rollout.rollouts.dev/web\n"
+
+
+def test_the_plugin_is_found_by_kubectl_and_its_exit_codes_tell_scripts_how_it_went(stage: Stage) -> None:
+    """As `kubectl rollout status`: 0 finished, and here 3 for not yet, 1 for bad, 4 for no such Rollout."""
+    stage.apply(canary("web"))
+    finished = _rollouts(stage, "status", "web", "--timeout", "30s")
+    stage.set_image("web", "web:2")
+    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+    paused = _rollouts(stage, "status", "web")
+    aborted = _rollouts(stage, "abort", "web", "--yes")
+    bad = _rollouts(stage, "status", "web")
+    missing = _rollouts(stage, "status", "no-such")
+
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert (paused.returncode, paused.stderr) == (3, "")
+    assert second in paused.stdout
+    assert (aborted.returncode, aborted.stderr) == (0, "")
+    assert bad.returncode == 1
+    assert missing.returncode == 4
+
+
+def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
+    """What an autoscaler reads is what `kubectl scale` wrote, and the selector finds the Rollout's pods and no others."""
+    stage.apply(canary("web", replicas=2), canary("other", replicas=1))
+    for name in ("web", "other"):
+        stage.wait_ready(name)
+
+    stage.kubectl("scale", "rollout", "web", "--current-replicas=2", "--replicas=5")
+    grown = current(stage.wait_ready("web"))
+    stage.until_pods("web", {grown: 5})
+    stage.until("rollouts", "web", lambda one: one["status"]["replicas"] == 5)
+    scale = json.loads(
+        stage.kubectl(*("get", "--raw"), f"/apis/rollouts.dev/v1alpha1/namespaces/{stage.namespace}/rollouts/web/scale")
+    )
+
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (5, 5)
+    assert len(stage.list("pods", "-l", scale["status"]["selector"])) == 5
+
+
+def test_an_autoscaler_keeps_a_rollout_between_its_bounds(stage: Stage) -> None:
+    """Without any metric the HorizontalPodAutoscaler still holds the bounds, also while a person is waited for."""
+    stage.apply(canary("web", replicas=2))
+    first = current(stage.wait_ready("web"))
+    stage.set_image("web", "web:2")
+    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+
+    stage.apply(_autoscaler("web", minReplicas=4, maxReplicas=8))
+    stage.until_pods("web", {first: 3, second: 1})
+    stage.apply(_autoscaler("web", minReplicas=1, maxReplicas=3))
+    shrunk = stage.until("rollouts", "web", lambda one: one["spec"]["replicas"] == 3)
+    stage.annotate("web", "promote", f"{second}@full")
+    stage.wait_ready("web")
+    stage.until_pods("web", {second: 3})
+
+    assert shrunk["status"]["waitingFor"]["reason"] == "PromotionNeeded"
+
+
+def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Stage) -> None:
+    """Blue-green: the pods that serve are measured, not the idle preview, which would halve the average."""
+    stage.apply(
+        blue_green("web", replicas=2, autoPromotionEnabled=False),
+        service("web-active", app="web"),
+        service("web-preview", app="web"),
+    )
+    first = current(stage.wait_ready("web"))
+    stage.set_image("web", "web:2")
+    second = current(stage.until_at("web", "PromotionNeeded", image="web:2"))
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+
+    with served_metrics(stage.plane, namespace=stage.namespace, millicores=50) as metrics:  # all that a pod requests
+        stage.apply(_autoscaler("web", minReplicas=1, maxReplicas=4, metrics=[{"type": "Resource", "resource": cpu}]))
+        stage.until_pods("web", {first: 4, second: 4})
+        scaled = stage.until("horizontalpodautoscalers", "web", lambda one: one["status"].get("currentReplicas") == 4)
+
+    assert scaled["status"]["desiredReplicas"] == 4
+    assert set(metrics.selectors) == {stage.get("rollout", "web")["status"]["selector"]}
+    assert first in metrics.selectors[0]
+
+
+def test_the_strategy_may_change_to_the_other_and_back(stage: Stage) -> None:
+    """From canary to blue-green and back without a lost pod; Services are taken when named, and given back after."""
+    services = [service("web-active", app="web"), service("web-preview", app="web")]
+    stage.apply(canary("web", replicas=3), *services)
+    first = current(stage.wait_ready("web"))
+    with stage.history("pods", "app=web") as changes:
+        stage.patch("web", {"strategy": {"canary": None, **blue_green("web")["spec"]["strategy"]}})
+        stage.wait_ready("web")
+        stage.until_endpoints("web-active", {first: 3})
+        as_blue_green = stage.selected("web-active")
+        stage.set_image("web", "web:2")
+        second = current(stage.wait_ready("web"))
+        stage.until_endpoints("web-active", {second: 3})
+
+        stage.patch("web", {"strategy": {"blueGreen": None, **canary("web")["spec"]["strategy"]}})
+        for name in ("web-active", "web-preview"):
+            stage.until("services", name, lambda one: REVISION not in one["spec"]["selector"])
+        stage.set_image("web", "web:3")
+        third = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:3"))
+        stage.annotate("web", "promote", f"{third}@full")
+        stage.wait_ready("web")
+        stage.until_pods("web", {third: 3})
+
+    assert as_blue_green == first
+    assert min(ready for ready, _ in counted(changes)[2:]) == 3
+
+
+@pytest.mark.parametrize("when", ["true", "a time"])
+def test_a_restart_replaces_each_pod_once_and_respects_budgets(stage: Stage, when: str) -> None:
+    """Pods are evicted, never deleted: a PodDisruptionBudget that allows none stops a restart, one that allows one slows it."""
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    stage.apply(canary("web", replicas=3), budget)
+    revision = current(stage.wait_ready("web"))
+    stage.until("poddisruptionbudgets", "web", lambda one: one.get("status", {}).get("currentHealthy") == 3)
+    old = {pod["metadata"]["name"] for pod in stage.list("pods", "-l", "app=web")}
+    with stage.history("pods", "app=web") as changes:
+        stage.annotate("web", "restart", "true" if when == "true" else datetime.now(UTC).isoformat())
+        held = stage.until_at("web", "DisruptionBudget")
+        untouched = {pod["metadata"]["name"] for pod in stage.list("pods", "-l", "app=web")}
+        stage.kubectl("patch", "pdb", "web", "--type=merge", "-p", '{"spec": {"maxUnavailable": 1}}')
+        stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"], within_s=60)
+        stage.until_pods("web", {revision: 3})
+    ever = {change["object"]["metadata"]["name"] for change in changes}
+
+    assert "eviction" in held["status"]["waitingFor"]["message"]
+    assert untouched == old
+    assert old.isdisjoint(pod["metadata"]["name"] for pod in stage.list("pods", "-l", "app=web"))
+    assert len(ever) == 6
+    assert min(ready for ready, _ in counted(changes)[2:]) >= 2

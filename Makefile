@@ -16,7 +16,7 @@ PYTEST_ARGS ?= -n 2
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: help demo test check lab bench crds lock clean
+.PHONY: help demo test check lab bench crds docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -38,6 +38,7 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	run lint-imports --no-cache; \
 	run interrogate --quiet --whitelist-regex '^test_' tests; \
 	run python -m rollouts.api.schema --check; \
+	run python -m rollouts.cli.reference --check; \
 	run diff -r crds helm/rollouts/crds; \
 	if [ $$failed = 0 ]; then echo "check: all passed"; else echo "check: FAILED, see above" >&2; fi; \
 	exit $$failed
@@ -51,6 +52,10 @@ bench: $(VENV)/dev.stamp lab ## 1,000 Rollouts beside 1,000 Deployments on the r
 crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema
 	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/crds
+
+docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
+	@$(BIN)/python -m rollouts.cli.reference
+	@$(BIN)/python -m rollouts.cli.picture docs/images/tree.svg
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(PIP) uv

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -12,6 +13,7 @@ _FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
+@lru_cache(maxsize=4096)  # the passes of one update read and write the same few times
 def parse_time(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time, to the microsecond.
 
@@ -34,6 +36,7 @@ def parse_time(text: str) -> float:
     return microseconds / 1_000_000
 
 
+@lru_cache(maxsize=4096)
 def format_time(at_s: float) -> str:
     """RFC 3339 in UTC; microseconds only when there are any: `2026-01-31T12:00:00.250000Z`.
 

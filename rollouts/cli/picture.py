@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rollouts.cli.tree import EventLine, PodLine, RevisionLine, RolloutView, Wai
 NOW_S = 1_800_000_000.0
 _WIDTH = 104
 _IMAGE = "ghcr.io/acme/cart"
+_WEB_FONTS = re.compile(r"\s*@font-face \{[^}]*\}")  # a picture in a repository loads nothing from elsewhere
 
 
 def example() -> RolloutView:
@@ -53,7 +55,7 @@ def example() -> RolloutView:
         ),
         events=(
             EventLine(NOW_S - 112, "RolloutUpdated", "rolling out revision 7 (f7w2k9xq4c)", warning=False),
-            EventLine(NOW_S - 95, "RolloutStepCompleted", "step 0 (setWeight 25) is complete", warning=False),
+            EventLine(NOW_S - 95, "RolloutStepCompleted", "step 0 of revision f7w2k9xq4c is done, 1 of 4", warning=False),
         ),
     )
 
@@ -62,7 +64,8 @@ def svg(view: RolloutView) -> str:
     """The tree as an SVG of a terminal window."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(draw(view, now_s=NOW_S))
-    return console.export_svg(title="rollouts get cart -w", unique_id="rollouts-tree")
+    drawn = console.export_svg(title="rollouts get cart -w", unique_id="rollouts-tree")
+    return _WEB_FONTS.sub("", drawn)
 
 
 def _pod(name: str, *, age_s: float) -> PodLine:

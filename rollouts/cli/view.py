@@ -10,10 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from rollouts.api.status import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cli.durations import short
 from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine
+from rollouts.cluster.structs import PodObject
+from rollouts.controller.pods import pod_of
 from rollouts.core.status import Condition, Phase, RolloutStatus
 from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import Manifest
@@ -137,32 +141,11 @@ def revision_of(thing: Manifest) -> str:
 
 
 def pod_line(pod: Manifest) -> PodLine:
-    """One pod: ready or not, and why not."""
-    status = _mapping(pod.get("status"))
-    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
-    ready = _mapping(conditions.get("Ready")).get("status") == "True"
+    """One pod: ready or not, and why not; as the controller sees it."""
+    seen = pod_of(msgspec.convert(pod, PodObject))
     return PodLine(
-        name=pod["metadata"]["name"],
-        created_at_s=_time(_created(pod)),
-        ready=ready,
-        deleting="deletionTimestamp" in pod["metadata"],
-        problem="" if ready else _problem(status, conditions),
+        name=seen.name, created_at_s=seen.created_at_s, ready=seen.ready, deleting=seen.deleting, problem=seen.problem
     )
-
-
-def _problem(status: Mapping[str, Any], conditions: Mapping[Any, Mapping[str, Any]]) -> str:
-    """What keeps a pod from being ready; "" while it is simply starting."""
-    if status.get("phase") == "Failed":
-        return ": ".join(filter(None, [status.get("reason") or "Failed", status.get("message")]))
-    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        waiting = _mapping(_mapping(container.get("state")).get("waiting"))
-        reason = waiting.get("reason")
-        if reason and reason not in ("ContainerCreating", "PodInitializing"):
-            return ": ".join(filter(None, [reason, waiting.get("message")]))
-    scheduled = _mapping(conditions.get("PodScheduled"))
-    if scheduled.get("status") == "False":
-        return ": ".join(filter(None, [scheduled.get("reason"), scheduled.get("message")]))
-    return ""
 
 
 def _revisions(seen: Seen, status: RolloutStatus) -> tuple[RevisionLine, ...]:

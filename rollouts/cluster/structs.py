@@ -185,6 +185,8 @@ class PodStatus(Struct, frozen=True):
     """`.status` of a pod."""
 
     phase: str = ""
+    reason: str = ""
+    message: str = ""
     conditions: tuple[Condition, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None

@@ -15,7 +15,9 @@ from rollouts.telemetry import Telemetry
 
 WAITING_MAX = 1_000
 SENDERS = 4
-LAG_S = 0.1  # a pass is often followed by another at once, whose writes should not queue behind an Event in the API server
+LAG_S = (
+    0.1  # a pass is often followed by another at once, whose writes should not queue behind an Event in the API server
+)
 
 log = structlog.get_logger()
 

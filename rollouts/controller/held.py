@@ -9,7 +9,13 @@ COUNTERS_HELD_S = 5.0
 """Pod counts, and what the same phase waits for: written when they differ and nothing was done to the Rollout for so long."""
 
 HELD_MAX_S = 30.0
-"""The longest that anything stays unwritten, however much is done meanwhile."""
+"""The longest that anything stays unwritten while more and more is done to its Rollout."""
+
+HELD_WRITES_PER_S = 10.0
+"""Of all Rollouts together: with hundreds in motion the API server has better things to do than to count their pods."""
+
+CROWDED_MAX_S = 60.0
+"""The longest that anything stays unwritten because others are in motion, too."""
 
 ANSWER_HELD_S = 1.0
 """A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""
@@ -27,8 +33,9 @@ class HeldStatus:
         """Seconds that the write may still be put off; 0 when it is due."""
         now_s = self._clock.monotonic_s()
         since_s = self._since_s.setdefault(key, now_s)
-        due_s = max(since_s, self._moved_s.get(key, since_s)) + patience_s
-        return max(0.0, min(due_s, since_s + HELD_MAX_S) - now_s)
+        crowd_s = min(CROWDED_MAX_S, len(self._since_s) / HELD_WRITES_PER_S)
+        due_s = min(since_s + HELD_MAX_S, max(since_s, self._moved_s.get(key, since_s)) + patience_s)
+        return max(0.0, max(due_s, since_s + crowd_s) - now_s)
 
     def moved(self, key: Key) -> None:
         """Something was done to the Rollout: more will be to say soon, so what is unwritten may wait for it."""

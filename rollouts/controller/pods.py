@@ -26,14 +26,15 @@ def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, 
         at_s: wall clock, when the list was asked for.
     """
     uids = {owner.metadata.uid for owner in owners}
-    ours = (_pod(each) for each in pods if each.metadata.controller_uid in uids and each.status.phase not in _ENDED)
+    ours = (pod_of(each) for each in pods if each.metadata.controller_uid in uids and each.status.phase not in _ENDED)
     return PodsSeen(at_s=at_s, pods=tuple(sorted(ours, key=lambda pod: pod.name)))
 
 
 _ENDED = frozenset({"Succeeded", "Failed"})  # the ReplicaSet does not count them either
 
 
-def _pod(seen: PodObject) -> Pod:
+def pod_of(seen: PodObject) -> Pod:
+    """One pod, with what keeps it from being ready in the kubelet's or scheduler's words; "" while it is simply starting."""
     metadata = seen.metadata
     conditions = {condition.type: condition for condition in seen.status.conditions or ()}
     ready = conditions.get("Ready", Condition()).status == "True"
@@ -52,6 +53,8 @@ def _pod(seen: PodObject) -> Pod:
 
 def _problem(seen: PodObject, conditions: dict[str, Condition]) -> str:
     """The first reason that the kubelet or the scheduler gives."""
+    if seen.status.phase == "Failed":
+        return f"{seen.status.reason or 'Failed'}: {seen.status.message}".removesuffix(": ")
     statuses = (*(seen.status.init_container_statuses or ()), *(seen.status.container_statuses or ()))
     for status in statuses:
         waiting = status.state.waiting

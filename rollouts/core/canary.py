@@ -387,7 +387,8 @@ def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan
     index = view.status.step_index
     match strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
-            done = reached and (plan.wait is None or plan.wait.reason not in _BLOCKING)
+            recorded = view.seen.status.weight_percent == plan.status.weight_percent  # a retry or a resume comes first
+            done = reached and recorded and (plan.wait is None or plan.wait.reason not in _BLOCKING)
         case Pause():
             end_s = _pause_end_s(view, strategy)
             done = view.promoted_past(index) or (end_s is not None and view.now_s >= end_s)

@@ -128,6 +128,9 @@ def _abort(seen: Snapshot, status: RolloutStatus, reason: Reason, message: str, 
         held = with_scale_down(
             held, revision=status.current_revision, at_s=seen.now_s + strategy.abort_scale_down_delay_s
         )
+    if isinstance(strategy, Canary) and strategy.traffic_routing is None:
+        # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
+        held = replace(held, weight_percent=0)
     return Plan(status=held, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
 
 

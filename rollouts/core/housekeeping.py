@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -148,8 +149,11 @@ def plan_restart(view: View) -> Plan:
     pods = view.seen.pods
     if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
         return Plan(status=view.status, intents=(AskPods(),), wait=wait)
+    # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
+    due_second_s = math.floor(due_s)
     old = sorted(
-        (pod for pod in pods.pods if pod.created_at_s < due_s and not pod.deleting), key=lambda pod: pod.created_at_s
+        (pod for pod in pods.pods if pod.created_at_s < due_second_s and not pod.deleting),
+        key=lambda pod: pod.created_at_s,
     )
     if not old:
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
@@ -188,6 +192,15 @@ def held_by_user(view: View, wait: Wait | None) -> Wait | None:
     return Wait(Reason.PAUSED_BY_USER, f"held by spec.paused or the pause annotation; then: {wait.message}")
 
 
+def _some_are_late(view: View) -> bool:
+    """Whether there are pods to ask about, which have not only just been made.
+
+    A crowded ReplicaSet controller may take a minute to make any: a list for each Rollout would crowd the API server, too.
+    """
+    only_just_made = view.new is not None and view.new.replicas > view.status.updated_replicas
+    return not only_just_made and any(each.replicas > each.ready for each in view.seen.replica_sets)
+
+
 def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
     """A wait for pods with what is wrong with them, once it has lasted.
 
@@ -204,7 +217,7 @@ def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent,
     since_s, pods = recorded.since_s, view.seen.pods
     asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
     next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
-    question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s else ()
+    question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s and _some_are_late(view) else ()
     if asked_s is None or pods is None:
         message = recorded.message if recorded.message.startswith(wait.message) else wait.message
         return replace(wait, message=message), question, max(next_s, view.now_s)

@@ -23,8 +23,6 @@ class Reason(StrEnum):
     # updates
     ROLLOUT_UPDATED = "RolloutUpdated", "A new revision is being rolled out."
     ROLLOUT_NOT_COMPLETED = "RolloutNotCompleted", "A newer revision took the place of one that was not finished."
-    NEW_REPLICA_SET_CREATED = "NewReplicaSetCreated", "The ReplicaSet of a new revision was made."
-    SCALING_REPLICA_SET = "ScalingReplicaSet", "A ReplicaSet is given another number of pods."
     STEP_COMPLETED = "RolloutStepCompleted", "A step was carried out and the next one begins."
     SKIP_STEPS = "SkipSteps", "The revision is stable already, or was not long ago, so its steps are skipped."
     ROLLOUT_COMPLETED = "RolloutCompleted", "The revision has all the pods and the traffic; it is the stable one now."
@@ -35,7 +33,6 @@ class Reason(StrEnum):
     ROLLOUT_RESTARTED = "RolloutRestarted", "All pods older than the time asked for have been replaced."
     SWITCH_SERVICE = "SwitchService", "A Service selects another revision."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer steered by the Rollout."
-    REPLICA_SET_DELETED = "ReplicaSetDeleted", "A ReplicaSet beyond revisionHistoryLimit was deleted."
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and has its pods available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."
@@ -43,7 +40,6 @@ class Reason(StrEnum):
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", "Nothing moved for progressDeadlineSeconds."
     REPLICA_FAILURE = "ReplicaFailure", "Pods cannot be created: a quota, a policy or a webhook refuses them."
     INVALID_SPEC = "InvalidSpec", "The spec cannot be carried out; the running revision is left as it is."
-    SPEC_VALID = "SpecValid", "The spec can be carried out."
     # waits
     PODS_NOT_AVAILABLE = "PodsNotAvailable", "Waits for pods of a revision to become available."
     OLD_PODS_LEAVING = "OldPodsLeaving", "Waits for pods of older revisions to go."
@@ -70,7 +66,6 @@ class Reason(StrEnum):
         "CommandInvalid",
         "A verb's value cannot be understood, or does not fit what the Rollout is doing.",
     )
-    COMMANDS_UNDERSTOOD = "CommandsUnderstood", "Every verb on the Rollout is understood."
     # the controller's own trouble
     API_FORBIDDEN = "ApiForbidden", "The controller's ServiceAccount may not do what the Rollout needs."
     API_REFUSED = "ApiRefused", "The API server refuses an object that the Rollout asks for."

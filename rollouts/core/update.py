@@ -27,13 +27,9 @@ def taken_up(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[Rol
         return _superseded(seen, status, target=target)
     if spec.strategy_hash == status.strategy_hash:
         return status, ()
-    finished = status.current_revision == status.stable_revision
-    started = replace(
-        _at_first_step(status, now_s=seen.now_s),
-        strategy_hash=spec.strategy_hash,
-        step_index=step_count(spec) if finished else 0,
-    )
-    return started, ()
+    if status.current_revision == status.stable_revision:  # finished, and stays so: only the place in its steps is new
+        return replace(status, strategy_hash=spec.strategy_hash, step_index=step_count(spec), gate_passed=True), ()
+    return replace(_at_first_step(status, now_s=seen.now_s), strategy_hash=spec.strategy_hash), ()
 
 
 def retried(seen: Snapshot, status: RolloutStatus, *, attempt: int) -> RolloutStatus:

@@ -20,6 +20,8 @@ from rollouts.cli.demo_manifests import CANARY_APP, canary_app
 from rollouts.cli.demo_stage import NAMESPACE, NotAsPromised, Stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options
+from rollouts.cli.view import status_of
+from rollouts.core.status import Phase
 from rollouts.objects import POD
 from rollouts.sim.verbs import DeleteOptions
 
@@ -59,8 +61,7 @@ async def kills_pods(stage: Stage, say: Say) -> tuple[int, str]:
     say("install, then kill")
     await stage.install(canary_app(stage.namespace))
     await stage.until(
-        CANARY_APP, lambda seen: bool(seen.pods) and len(seen.replica_sets) == 1 and _all_ready(seen.replica_sets[0]),
-        deadline_s=20, what="ready",
+        CANARY_APP, lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY, deadline_s=20, what="healthy"
     )  # fmt: skip
     stage.send_requests(CANARY_APP)
     await asyncio.sleep(0.2)
@@ -69,10 +70,6 @@ async def kills_pods(stage: Stage, say: Say) -> tuple[int, str]:
     for pod in stage.followed.all(POD):
         stage.sim.world.verbs.delete(resource, stage.namespace, pod["metadata"]["name"], DeleteOptions(grace_s=0))
     return 0, "killed"
-
-
-def _all_ready(replica_set: dict[str, dict[str, int]]) -> bool:
-    return (replica_set.get("status") or {}).get("readyReplicas", 0) == replica_set["spec"]["replicas"]
 
 
 async def breaks(stage: Stage, say: Say) -> tuple[int, str]:

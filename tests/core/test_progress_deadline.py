@@ -1,4 +1,4 @@
-"""Promise: what should move and does not is told after `progressDeadlineSeconds`, aborted if the user wants; waits do not count."""
+"""Promise: what should move and does not is told after `progressDeadlineSeconds`, aborted on request; a pause does not count."""
 
 from __future__ import annotations
 

@@ -75,8 +75,9 @@ def test_p24_a_fix_goes_through_while_the_stable_revision_is_wholly_down(strateg
 
 def test_a_new_revision_starts_at_the_first_step_and_the_first_weight() -> None:
     """The weight of the one before is not inherited."""
-    there = settled(edited(running(Canary(steps=(SetWeight(0), PauseUntilPromoted(), SetWeight(90)))), revision="b"))
-    there = settled(annotated(there, "promote", "b@1"), seconds=0)
+    strategy = Canary(steps=(SetWeight(0), PauseUntilPromoted(), SetWeight(90), PauseUntilPromoted()))
+    there = settled(annotated(settled(edited(running(strategy), revision="b")), "promote", "b@1"))
+    assert there.status.weight_percent == 90
 
     there = settled(edited(there, revision="c"))
 

@@ -377,28 +377,31 @@ def quiet(there: World) -> World:
 
 
 def steps_of(there: World, *, limit: int = 300, until_s: float | None = None) -> Iterator[World]:
-    """Passes and quiet rounds, one world after each, until nothing changes and no time is waited for.
+    """Passes and quiet rounds, one world after each, until nothing changes and no time is waited for that brings anything.
 
     Time passes only when nothing else happens, and then to the moment that the last decision named. Raises: AssertionError when
     that does not end.
     """
+    idle = 0  # times in a row that only the clock moved
     for _ in range(limit):
         after = reconciled(there)
         if after != there:
+            idle = idle if set(after.writes[len(there.writes) :]) <= {"Held"} else 0
             there = after
             yield there
             continue
         after = quiet(there)
         if after != there:
-            there = after
+            idle, there = 0, after
             yield there
             continue
         wake_s = earliest([decide(snapshot(there)).requeue_at_s, _next_available_s(there)])
         if until_s is not None and (wake_s is None or wake_s > until_s):
             yield replace(there, now_s=max(there.now_s, until_s))
             return
-        if wake_s is None or _only_watches(there, wake_s):
+        if wake_s is None or (idle > 12 and _late(there)):
             return
+        idle += 1
         there = replace(there, now_s=max(wake_s, there.now_s + 0.001))
         yield there
     raise AssertionError(f"no end after {limit} rounds: {there.status}, {decide(snapshot(there)).intents}")
@@ -422,13 +425,10 @@ def sizes(there: World) -> dict[str, int]:
     return {each.revision: each.spec_replicas for each in there.replica_sets if each.spec_replicas}
 
 
-def _only_watches(there: World, wake_s: float) -> bool:
-    """The only thing left is to look again at something broken, for ever: pods that never come, a Service that is missing."""
+def _late(there: World) -> bool:
+    """What is waited for is broken for good (pods that never come, a Service that is missing), and only looked at again."""
     waiting = there.status.waiting_for
-    if waiting is None:
-        return False
-    late = (there.status.progressed_at_s or 0.0) + there.rollout.spec.progress_deadline_s
-    return waiting.deadline_s is not None and there.now_s > late + 60 and wake_s > there.now_s
+    return waiting is not None and waiting.deadline_s is not None and there.now_s > waiting.deadline_s
 
 
 def _next_available_s(there: World) -> float | None:

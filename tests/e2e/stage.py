@@ -64,15 +64,10 @@ class Stage:
         found: Manifest = json.loads(self.kubectl("get", kind, name, "-o", "json"))
         return found
 
-    def list(self, kind: str, *selector: str) -> list[Manifest]:
+    def all(self, kind: str, *selector: str) -> list[Manifest]:
         """`kubectl get KIND -o json`, with flags such as `-l app=web`."""
         items: list[Manifest] = json.loads(self.kubectl("get", kind, *selector, "-o", "json"))["items"]
         return items
-
-    def events(self, rollout: str) -> list[tuple[str, str]]:
-        """Type and reason of every Event about the Rollout, oldest first, as `kubectl get events` has them."""
-        found = self.list("events", f"--field-selector=involvedObject.kind=Rollout,involvedObject.name={rollout}")
-        return [(event["type"], event["reason"]) for event in sorted(found, key=lambda one: str(one["eventTime"]))]
 
     def until(self, what: str, name: str, holds: Callable[[Manifest], bool], *, within_s: int = WITHIN_S) -> Manifest:
         """Watches one object until `holds`; that object.
@@ -118,6 +113,24 @@ class Stage:
                 and one["status"]["observedGeneration"] == one["metadata"]["generation"]
             ),
         )
+
+    def until_events(self, rollout: str, *wanted: str) -> list[Manifest]:
+        """Watches the Events about a Rollout until each wanted reason was given (an Event follows what it tells); all of them.
+
+        Args:
+            wanted: reasons, `Warning/REASON` for a warning's, as often as they must have been given at least.
+        """
+        about = f"involvedObject.kind=Rollout,involvedObject.name={rollout}"
+        given: Counter[str] = Counter()
+        found: list[Manifest] = []
+        with self.plane.watch(self._path("events"), timeout_s=WITHIN_S, fieldSelector=about) as events:
+            for event in events:
+                one = event["object"]
+                found.append(one)
+                given[one["reason"] if one["type"] == "Normal" else f"{one['type']}/{one['reason']}"] += 1
+                if given >= Counter(wanted):
+                    return found
+        raise AssertionError(f"Events about {rollout}: {dict(given)}, which lacks {Counter(wanted) - given}")
 
     def until_pods(self, app: str, wanted: Mapping[str, int], *, within_s: int = WITHIN_S) -> None:
         """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there.

@@ -36,16 +36,11 @@ def test_every_problem_is_told_while_the_running_revision_stays_whole(stage: Sta
 
     stage.apply(broken)
     told = stage.until_phase("web", "Degraded")
-    event = stage.until(
-        "events",
-        next(one["metadata"]["name"] for one in stage.list("events") if one["reason"] == "InvalidSpec"),
-        lambda _: True,
-    )
+    event = stage.until_events("web", "Warning/InvalidSpec")[-1]
 
     message = next(one["message"] for one in told["status"]["conditions"] if one["type"] == "InvalidSpec")
     assert [path for path in TROUBLES if path not in message] == []
     assert event["message"] == message
-    assert event["type"] == "Warning"
     assert condition(told, "Ready") == ("False", "InvalidSpec")
     assert condition(told, "Stalled") == ("True", "InvalidSpec")
     stage.until_pods("web", {first: 3, second: 1})
@@ -69,4 +64,4 @@ def test_what_the_schema_can_tell_is_refused_at_once(
     assert refused.returncode != 0
     assert "spec.strategy.canary.steps[0].setWeight" in refused.stderr
     assert "spec.strategy.canary.steps[1]" in refused.stderr
-    assert Stage(control_plane, namespace).list("rollouts") == []
+    assert Stage(control_plane, namespace).all("rollouts") == []

@@ -25,7 +25,7 @@ def _canary() -> Manifest:
 
 
 def _roles(stage: Stage) -> dict[str, int]:
-    roles = [pod["metadata"]["labels"].get("role", "") for pod in stage.list("pods", "-l", "app=web")]
+    roles = [pod["metadata"]["labels"].get("role", "") for pod in stage.all("pods", "-l", "app=web")]
     return {role: roles.count(role) for role in roles}
 
 
@@ -50,7 +50,7 @@ def test_each_service_shows_its_side_and_the_stable_one_is_never_empty(stage: St
     assert gated == {"stable": 4, "canary": 1}
     assert all(sum(state.values()) for state in served(changes))
     stage.until(
-        "pods", stage.list("pods")[0]["metadata"]["name"], lambda pod: pod["metadata"]["labels"]["role"] == "stable"
+        "pods", stage.all("pods")[0]["metadata"]["name"], lambda pod: pod["metadata"]["labels"]["role"] == "stable"
     )
 
 

@@ -39,7 +39,7 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
     }
 
     assert all(steered.values())
-    assert stage.list("replicasets,pods") == []
+    assert stage.all("replicasets,pods") == []
     assert {name: one["spec"]["selector"] for name, one in released.items()} == {
         name: one["spec"]["selector"] for name, one in services.items()
     }

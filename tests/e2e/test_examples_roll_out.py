@@ -32,5 +32,5 @@ def test_an_example_rolls_out(stage: Stage, example: Path) -> None:
     done = stage.wait_ready(name)
 
     assert current(done) == done["status"]["stableRevision"] != first
-    new = stage.list("pods", "-l", f"rollouts.dev/revision={current(done)}")
+    new = stage.all("pods", "-l", f"rollouts.dev/revision={current(done)}")
     assert Counter(pod["spec"]["containers"][0]["image"] for pod in new)[image] >= replicas

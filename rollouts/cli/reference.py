@@ -1,0 +1,74 @@
+"""Pages of docs/ that are drawn from the code, so that they cannot say anything else.
+
+`python -m rollouts.cli.reference` writes them to `docs/`; `--check` only says whether they are up to date (exit code 1 if not).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollouts.api.planned import PLANNED
+from rollouts.core.reasons import Reason
+
+
+def reasons_page() -> str:
+    """Every reason that a condition, an Event, a log line or `status.waitingFor` may give."""
+    rows = (f"| `{reason.value}` | {reason.meaning} |" for reason in Reason)
+    return _page(
+        "Reasons",
+        "Conditions, Events, logs and `status.waitingFor` give these reasons and no others.",
+        ("| reason | meaning |", "|---|---|", *rows),
+    )
+
+
+def planned_page() -> str:
+    """Every field that is refused by name because a later version will carry it out."""
+    rows = (
+        f"| {part.__name__} | `{field}` | {version} |"
+        for part, fields in PLANNED.items()
+        for field, version in fields.items()
+    )
+    return _page(
+        "Planned fields",
+        "The schema accepts these fields and the controller refuses them by name, with the version that will carry them out:\n"
+        "a field that is ignored would be a promise broken in silence.",
+        ("| part of the spec | field | planned for |", "|---|---|---|", *rows),
+    )
+
+
+PAGES = {"reasons.md": reasons_page, "planned.md": planned_page}
+
+
+def _page(title: str, lead: str, table: tuple[str, ...]) -> str:
+    return "\n".join(
+        (f"# {title}", "", "<!-- Written by `python -m rollouts.cli.reference`. -->", "", lead, "", *table, "")
+    )
+
+
+def _outdated(folder: Path) -> Iterator[tuple[Path, str]]:
+    for name, page in PAGES.items():
+        path, text = folder / name, page()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            yield path, text
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes or checks the pages; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m rollouts.cli.reference", description="Pages drawn from the code.")
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the pages")
+    options = parser.parse_args(arguments)
+    outdated = list(_outdated(options.out))
+    for path, text in outdated:
+        if options.check:
+            sys.stderr.write(f"{path} is not what the code says; run `make docs`\n")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if options.check and outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""Sees every request of the controllers at the API server's door and holds each write to the invariants, on the true state.
+
+The rules of `core/invariants.py` look at a world and one intent. Here the world is what the API server has at the moment of
+the write, not what the controller believed, and the intent is read back from the request that arrived. What cannot be told
+from one write and the truth is left to the tests of the core: whether one-way decisions are written alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rollouts.core.decide import decide
+from rollouts.core.intents import Decision, ReleaseService
+from rollouts.core.invariants import (
+    Violation,
+    a_pause_holds_the_pods,
+    capacity_leaves_after_traffic,
+    enough_pods_stay,
+    one_replica_set_per_revision,
+    only_ours_and_as_seen,
+    pauses_last,
+    stable_stays_whole,
+    steps_go_forward,
+    traffic_goes_to_ready_pods,
+)
+from rollouts.core.snapshot import Snapshot
+from rollouts.objects import Key
+from rollouts.ports import Request, Response, WatchStream
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.faults import WRITES, is_rollout_write
+from tests.behaviour.truth import Meaning, StatusWrite, Truth
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request that reached the API server.
+
+    Args:
+        at_s: loop time.
+        sender: the process that sent it.
+        what: verb, plural and subresource, as in `PATCH rollouts/status`; watches are `WATCH`.
+        status: of the answer.
+    """
+
+    at_s: float
+    sender: str
+    what: str
+    status: int
+
+    @property
+    def is_rollout_write(self) -> bool:
+        """A write other than a Lease's or an Event's, whatever the answer."""
+        method, _, rest = self.what.partition(" ")
+        return method in WRITES and rest not in ("leases", "events")
+
+
+class Witness:
+    """What all doors of one cluster have seen. The rules are those of one Rollout, `key`."""
+
+    def __init__(self, cluster: SimulatedCluster, key: Key) -> None:
+        self.cluster = cluster
+        self.key = key
+        self.truth = Truth(cluster)
+        self.arrivals: list[Arrival] = []
+        self.violations: list[str] = []
+        self._digest = hashlib.sha256()
+
+    def door(self, sender: str) -> Door:
+        """The API server for one process."""
+        return Door(self, sender)
+
+    def effects(self) -> Counter[str]:
+        """Writes that took effect, by verb and kind; without the Lease's."""
+        return Counter(
+            each.what
+            for each in self.arrivals
+            if each.status < 300 and (each.is_rollout_write or each.what == "POST events")
+        )
+
+    def last_write_s(self) -> float:
+        """Loop time of the last write to anything but Leases and Events, refused or not; 0 for none."""
+        return next((each.at_s for each in reversed(self.arrivals) if each.is_rollout_write), 0.0)
+
+    def digest(self) -> str:
+        """SHA-256 over the time, sender, content and answer of every request so far."""
+        return self._digest.hexdigest()
+
+    def note(self, sender: str, what: str, status: int, *content: bytes) -> None:
+        """Remembers one request."""
+        arrival = Arrival(asyncio.get_running_loop().time(), sender, what, status)
+        self.arrivals.append(arrival)
+        self._digest.update(repr(arrival).encode())
+        for part in content:
+            self._digest.update(part)
+
+    def judge(self, before: Snapshot | None, meaning: Meaning | None) -> None:
+        """Holds one write that took effect to every rule that can be told from it."""
+        match meaning:
+            case None:
+                self._tell([Violation("S13", "a write that no pass makes")])
+            case StatusWrite():
+                after = self.truth.status(self.key)
+                if before is not None:
+                    self._tell(steps_go_forward(before, Decision(status=after)))
+                    self._tell(pauses_last(before, after))
+            case ReleaseService() if before is None:
+                pass  # of a Rollout that is gone
+            case _ if before is None:
+                self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
+            case intent:
+                status = decide(before).status  # what a pass that sees the truth would record: weight, abort
+                self._tell(traffic_goes_to_ready_pods(before, intent, status))
+                self._tell(capacity_leaves_after_traffic(before, intent))
+                self._tell(enough_pods_stay(before, intent))
+                self._tell(stable_stays_whole(before, intent, status))
+                self._tell(a_pause_holds_the_pods(before, intent, status))
+                self._tell(one_replica_set_per_revision(before, intent))
+                self._tell(only_ours_and_as_seen(before, intent))
+
+    def _tell(self, violations: Iterable[Violation]) -> None:
+        at_s = asyncio.get_running_loop().time()
+        self.violations += [f"{at_s:.3f} s: {each.rule}: {each.message}" for each in violations]
+
+
+class Door:
+    """An `ApiServer` for one process; what goes through it is noted and judged."""
+
+    def __init__(self, witness: Witness, sender: str) -> None:
+        self._witness = witness
+        self._server = witness.cluster.api
+        self._sender = sender
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """Carries a request out, with a look at the truth just before and just after."""
+        await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
+        witness, write = self._witness, is_rollout_write(request)
+        before = witness.truth.snapshot(witness.key) if write else None
+        meaning = witness.truth.meaning(request) if write else None
+        response = self._server.answer(request)
+        witness.note(
+            self._sender, self._what(request), response.status, repr(request).encode(), response.body
+        )
+        if write and response.status < 300:
+            witness.judge(before, meaning)
+        await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
+        return response
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """A watch of the cluster's own."""
+        self._witness.note(self._sender, f"WATCH {request.path}", 200, repr(request).encode())
+        return await self._server.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """Leaves the server open: it belongs to the cluster."""
+
+    def _what(self, request: Request) -> str:
+        target = self._server.target(request.path)
+        if target is None:
+            return f"{request.method} {request.path}"
+        part = f"/{target.part}" if target.part else ""
+        return f"{request.method} {target.resource.kind.plural}{part}"

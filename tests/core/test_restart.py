@@ -1,0 +1,114 @@
+"""Promise: a restart replaces every older pod, as few at once as `maxUnavailable` says, by eviction, so budgets hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.status import Phase
+from rollouts.core.steps import Pause, SetWeight
+from tests.core.worlds import (
+    World,
+    annotated,
+    edited,
+    later,
+    pods_unready,
+    replica_sets_caught_up,
+    running,
+    settled,
+    steps_of,
+)
+
+CANARY = Canary(max_unavailable=1)
+GREEN = BlueGreen(active_service="cart", max_unavailable=1)
+
+
+def _asked(strategy: Strategy, how: str) -> tuple[World, set[str]]:
+    there = later(running(strategy), 100)
+    old = {pod.uid for pod in there.pods}
+    match how:
+        case "spec":
+            return edited(there, restart_at_s=there.now_s), old
+        case "time":
+            return annotated(there, "restart", str(there.now_s)), old
+        case _:
+            return annotated(there, "restart", "true"), old
+
+
+@pytest.mark.parametrize("strategy", [CANARY, GREEN])
+@pytest.mark.parametrize("how", ["spec", "time", "true"])
+def test_every_older_pod_is_replaced_once(strategy: Strategy, how: str) -> None:
+    """By `spec.restartAt`, by the annotation's time, and by `true`; younger pods stay, and so does the revision."""
+    there, old = _asked(strategy, how)
+
+    there = settled(there)
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (there.writes.count("EvictPod"), there.status.phase, len(there.replica_sets)) == (4, Phase.HEALTHY, 1)
+    assert settled(later(there, 3600)).writes.count("EvictPod") == 4
+
+
+@pytest.mark.parametrize("strategy", [CANARY, GREEN])
+def test_no_more_pods_are_missing_than_max_unavailable(strategy: Strategy) -> None:
+    """Argo Rollouts issue 4221: a restart and a scale-down in one pass broke the budget."""
+    there, _ = _asked(strategy, "time")
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= 3
+        there = after
+
+
+def test_a_budget_that_refuses_is_respected_and_told() -> None:
+    """Eviction, not deletion; it is tried again later."""
+    there, old = _asked(CANARY, "time")
+    there = settled(replace(there, budget=4), seconds=60)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.DISRUPTION_BUDGET
+    assert old == {pod.uid for pod in there.pods}
+
+    there = settled(replace(there, budget=None))
+
+    assert there.status.phase is Phase.HEALTHY
+    assert not old & {pod.uid for pod in there.pods}
+
+
+def test_a_time_to_come_is_waited_for() -> None:
+    """`restartAt` tomorrow wakes the pass tomorrow."""
+    there = running(CANARY)
+    there = settled(edited(there, restart_at_s=there.now_s + 500), seconds=400)
+    assert "EvictPod" not in there.writes
+
+    assert settled(there, seconds=200).writes.count("EvictPod") == 4
+
+
+def test_broken_pods_do_not_stop_a_restart() -> None:
+    """Restarting is what people do when pods are broken."""
+    there = replica_sets_caught_up(pods_unready(running(CANARY), "a", limit=1))
+    old = {pod.uid for pod in there.pods}
+
+    there = settled(annotated(later(there, 10), "restart", str(there.now_s + 5)))
+
+    assert not old & {pod.uid for pod in there.pods}
+
+
+def test_a_restart_in_the_middle_of_an_update_takes_both_sides() -> None:
+    """And the update goes on where it was."""
+    there = settled(edited(running(Canary(steps=(SetWeight(50), Pause(3000)))), revision="b"), seconds=10)
+    old = {pod.uid for pod in there.pods}
+
+    there = settled(annotated(later(there, 10), "restart", "true"), seconds=200)
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (there.status.step_index, there.status.phase) == (1, Phase.PAUSED)
+
+
+def test_a_time_that_cannot_be_read_is_said() -> None:
+    """No pod goes by mistake."""
+    there = settled(annotated(running(CANARY), "restart", "soon"))
+
+    assert (
+        next(each.reason for each in there.status.conditions if each.type == "InvalidCommand") is Reason.COMMAND_INVALID
+    )
+    assert "EvictPod" not in there.writes

@@ -1,0 +1,135 @@
+"""Two controllers, one leader: only one of them writes, and a leader that was stopped past its lease never writes again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.controllers import Controller
+from tests.e2e.manifests import Manifest, canary
+from tests.e2e.stage import Stage
+from tests.lab import supervisor
+from tests.lab.chart import CONTROLLER_USER, RELEASE, RELEASE_NAMESPACE, install_chart
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+EXIT_LEASE_LOST = 1
+TAKEOVER_WITHIN_S = 40  # the lease's 15 s, and time for two busy cores
+STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {"duration": "3s"}})
+WEBS = tuple(f"web{number}" for number in range(6))
+
+
+@pytest.fixture
+def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
+    """A control plane of the test's own: here the controllers work in all namespaces, as the chart's Deployment does."""
+    folder = tmp_path / "plane"
+    plane = supervisor.shared(folder, owner=os.getpid())
+    try:
+        yield plane
+    finally:
+        plane.api.close()
+        supervisor.stop(folder, keep_logs=False)
+
+
+@dataclass(frozen=True)
+class _Account:
+    """The chart's ServiceAccount with a token of its own, by which the audit log tells two controllers apart."""
+
+    kubeconfig: Path
+    credential: str
+
+    @classmethod
+    def of(cls, kubeconfig: Path) -> _Account:
+        token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+        claims = token.split(".")[1]
+        identity = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+        return cls(kubeconfig, f"JTI={identity}")
+
+
+def _accounts(plane: ControlPlane) -> tuple[_Account, _Account]:
+    first = install_chart(plane)
+    return _Account.of(first), _Account.of(plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE))
+
+
+def _controller(plane: ControlPlane, account: _Account, name: str) -> Controller:
+    log = Path(plane.folder, "logs", f"controller-{name}.log")
+    return Controller(account.kubeconfig, log=log, arguments=["--leader-elect"])
+
+
+def _requests(plane: ControlPlane) -> list[tuple[str, dict[str, Any]]]:
+    """Credential and audit event of every answered request of the controllers, in the order in which they were answered."""
+    events = [event for event in plane.audit_events(user=CONTROLLER_USER) if event["stage"] == "ResponseComplete"]
+    found = [(event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0], event) for event in events]
+    return sorted(found, key=lambda one: str(one[1]["stageTimestamp"]))
+
+
+def _writers(plane: ControlPlane) -> list[str]:
+    """Whose each write was, the Lease's left out, in their order."""
+    return [
+        credential
+        for credential, event in _requests(plane)
+        if event["verb"] not in ("get", "list", "watch") and event["objectRef"]["resource"] != "leases"
+    ]
+
+
+def _holder(plane: ControlPlane) -> str:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE_NAMESPACE}/leases/rollouts-controller"
+    return str(plane.api.get(path).raise_for_status().json()["spec"]["holderIdentity"])
+
+
+def test_one_leader_writes_and_a_stopped_one_never_again(own_plane: ControlPlane) -> None:
+    """A leader that hangs (a stopped VM, a swapped-out node) comes back with plans of long ago: none of them may land.
+
+    It is stopped in the middle of timed pauses, so that on its return it has a write to make for every Rollout at once.
+    """
+    stage = Stage(own_plane, "default")
+    accounts = _accounts(own_plane)
+    with (
+        _controller(own_plane, accounts[0], "one") as one,
+        _controller(own_plane, accounts[1], "two") as two,
+    ):
+        stage.apply(*(canary(name, replicas=2, steps=STEPS) for name in WEBS))
+        for name in WEBS:
+            stage.wait_ready(name)
+        writers = _writers(own_plane)
+        leads_first = writers[0] == accounts[0].credential
+        leader, standby = (one, two) if leads_first else (two, one)
+        old, new = (account.credential for account in (accounts if leads_first else reversed(accounts)))
+        assert set(writers) == {old}
+        held_by = _holder(own_plane)
+
+        stage.apply(*(canary(name, image="web:2", replicas=2, steps=STEPS) for name in WEBS))
+        for name in WEBS:
+            stage.until_at(name, "TimedPause", image="web:2")
+        leader.signal(signal.SIGSTOP)
+        for name in WEBS:
+            stage.until(
+                "rollouts",
+                name,
+                lambda rollout: rollout["status"]["stableRevision"] == rollout["status"]["currentRevision"],
+                within_s=TAKEOVER_WITHIN_S,
+            )
+        assert _holder(own_plane) not in ("", held_by)
+        stage.apply(*(canary(name, image="web:3", replicas=2, steps=STEPS) for name in WEBS))
+        leader.signal(signal.SIGCONT)
+        code = leader.wait(within_s=TAKEOVER_WITHIN_S)
+        for name in WEBS:
+            done = stage.wait_ready(name)
+            stage.until_pods(name, {done["status"]["currentRevision"]: 2})
+        standby.stop()
+
+    writers = _writers(own_plane)
+    taken_over = writers.index(new)
+    assert code == EXIT_LEASE_LOST
+    assert set(writers[:taken_over]) == {old}
+    assert set(writers[taken_over:]) == {new}
+    assert [event["requestURI"] for _, event in _requests(own_plane) if event["responseStatus"]["code"] == 403] == []

@@ -1,0 +1,69 @@
+"""The chart's RBAC is what the controller needs: nothing is refused, and what it grants is used.
+
+The whole test run is watched besides: `tests/lab/pytest_plugin.py` fails it for any request of the controller that was refused.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.manifests import GATE, canary, service
+from tests.e2e.stage import Stage, current
+from tests.lab.chart import CONTROLLER_USER
+
+pytestmark = pytest.mark.controlplane
+
+USED = {
+    "rollouts": {"get", "watch", "patch"},
+    "rollouts/status": {"patch"},
+    "replicasets": {"watch", "create", "patch", "delete"},
+    "services": {"get", "watch", "patch"},
+    "endpointslices": {"watch"},
+    "pods": {"list", "patch"},
+    "pods/eviction": {"create"},
+    "events": {"create"},
+}
+"""The table of the chart's `_rules.tpl` without what only other clusters or worse days need: `list` of what is watched (servers
+that do not stream the first list), `get` of a ReplicaSet (the answer to its creation was lost), and finalizers."""
+
+
+def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
+    """Steps, Services, role metadata, a verb, a restart, an old revision's removal and a deletion: every right is used once."""
+    stage.apply(
+        canary(
+            "web",
+            replicas=2,
+            stableService="web-stable",
+            canaryService="web-canary",
+            canaryMetadata={"labels": {"role": "canary"}},
+            stableMetadata={"labels": {"role": "stable"}},
+            steps=[{"setWeight": 50}, {"pause": {}}],
+            spec={"revisionHistoryLimit": 0, "minReadySeconds": 1},
+        ),
+        service("web-stable", app="web"),
+        service("web-canary", app="web"),
+    )
+    first = current(stage.wait_ready("web"))
+    stage.set_image("web", "web:2")
+    stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2")
+    stage.annotate("web", "promote", "true")
+    second = current(stage.wait_ready("web"))
+    stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")
+    stage.annotate("web", "restart", "true")
+    stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"])
+    stage.until_pods("web", {second: 2})
+    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    for name in ("web-stable", "web-canary"):
+        stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
+
+    mine = [
+        event
+        for event in stage.plane.audit_events(user=CONTROLLER_USER)
+        if event["objectRef"].get("namespace") == stage.namespace and not event["userAgent"].startswith("kubectl/")
+    ]
+    used: dict[str, set[str]] = {}
+    for event in mine:
+        parts = (event["objectRef"]["resource"], event["objectRef"].get("subresource"))
+        used.setdefault("/".join(part for part in parts if part), set()).add(event["verb"])
+    assert [event["requestURI"] for event in mine if event.get("responseStatus", {}).get("code") == 403] == []
+    assert used == USED

@@ -11,6 +11,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -44,10 +45,14 @@ def main() -> int:
             title=f"{options.rollouts:,} Rollouts of 2 pods, setWeight 50, beside as many Deployments",
             settings={"rollouts": options.rollouts, "samples": options.samples, "quick": options.quick},
         )
+    measured = True
     try:
         _measure(results, options, console, folder)
-    except (LabUnavailable, ProcessEnded, TimeoutError) as exc:
-        console.print(f"[bold red]not measured:[/] {exc}")
+    except* (LabUnavailable, ProcessEnded, TimeoutError) as group:
+        for exc in _leaves(group):
+            console.print(f"[bold red]not measured:[/] {exc}")
+        measured = False
+    if not measured:
         return 2
     show(results, console)
     report = REPORTS / ("bench-idle.json" if options.idle else "bench.json")
@@ -61,6 +66,14 @@ def main() -> int:
     if not options.keep:
         shutil.rmtree(folder)
     return 0 if results.kept else 1
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for exc in group.exceptions:
+        if isinstance(exc, BaseExceptionGroup):
+            yield from _leaves(exc)
+        else:
+            yield exc
 
 
 def _measure(results: Results, options: argparse.Namespace, console: Console, folder: Path) -> None:

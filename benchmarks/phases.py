@@ -73,9 +73,10 @@ async def compare(plane: ControlPlane, results: Results, progress: Progress, *, 
         floor = await _floor(scene, count=count)
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
-            await _updates(scene, controller, floor=floor, count=count)
-            await _idle(scene, controller)
-            await _reactions(scene, controller, samples=samples)
+            async with controller.staying_alive():
+                await _updates(scene, controller, floor=floor, count=count)
+                await _idle(scene, controller)
+                await _reactions(scene, controller, samples=samples)
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
@@ -85,8 +86,9 @@ async def idle(plane: ControlPlane, results: Results, progress: Progress, *, cou
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             empty_mib = controller.rss_mib()
-            course = await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
-            await _quiet(scene, "quiet", within_s=3 * QUIET_WITHIN_S)
+            async with controller.staying_alive():
+                course = await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
+                await _quiet(scene, "quiet", within_s=3 * QUIET_WITHIN_S)
             results.add(f"creating {count:,} Rollouts", course.wall_s, "s")
             results.add("RSS of the controller that created them", controller.rss_mib(), "MiB", limit=600)
             results.add("memory an idle Rollout", (controller.rss_mib() - empty_mib) * 1024 / count, "KiB")

@@ -8,8 +8,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,19 @@ class Controller:
                 return time.time() - self.started_at_s
             await asyncio.sleep(0.05)
         raise TimeoutError(f"the controller was not ready within {deadline_s:g} s")
+
+    @asynccontextmanager
+    async def staying_alive(self) -> AsyncIterator[None]:
+        """Ends what is inside as soon as the process has ended. Raises: an ExceptionGroup with ProcessEnded."""
+        async with asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(self._look_for_ever())
+            yield
+            looking.cancel()
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            self.processes.check()
+            await asyncio.sleep(1)
 
     def _is_ready(self) -> bool:
         try:

@@ -17,7 +17,7 @@ from benchmarks.api import MERGE_PATCH, Api, for_each
 from tests.lab.control_plane import NODES
 
 REPLICAS = 2
-LIMIT_S = 1_200.0
+LIMIT_S = 3_600.0
 
 Object = dict[str, Any]
 OnDone = Callable[[int], object]

@@ -42,6 +42,7 @@ from rollouts.ports import JSON_PATCH, MERGE_PATCH, Clock
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
+LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 
 log = structlog.get_logger()
 
@@ -82,6 +83,7 @@ class Performer:
         self._questions = questions
         self._asking: dict[tuple[Key, Ask], asyncio.Task[None]] = {}
         self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
+        self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
 
     async def perform(self, target: Target, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and answers how many were writes. Questions only start here.
@@ -227,7 +229,7 @@ class Performer:
         """One question to its end, with whatever answer; never fails the group."""
         key = target.key
         try:
-            async with self._room_for_asks:
+            async with self._room_for_lists if isinstance(ask, ListPods) else self._room_for_asks:
                 match ask:
                     case ReadService(name=name):
                         self._inbox.put_service(key, name, await self._read_service(key, name))

@@ -90,6 +90,7 @@ class Observer:
         self._steered = steered
         self._clock = clock
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
+        self._read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = OrderedDict()
 
     def observe(self, key: Key) -> Observation:
         """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
@@ -98,8 +99,7 @@ class Observer:
             return Gone()
         now_s = self._clock.now_s()
         metadata = rollout.metadata
-        status_wire = _json_object(bytes(rollout.status))
-        status = status_from_wire(status_wire)
+        status, status_wire = self._status(rollout)
         parsed = self._parse(rollout)
         if not isinstance(parsed.spec, RolloutSpec):
             return Unreadable(
@@ -130,6 +130,18 @@ class Observer:
     def forget(self, uid: str) -> None:
         """Drops what was parsed of a Rollout that is gone."""
         self._parsed.pop(uid, None)
+        self._read.pop(uid, None)
+
+    def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
+        """What `.status` says, read once for each version of the object: most passes follow from something else."""
+        uid = rollout.metadata.uid
+        known = self._read.get(uid)
+        if known is None or known[0] is not rollout:
+            wire = _json_object(bytes(rollout.status))
+            known = self._read[uid] = (rollout, status_from_wire(wire), wire)
+            if len(self._read) > PARSED_MAX:
+                self._read.popitem(last=False)
+        return known[1], known[2]
 
     def _parse(self, rollout: RolloutObject) -> _Parsed:
         metadata = rollout.metadata

@@ -190,6 +190,9 @@ class Worker:
         self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]
     ) -> WriteStatus | None:
         """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
+        if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
+            self._held.settled(this.key)
+            return None
         steps = step_count(observed.snapshot.rollout.spec) if isinstance(observed, Seen) else 0
         write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:

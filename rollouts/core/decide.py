@@ -1,7 +1,8 @@
 """The policy, in order: one Snapshot in, one Decision out. All control flow of a Rollout starts here.
 
 One-way decisions (a new revision aborted, tried again, rolled back, promoted) are recorded alone; what follows from them comes
-with the next pass, when the record is seen. So a crash between any two writes leaves a world that the next pass understands.
+with the next pass, when the record is seen. An abort alone may let the stable revision grow in the pass that records it. So a
+crash between any two writes leaves a world that the next pass understands.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
-from rollouts.core.intents import Decision, Notice
+from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary
@@ -34,7 +35,8 @@ def decide(seen: Snapshot) -> Decision:
     status = replace(status, commands=reading.commands)
     one_way = _one_way(seen, status, reading)
     if one_way is not None:
-        return _concluded(view_of(seen, one_way.status), one_way, reading, notices)
+        view = view_of(seen, one_way.status)
+        return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
     plan = _strategy_plan(view)
@@ -105,6 +107,15 @@ def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | 
     return _abort_ended(seen, status, status.abort, reading, declared=declared)
 
 
+def _stable_grows(view: View) -> tuple[Intent, ...]:
+    """What an abort needs first, and what is safe before it is recorded: more pods of the revision that serves."""
+    if not view.aborted or view.stable is None:
+        return ()
+    uid, size = view.stable.uid, view.stable.spec_replicas
+    patches = (each for each in _strategy_plan(view).intents if isinstance(each, PatchReplicaSet))
+    return tuple(each for each in patches if each.uid == uid and each.replicas is not None and each.replicas > size)
+
+
 def _abort_ended(
     seen: Snapshot, status: RolloutStatus, abort: Abort, reading: Reading, *, declared: Command | None
 ) -> Plan | None:
@@ -168,7 +179,13 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
         intents=one_patch_each((*plan.intents, *releases(view), *metadata_intents(view), *evictions, *question, *tidy)),
         wait=wait,
         wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
-        notices=(*plan.notices, *(restart.notices if settled else ())),
+        notices=(*plan.notices, *_released(view), *(restart.notices if settled else ())),
+    )
+
+
+def _released(view: View) -> tuple[Notice, ...]:
+    return tuple(
+        Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in releases(view)
     )
 
 
@@ -206,4 +223,7 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type == "Paused":
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
+    waited, waits = view.seen.status.waiting_for, status.waiting_for
+    if waited and waited.reason is Reason.PAUSED_BY_USER and not (waits and waits.reason is waited.reason):
+        notices.append(Notice(Reason.ROLLOUT_RESUMED, "nobody holds the Rollout any more"))
     return tuple(notices)

@@ -174,7 +174,7 @@ def _may_leave(view: View, pods: tuple[Pod, ...]) -> int:
     _, unavailable = surge_and_unavailable(
         max_surge=0, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
     )
-    wanted = sum(each.spec_replicas for each in view.seen.replica_sets)
+    wanted = max(view.spec.replicas, sum(each.spec_replicas for each in view.seen.replica_sets))
     ready = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
     lasting = sum(min(each.spec_replicas, each.available, ready[each.revision]) for each in view.seen.replica_sets)
     return max(0, lasting - (wanted - max(unavailable, 1)))

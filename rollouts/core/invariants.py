@@ -207,7 +207,8 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
     """S8: (revision number, step) only grows, one step at a time, except by what is recorded with it.
 
     A new attempt, an abort, other steps, or a lost status may start over. Promotion follows only when every step was durably
-    done, and a promotion, an abort and a retry are written alone: no write of the same pass touches pods or Services.
+    done, and a promotion, an abort and a retry are written alone: no write of the same pass touches pods or Services, but that
+    an abort may let the stable revision grow, which is safe on either side of the record.
     """
     before, after = seen.status, decision.status
     violations = []
@@ -233,9 +234,18 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
         violations.append(Violation("S8", f"{after.stable_revision} became stable before its steps were done"))
     retried = after.attempt != before.attempt and after.current_revision == before.current_revision
     aborted = after.abort is not None and before.abort is None
-    if (promoted or retried or aborted) and any(not isinstance(each, RemoveAnnotation) for each in decision.intents):
+    acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
+    if aborted:
+        acts = [each for each in acts if not _grows(seen, each, revision=after.stable_revision)]
+    if (promoted or retried or aborted) and acts:
         violations.append(Violation("S8", "a one-way decision is not written alone"))
     return violations
+
+
+def _grows(seen: Snapshot, intent: Intent, *, revision: str) -> bool:
+    """Whether the intent gives `revision` more pods."""
+    replica_set, size = _resized(seen, intent)
+    return replica_set is not None and replica_set.revision == revision and size > replica_set.spec_replicas
 
 
 def pauses_last(seen: Snapshot, after: RolloutStatus) -> list[Violation]:

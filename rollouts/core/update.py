@@ -23,6 +23,8 @@ def taken_up(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[Rol
     spec = seen.rollout.spec
     if not status.current_revision:
         status = _recovered(seen, status, target=target)
+    elif not status.stable_revision:  # unreadable, or taken out by hand; else its history would be empty
+        status = replace(status, stable_revision=_last_promoted(seen, status))
     if target != status.current_revision:
         return _superseded(seen, status, target=target)
     if spec.strategy_hash == status.strategy_hash:
@@ -79,6 +81,16 @@ def _recovered(seen: Snapshot, status: RolloutStatus, *, target: str) -> Rollout
     others = [each for each in others if each.revision == selected] or others
     stable = max(others, key=lambda each: (each.available, -each.number))
     return replace(status, stable_revision=stable.revision, current_revision=stable.revision)
+
+
+def _last_promoted(seen: Snapshot, status: RolloutStatus) -> str:
+    """The newest promoted revision of the history that still has pods; "" for none."""
+    serving = {each.revision for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting}
+    promoted_before = (entry.revision for entry in reversed(status.history) if entry.outcome in _WAS_STABLE)
+    return next((revision for revision in promoted_before if revision in serving), "")
+
+
+_WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 
 
 def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[RolloutStatus, tuple[Notice, ...]]:

@@ -19,6 +19,7 @@ import msgspec
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.sim.refusals import Refused
+from rollouts.sim.watches import RefusedWatch
 
 WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
@@ -177,6 +178,7 @@ class WatchFaults:
         duplicate: share of events that come twice, 0..1.
         break_after: a watch ends with a broken connection after this many events; None for never.
         stale_lists: a list repeats the answer of the last one like it with this probability, 0..1.
+        streaming_lists: whether the server has them; without them lists come in pages, which `stale_lists` is about.
     """
 
     delay_s: tuple[float, float] = (0.0, 0.0)
@@ -184,14 +186,18 @@ class WatchFaults:
     duplicate: float = 0.0
     break_after: int | None = None
     stale_lists: float = 0.0
+    streaming_lists: bool = True
 
 
 class FaultyWatches:
-    """An `ApiServer` whose watches and lists lie as `faults` say, decided by `rng`."""
+    """An `ApiServer` whose watches and lists lie as `faults` say, decided by `rng`.
+
+    `faults` may be set while it runs, to end the trouble or begin another one; open watches follow.
+    """
 
     def __init__(self, api: ApiServer, faults: WatchFaults, rng: random.Random) -> None:
         self._api = api
-        self._faults = faults
+        self.faults = faults
         self._rng = rng
         self._lists: dict[tuple[str, str], Response] = {}
 
@@ -200,7 +206,7 @@ class FaultyWatches:
         if request.method != "GET":
             return await self._api.request(request, deadline_s=deadline_s)
         key = (request.path, repr(sorted(request.query.items())))
-        if key in self._lists and self._rng.random() < self._faults.stale_lists:
+        if key in self._lists and self._rng.random() < self.faults.stale_lists:
             return self._lists[key]
         response = await self._api.request(request, deadline_s=deadline_s)
         if b'List","apiVersion"' in response.body[:120]:
@@ -209,8 +215,10 @@ class FaultyWatches:
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
         """A watch that lies."""
+        if not self.faults.streaming_lists and "sendInitialEvents" in request.query:
+            return RefusedWatch(Refused(400, "BadRequest", "sendInitialEvents is not known here"))
         stream = await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-        return _LyingWatch(stream, self._faults, self._rng)
+        return _LyingWatch(stream, self, self._rng)
 
     async def aclose(self) -> None:
         """Closes the server behind."""
@@ -218,10 +226,10 @@ class FaultyWatches:
 
 
 class _LyingWatch:
-    def __init__(self, stream: WatchStream, faults: WatchFaults, rng: random.Random) -> None:
+    def __init__(self, stream: WatchStream, source: FaultyWatches, rng: random.Random) -> None:
         self.status = stream.status
         self._stream = stream
-        self._faults = faults
+        self._source = source
         self._rng = rng
         self._again: deque[bytes] = deque()
         self._events = 0
@@ -230,19 +238,20 @@ class _LyingWatch:
         if self._again:
             return self._again.popleft()
         while True:
-            if self._events == self._faults.break_after:
+            faults = self._source.faults
+            if faults.break_after is not None and self._events >= faults.break_after:
                 await self._stream.aclose()
                 raise ApiUnavailable("the connection was reset")
             line = await self._stream.readline()
             if not line:
                 return line
             self._events += 1
-            longest_s = self._faults.delay_s[1]
+            longest_s = faults.delay_s[1]
             if longest_s:
-                await asyncio.sleep(self._rng.uniform(*self._faults.delay_s))
-            if line.startswith(b'{"type":"MODIFIED"') and self._rng.random() < self._faults.drop:
+                await asyncio.sleep(self._rng.uniform(*faults.delay_s))
+            if line.startswith(b'{"type":"MODIFIED"') and self._rng.random() < faults.drop:
                 continue
-            if self._rng.random() < self._faults.duplicate:
+            if self._rng.random() < faults.duplicate:
                 self._again.append(line)
             return line
 

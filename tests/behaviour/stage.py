@@ -17,19 +17,21 @@ from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Request
+from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.faults import Crashed, Faulty, FaultTape
+from rollouts.sim.faults import Crashed, FaultTape, Faulty
 from rollouts.telemetry import Telemetry
 from tests.behaviour.witness import Witness
 
 KEY = Key("default", "web")
-QUIET_S = 65.0  # longer than any wait of the controller's own but its look every 300 s, and than the longest back-off
+QUIET_S = 125.0  # longer than the longest back-off, the longest pause of a watch and the barrier's patience together
 RESTART_S = 1.0
 LIMIT_S = 3_600.0
+AT_ONCE_S = 0.001
+ALONE = Settings(leader_elect=False, identity="controller")
 
 Between: TypeAlias = Callable[[ApiServer], ApiServer]
 """Puts faults between a controller and the API server."""
@@ -53,9 +55,11 @@ class Run:
         end: everything that is there at the end, but for times and for what is drawn by chance.
         faultable: writes that a tape numbers, in the order in which they were sent.
         effects: writes that took effect, by verb and kind.
-        attempts: writes that reached the server, refused ones too; without Leases and Events.
+        accepted: writes that took effect; without Leases and Events.
+        refused: those that reached the server and did not.
         violations: broken invariants.
-        crashes: passes that ended with an exception that nobody expected.
+        unexpected: errors that no fault explains: of passes, and of the simulation itself.
+        senders: controllers that sent anything.
         digest: over every request and answer.
         requests: all of them, watches too.
     """
@@ -63,9 +67,11 @@ class Run:
     end: EndState
     faultable: int
     effects: Counter[str]
-    attempts: int
+    accepted: int
+    refused: int
     violations: list[str]
-    crashes: list[str]
+    unexpected: list[str]
+    senders: set[str]
     digest: str
     requests: int
 
@@ -73,9 +79,9 @@ class Run:
 class Stage:
     """A cluster, and people who use it."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, *, grace_s: float = AT_ONCE_S) -> None:
         self.cluster = cluster
-        self.witness = Witness(cluster, KEY)
+        self.witness = Witness(cluster, KEY, grace_s=grace_s)
         self.telemetry: list[Telemetry] = []
         self._stop = asyncio.Event()
 
@@ -149,28 +155,30 @@ class Stage:
 
     async def keep_running(self, between: Between, *, tape: FaultTape, seed: int) -> None:
         """Runs the controller, and another one after a crash, until `stop`."""
-        first = Faulty(self.witness.door("first"), tape)
         with suppress(Crashed):
             try:
-                await self._control(between(first), seed=seed)
+                await self.control(between(Faulty(self.witness.door("first"), tape)), seed=seed)
             except BaseExceptionGroup as group:
-                rest = group.split(Crashed)[1]
+                _, rest = group.split(Crashed)
                 if rest is not None:
                     raise rest from None
                 raise Crashed from None
             return
         await asyncio.sleep(RESTART_S)
-        await self._control(between(self.witness.door("second")), seed=seed + 1)
+        await self.control(between(self.witness.door("second")), seed=seed + 1)
 
     def stop(self) -> None:
-        """Ends the controller in order."""
+        """Ends the controllers in order."""
         self._stop.set()
 
-    async def _control(self, api: ApiServer, *, seed: int) -> None:
-        await run_controller(
-            Settings(leader_elect=False, identity="controller"),
+    async def control(
+        self, api: ApiServer, *, seed: int, settings: Settings = ALONE, clock: Clock | None = None
+    ) -> int:
+        """One controller until `stop`; its exit code."""
+        return await run_controller(
+            settings,
             api=api,
-            clock=self.cluster.clock,
+            clock=clock or self.cluster.clock,
             rng=random.Random(seed),  # noqa: S311 - jitter
             stop=self._stop,
             on_ready=self.telemetry.append,
@@ -179,7 +187,6 @@ class Stage:
     def end_state(self) -> EndState:
         """All that is there, without times; pods by revision."""
         rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-        sets = [each for each in self.cluster.list(REPLICA_SET)]
         return {
             "replicaSets": {
                 each["metadata"]["name"]: [
@@ -188,7 +195,7 @@ class Stage:
                     (each.get("status") or {}).get("availableReplicas", 0),
                     each["metadata"]["annotations"],
                 ]
-                for each in sets
+                for each in self.cluster.list(REPLICA_SET)
             },
             "pods": dict(Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD))),
             "services": {
@@ -199,6 +206,22 @@ class Stage:
             "annotations": (rollout or {"metadata": {}})["metadata"].get("annotations") or {},
         }
 
+    def summary(self, *, faultable: int, bugs: list[str]) -> Run:
+        """The run so far."""
+        arrivals = self.witness.arrivals
+        return Run(
+            end=self.end_state(),
+            faultable=faultable,
+            effects=self.witness.effects(),
+            accepted=sum(each.is_rollout_write and each.status < 300 for each in arrivals),
+            refused=sum(each.is_rollout_write and each.status >= 300 for each in arrivals),
+            violations=self.witness.violations,
+            unexpected=[*bugs, *_unexpected(self.telemetry)],
+            senders={each.sender for each in arrivals},
+            digest=self.witness.digest(),
+            requests=len(arrivals),
+        )
+
 
 def play(
     manifests: tuple[Manifest, ...],
@@ -207,14 +230,18 @@ def play(
     seed: int = 1,
     tape: FaultTape | None = None,
     between: Between = lambda api: api,
-    alongside: Callable[[Stage], Awaitable[None]] | None = None,
+    alongside: Script | None = None,
+    grace_s: float = AT_ONCE_S,
+    slice_lag_s: float = 0.02,
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
     Args:
         tape: faults of the first controller's writes; after a crash a second one runs, without faults.
         between: more faults, of every controller.
-        alongside: runs beside the script until the script has ended.
+        alongside: runs beside the script, and is cancelled when the script has ended.
+        grace_s: the longest that a fault can hold a pass up, which then ends on an older spec.
+        slice_lag_s: from a pod's change to its EndpointSlice.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -225,8 +252,8 @@ def play(
         bugs: list[str] = []
         loop.set_exception_handler(lambda _, context: bugs.append(repr(context)))
         kubelet = KubeletSettings(startup_s=(0.3, 0.9))
-        async with SimulatedCluster(seed=seed, crds=_crds(), kubelet=kubelet) as cluster:
-            stage = Stage(cluster)
+        async with SimulatedCluster(seed=seed, crds=crds(), kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
+            stage = Stage(cluster, grace_s=grace_s)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))
             disturbance = asyncio.ensure_future(alongside(stage)) if alongside is not None else None
             for manifest in manifests:
@@ -235,20 +262,12 @@ def play(
                 await script(stage)
                 if disturbance is not None:
                     disturbance.cancel()
+                    await asyncio.wait({disturbance})
                 await stage.until_quiet()
             finally:
                 stage.stop()
                 await controller
-            return Run(
-                end=stage.end_state(),
-                faultable=tape.seen,
-                effects=stage.witness.effects(),
-                attempts=sum(each.is_rollout_write for each in stage.witness.arrivals),
-                violations=stage.witness.violations,
-                crashes=[*bugs, *_unexpected(stage.telemetry)],
-                digest=stage.witness.digest(),
-                requests=len(stage.witness.arrivals),
-            )
+            return stage.summary(faultable=tape.seen, bugs=bugs)
 
     return run_virtual(main(), limit_s=LIMIT_S)
 
@@ -264,7 +283,8 @@ def _unexpected(telemetry: list[Telemetry]) -> list[str]:
 
 
 @cache
-def _crds() -> tuple[Manifest, ...]:
+def crds() -> tuple[Manifest, ...]:
+    """The project's CRDs, made once."""
     return tuple(crd_manifests())
 
 

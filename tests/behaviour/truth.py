@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,14 +25,14 @@ from rollouts.core.intents import (
     ReleaseService,
     RemoveAnnotation,
 )
-from rollouts.core.rollout import PodMetadata
+from rollouts.core.rollout import PodMetadata, Rollout
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.history import DELETED, Change
+from rollouts.sim.history import DELETED, Change, Stored
 
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (ROLLOUT, RolloutObject),
@@ -59,6 +62,9 @@ class Truth:
         self._observer = Observer(
             store=self._store, inbox=Inbox(clock=cluster.clock), steered=self._steered, clock=cluster.clock
         )
+        self.deleted_at_s = -float("inf")
+        """Loop time of the last deletion of a Rollout."""
+        self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
         for kind, _ in STRUCTS:
             cluster.api.history.listen(kind, self._follow)
 
@@ -66,6 +72,17 @@ class Truth:
         """What a controller that sees everything at once would see; None when there is no Rollout that can be carried out."""
         observed = self._observer.observe(key)
         return observed.snapshot if isinstance(observed, Seen) else None
+
+    def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
+        """The same, now and with each spec that somebody has replaced in the last `grace_s` seconds.
+
+        A pass that was under way then cannot have known better: no write can be bound to two objects.
+        """
+        now = self.snapshot(key)
+        if now is None:
+            return []
+        since_s = asyncio.get_running_loop().time() - grace_s
+        return [now, *(replace(now, rollout=each) for at_s, each in self._earlier if at_s >= since_s)]
 
     def status(self, key: Key) -> RolloutStatus:
         """The Rollout's status, also of one whose spec cannot be read."""
@@ -107,11 +124,20 @@ class Truth:
         )
 
     def _follow(self, change: Change) -> None:
+        if change.kind == ROLLOUT and change.old is not None:
+            self._remember(change.old, change.new)
         table = self._store.table(change.kind)
         seen = decode(change.kind, change.new.raw())
         difference = table.remove("", seen) if change.event == DELETED else table.put("", seen)
+        if change.kind == ROLLOUT and change.event == DELETED:
+            self.deleted_at_s = asyncio.get_running_loop().time()
         if change.kind == SERVICE and difference is not None:
             self._steered.learn(difference.before, difference.after)
+
+    def _remember(self, old: Stored, new: Stored) -> None:
+        before = self.snapshot(Key(*old.key)) if old.metadata["generation"] != new.metadata["generation"] else None
+        if before is not None:
+            self._earlier.append((asyncio.get_running_loop().time(), before.rollout))
 
 
 def _creation(body: Any) -> CreateReplicaSet:

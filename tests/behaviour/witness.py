@@ -59,11 +59,16 @@ class Arrival:
 
 
 class Witness:
-    """What all doors of one cluster have seen. The rules are those of one Rollout, `key`."""
+    """What all doors of one cluster have seen. The rules are those of one Rollout, `key`.
 
-    def __init__(self, cluster: SimulatedCluster, key: Key) -> None:
+    Args:
+        grace_s: how long after an edit or a deletion by somebody else a pass may still act on what was before.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, key: Key, *, grace_s: float) -> None:
         self.cluster = cluster
         self.key = key
+        self.grace_s = grace_s
         self.truth = Truth(cluster)
         self.arrivals: list[Arrival] = []
         self.violations: list[str] = []
@@ -97,29 +102,38 @@ class Witness:
         for part in content:
             self._digest.update(part)
 
-    def judge(self, before: Snapshot | None, meaning: Meaning | None) -> None:
-        """Holds one write that took effect to every rule that can be told from it."""
+    def judge(self, seen: list[Snapshot], meaning: Meaning | None) -> None:
+        """Holds one write that took effect to every rule that can be told from it.
+
+        Args:
+            seen: the world just before, with the spec that there was and those that a pass under way may have seen.
+        """
+        if not seen and not isinstance(meaning, ReleaseService | StatusWrite):
+            gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
+            if gone_for_s > self.grace_s:
+                self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
+        findings = [self._broken_by(each, meaning) for each in seen]
+        if all(findings):
+            self._tell(next(iter(findings), []))
+
+    def _broken_by(self, before: Snapshot, meaning: Meaning | None) -> list[Violation]:
         match meaning:
             case None:
-                self._tell([Violation("S13", "a write that no pass makes")])
+                return [Violation("S13", "a write that no pass makes")]
             case StatusWrite():
                 after = self.truth.status(self.key)
-                if before is not None:
-                    self._tell(steps_go_forward(before, Decision(status=after)))
-                    self._tell(pauses_last(before, after))
-            case ReleaseService() if before is None:
-                pass  # of a Rollout that is gone
-            case _ if before is None:
-                self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
+                return [*steps_go_forward(before, Decision(status=after)), *pauses_last(before, after)]
             case intent:
                 status = decide(before).status  # what a pass that sees the truth would record: weight, abort
-                self._tell(traffic_goes_to_ready_pods(before, intent, status))
-                self._tell(capacity_leaves_after_traffic(before, intent))
-                self._tell(enough_pods_stay(before, intent))
-                self._tell(stable_stays_whole(before, intent, status))
-                self._tell(a_pause_holds_the_pods(before, intent, status))
-                self._tell(one_replica_set_per_revision(before, intent))
-                self._tell(only_ours_and_as_seen(before, intent))
+                return [
+                    *traffic_goes_to_ready_pods(before, intent, status),
+                    *capacity_leaves_after_traffic(before, intent),
+                    *enough_pods_stay(before, intent),
+                    *stable_stays_whole(before, intent, status),
+                    *a_pause_holds_the_pods(before, intent, status),
+                    *one_replica_set_per_revision(before, intent),
+                    *only_ours_and_as_seen(before, intent),
+                ]
 
     def _tell(self, violations: Iterable[Violation]) -> None:
         at_s = asyncio.get_running_loop().time()
@@ -138,14 +152,12 @@ class Door:
         """Carries a request out, with a look at the truth just before and just after."""
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
         witness, write = self._witness, is_rollout_write(request)
-        before = witness.truth.snapshot(witness.key) if write else None
+        seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
         meaning = witness.truth.meaning(request) if write else None
         response = self._server.answer(request)
-        witness.note(
-            self._sender, self._what(request), response.status, repr(request).encode(), response.body
-        )
+        witness.note(self._sender, self._what(request), response.status, repr(request).encode(), response.body)
         if write and response.status < 300:
-            witness.judge(before, meaning)
+            witness.judge(seen, meaning)
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
         return response
 

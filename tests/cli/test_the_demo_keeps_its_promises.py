@@ -142,9 +142,9 @@ async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(
         await stage.install(canary_app(stage.namespace))
         await stage.until(
             CANARY_APP,
-            lambda seen: bool(seen.replica_sets) and _all_ready(seen.replica_sets[0]),
+            lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY,
             deadline_s=20,
-            what="ready",
+            what="healthy",
         )
         return 0, "installed"
 

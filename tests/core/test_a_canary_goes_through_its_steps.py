@@ -12,19 +12,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from tests.core.worlds import (
-    annotated,
-    edited,
-    pods_ready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    sizes,
-    snapshot,
-    steps_of,
-    world,
-)
+from tests.core.model import annotated, snapshot, world
+from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
 
 
 def test_the_first_revision_skips_the_steps() -> None:

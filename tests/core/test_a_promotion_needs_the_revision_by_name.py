@@ -9,7 +9,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.status import Phase, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, edited, running, settled, sizes, snapshot, steps_of
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 GATES = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()))
 

@@ -12,7 +12,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary, TrafficRouting
 from rollouts.core.status import Outcome, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, edited, later, one, reconciled, running, settled, sizes, snapshot
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
@@ -22,13 +23,15 @@ def _at_half(strategy: Canary = HALF) -> World:
 
 
 @pytest.mark.parametrize("value", ["true", "b"])
-def test_an_abort_is_durable_before_anything_follows_from_it(value: str) -> None:
-    """A crash right after it must not forget it: the pass that learns of it writes status and nothing else."""
+def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str) -> None:
+    """A crash must not forget it; only more stable pods, which are safe on either side of the record, come before it."""
     there = annotated(_at_half(), "abort", value)
 
     decision = decide(snapshot(there))
 
-    assert decision.intents == ()
+    patches = [each for each in decision.intents if isinstance(each, PatchReplicaSet)]
+    assert [(each.revision, each.replicas) for each in patches] == [("a", 3)]
+    assert patches == list(decision.intents)
     assert decision.status.abort is not None
     assert decision.status.abort.revision == "b"
 
@@ -49,7 +52,7 @@ def test_the_pass_after_the_abort_already_scales() -> None:
 
     patches = [each for each in decide(snapshot(there)).intents if isinstance(each, PatchReplicaSet)]
 
-    assert [(each.revision, each.replicas) for each in patches] == [("a", 3), ("b", 1)]
+    assert [(each.revision, each.replicas) for each in patches] == [("b", 1)]
 
 
 def test_a_true_is_taken_off_after_it_was_recorded_and_the_abort_holds() -> None:

@@ -7,7 +7,8 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.intents import CreateReplicaSet
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, Strategy
-from tests.core.worlds import World, edited, running, snapshot, world
+from tests.core.model import World, snapshot, world
+from tests.core.worlds import edited, running
 
 RULE = AntiAffinity(required=True)
 BOTH = pytest.mark.parametrize(

@@ -28,10 +28,8 @@ from rollouts.core.steps import (
     SetCanaryScalePercent,
     SetWeight,
 )
+from tests.core.model import World, annotated, deleted, service, snapshot
 from tests.core.worlds import (
-    World,
-    annotated,
-    deleted,
     edited,
     later,
     one,
@@ -40,11 +38,9 @@ from tests.core.worlds import (
     reconciled,
     replica_sets_caught_up,
     running,
-    service,
     settled,
     sizes,
     slices_caught_up,
-    snapshot,
     status_wiped,
 )
 

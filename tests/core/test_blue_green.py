@@ -9,7 +9,8 @@ import pytest
 from rollouts.core.intents import PointService
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.status import Phase
-from tests.core.worlds import World, annotated, edited, later, one, reconciled, running, settled, sizes, steps_of, world
+from tests.core.model import World, annotated, world
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, steps_of
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)

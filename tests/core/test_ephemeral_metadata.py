@@ -9,7 +9,8 @@ import pytest
 from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, edited, reconciled, running, settled
+from tests.core.model import World, annotated
+from tests.core.worlds import edited, reconciled, running, settled
 
 NEW = PodMetadata(labels={"role": "new"}, annotations={"trace": "all"})
 OLD = PodMetadata(labels={"role": "old"})

@@ -11,7 +11,8 @@ from rollouts.core.intents import DeleteReplicaSet
 from rollouts.core.rollout import Canary
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.update import HISTORY_LIMIT
-from tests.core.worlds import World, annotated, edited, later, running, settled, snapshot
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, running, settled
 
 
 def _after(count: int, *, limit: int) -> World:

@@ -11,7 +11,8 @@ from rollouts.core.rollout import Canary
 from rollouts.core.status import Phase, RolloutStatus
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
 from rollouts.errors import SpecProblem
-from tests.core.worlds import T0, edited, reconciled, running, settled
+from tests.core.model import T0
+from tests.core.worlds import edited, reconciled, running, settled
 
 PROBLEMS = (SpecProblem("spec.replicas", "is negative"), SpecProblem("spec.strategy", "names nothing"))
 

@@ -21,7 +21,8 @@ from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy, Traf
 from rollouts.core.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.status import Abort, RolloutStatus
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, service, settled, snapshot
+from tests.core.model import service, snapshot
+from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
 
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 CANARY = Canary(

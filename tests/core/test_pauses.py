@@ -11,7 +11,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, SetWeight
-from tests.core.worlds import World, annotated, edited, later, reconciled, running, settled, sizes, snapshot
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, reconciled, running, settled, sizes
 
 TIMED = Canary(steps=(SetWeight(25), Pause(60), SetWeight(50)))
 

@@ -10,8 +10,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World
 from tests.core.worlds import (
-    World,
     edited,
     later,
     pods_ready,

@@ -10,17 +10,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, SetWeight
-from tests.core.worlds import (
-    World,
-    annotated,
-    edited,
-    later,
-    pods_unready,
-    replica_sets_caught_up,
-    running,
-    settled,
-    steps_of,
-)
+from tests.core.model import World, annotated
+from tests.core.worlds import edited, later, pods_unready, replica_sets_caught_up, running, settled, steps_of
 
 CANARY = Canary(max_unavailable=1)
 GREEN = BlueGreen(active_service="cart", max_unavailable=1)
@@ -112,3 +103,15 @@ def test_a_time_that_cannot_be_read_is_said() -> None:
         next(each.reason for each in there.status.conditions if each.type == "InvalidCommand") is Reason.COMMAND_INVALID
     )
     assert "EvictPod" not in there.writes
+
+
+def test_a_restart_waits_for_pods_that_a_scale_up_is_still_to_bring() -> None:
+    """Two of five pods are there: none of them can be spared."""
+    there = edited(later(running(CANARY, replicas=2), 10), replicas=5)
+    there = annotated(there, "restart", str(there.now_s))
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= 2
+        there = after
+
+    assert there.writes.count("EvictPod") == 2

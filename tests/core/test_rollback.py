@@ -8,7 +8,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.status import Outcome, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, deleted, edited, later, running, settled, sizes
+from tests.core.model import World, annotated, deleted
+from tests.core.worlds import edited, later, running, settled, sizes
 
 STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 

@@ -9,7 +9,8 @@ import pytest
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, edited, running, settled, sizes, steps_of
+from tests.core.model import World, annotated
+from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
 RATIO = Canary(steps=STEPS)

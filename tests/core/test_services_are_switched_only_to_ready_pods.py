@@ -11,9 +11,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated, service
 from tests.core.worlds import (
-    World,
-    annotated,
     edited,
     later,
     one,
@@ -21,7 +20,6 @@ from tests.core.worlds import (
     reconciled,
     replica_sets_caught_up,
     running,
-    service,
     settled,
     sizes,
     slices_caught_up,

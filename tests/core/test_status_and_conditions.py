@@ -11,18 +11,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.worlds import (
-    World,
-    annotated,
-    edited,
-    later,
-    pods_unready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    snapshot,
-)
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, pods_unready, reconciled, replica_sets_caught_up, running, settled
 
 STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 

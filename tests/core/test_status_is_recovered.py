@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import annotated, edited, reconciled, running, settled, sizes, status_wiped, steps_of
+from tests.core.model import annotated
+from tests.core.worlds import edited, reconciled, running, settled, sizes, status_wiped, steps_of
 
 STEPS = (SetWeight(25), PauseUntilPromoted())
 EVERY = pytest.mark.parametrize(
@@ -74,3 +77,13 @@ def test_revision_numbers_go_on_counting() -> None:
     there = settled(edited(status_wiped(there), revision="c"))
 
     assert there.status.revision_number == 3
+
+
+@EVERY
+def test_a_stable_revision_that_cannot_be_read_is_taken_from_the_history(strategy: Strategy) -> None:
+    """Without it the Rollout would look like a first deployment, which has no steps, and the canary would be promoted."""
+    there = settled(edited(running(strategy), revision="b"))
+
+    there = settled(replace(there, status=replace(there.status, stable_revision="")))
+
+    assert (there.status.stable_revision, there.status.phase) == ("a", Phase.PAUSED)

@@ -7,7 +7,8 @@ import pytest
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import annotated, edited, running, settled, sizes, steps_of
+from tests.core.model import annotated
+from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)

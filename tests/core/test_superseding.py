@@ -10,19 +10,21 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Outcome, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import World, annotated, edited, one, running, settled, sizes, steps_of
+from tests.core.model import World, annotated
+from tests.core.worlds import edited, one, running, settled, sizes, steps_of
 
 MOST = Canary(steps=(SetWeight(90), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
 DYNAMIC = replace(
     MOST, traffic_routing=TrafficRouting(dynamic_stable_scale=True), stable_service="cart", canary_service="cart-canary"
 )
+UNSERVED = replace(DYNAMIC, stable_service=None, canary_service=None)
 
 
 def _available(there: World) -> int:
     return sum(min(each.available, each.spec_replicas) for each in there.replica_sets)
 
 
-@pytest.mark.parametrize("strategy", [MOST, DYNAMIC])
+@pytest.mark.parametrize("strategy", [MOST, DYNAMIC, UNSERVED])
 def test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves(strategy: Canary) -> None:
     """Argo Rollouts issue 3372: the traffic went to a stable revision that had been scaled down."""
     there = settled(edited(running(strategy, replicas=10), revision="b"))

@@ -93,9 +93,8 @@ class Interceptor:
         tls = ssl.create_default_context(cafile=self._plane.certificate)
         limits = aiohttp.ClientTimeout(total=None)
         application = web.Application(client_max_size=16 * 1024 * 1024)
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls, limit=0), timeout=limits, auto_decompress=False
-        ) as session:
+        connector = aiohttp.TCPConnector(ssl=tls, limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=limits, auto_decompress=False) as session:
 
             async def handle(request: web.Request) -> web.StreamResponse:
                 return await self._handle(request, session)
@@ -109,6 +108,7 @@ class Interceptor:
             self._listening.set()
             await self._end.wait()
             await runner.cleanup()
+            await connector.close(abort_ssl=True)
 
     async def _handle(self, request: web.Request, session: aiohttp.ClientSession) -> web.StreamResponse:
         body = await request.read()
@@ -118,16 +118,14 @@ class Interceptor:
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _PER_CONNECTION}
         url = f"{self._plane.url}{request.raw_path}"
         async with session.request(request.method, url, data=body, headers=headers, allow_redirects=False) as answer:
-            if loss is Loss.THE_ANSWER:
-                await answer.read()
-                await self._hold(_rollout_of(request, body))
-            kept = {key: value for key, value in answer.headers.items() if key.lower() not in _PER_CONNECTION}
-            response = web.StreamResponse(status=answer.status, headers=kept)
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
-            await response.write_eof()
-            return response
+            try:
+                if loss is Loss.THE_ANSWER:
+                    await answer.read()
+                    await self._hold(_rollout_of(request, body))
+                return await _passed_on(request, answer)
+            finally:  # a watch that was cut off: a TLS connection in its farewell would outlive the loop
+                if answer.connection is not None and answer.connection.transport is not None:
+                    answer.connection.transport.abort()
 
     def _loss(self, request: web.Request, body: bytes) -> Loss | None:
         if not self._armed or request.method == "GET":
@@ -146,6 +144,16 @@ class Interceptor:
         if self._held == set(self._places):
             self._all_held.set()
         await asyncio.Event().wait()  # until the other side is gone
+
+
+async def _passed_on(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    kept = {key: value for key, value in answer.headers.items() if key.lower() not in _PER_CONNECTION}
+    response = web.StreamResponse(status=answer.status, headers=kept)
+    await response.prepare(request)
+    async for chunk in answer.content.iter_any():
+        await response.write(chunk)
+    await response.write_eof()
+    return response
 
 
 def _rollout_of(request: web.Request, body: bytes) -> str:

@@ -30,23 +30,23 @@ class Metrics:
     """What the server says, and what it was asked.
 
     Args:
+        namespace: whose pods it knows.
         millicores: what every pod uses of the CPU.
         selectors: label selectors of the questions about pods, in their order.
     """
 
+    namespace: str
     millicores: int
     selectors: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def served_metrics(plane: ControlPlane, *, namespace: str, millicores: int) -> Iterator[Metrics]:
-    """Serves metrics.k8s.io on this control plane while the block runs; every pod uses `millicores`.
+    """Serves metrics.k8s.io on this control plane while the block runs: every pod of the namespace uses `millicores`.
 
-    The APIService is the whole cluster's: one test at a time.
-    Args:
-        namespace: where the Service that leads to us is made.
+    The APIService is the whole cluster's: one test at a time. Autoscalers of other namespaces are told 404, as without it.
     """
-    metrics = Metrics(millicores)
+    metrics = Metrics(namespace, millicores)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(plane, metrics))
     server.daemon_threads = True
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -104,10 +104,10 @@ def _handler(plane: ControlPlane, metrics: Metrics) -> type[BaseHTTPRequestHandl
             match url.path.removeprefix("/apis/").split("/"):
                 case ["metrics.k8s.io", "v1beta1"]:
                     self._answer(_discovery())
-                case ["metrics.k8s.io", "v1beta1", "namespaces", namespace, "pods"]:
+                case ["metrics.k8s.io", "v1beta1", "namespaces", metrics.namespace, "pods"]:
                     selector = parse_qs(url.query).get("labelSelector", [""])[0]
                     metrics.selectors.append(selector)
-                    self._answer(_usage(plane, namespace, selector, metrics.millicores))
+                    self._answer(_usage(plane, metrics.namespace, selector, metrics.millicores))
                 case _:
                     self.send_error(404)
 

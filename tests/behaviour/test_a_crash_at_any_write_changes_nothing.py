@@ -1,0 +1,52 @@
+"""Promise: wherever the controller dies, the next one ends in the same place, and no write on the way breaks an invariant.
+
+Every write of every scenario is a place: the process ends before the request is sent, and after it took effect. Whether the
+dead process had read the answer makes no difference to anybody else; that a live one misses it is a fault of its own
+(`test_a_fault_of_the_api_is_survived.py`).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
+from tests.behaviour.scenarios import SCENARIOS, Scenario
+from tests.behaviour.stage import Run, play
+
+CRASHES: dict[str, Fault] = {"before": CrashBefore(), "after": CrashAfter()}
+
+
+def crashed(scenario: Scenario, place: int, crash: Fault) -> Run:
+    """The scenario with one crash."""
+    return play(scenario.manifests, scenario.script, tape=FaultTape({place: crash}))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_without_a_crash_the_scenario_ends_as_it_should(name: str) -> None:
+    """What the crashed runs are compared with is itself right, and takes one controller only."""
+    scenario = SCENARIOS[name]
+
+    run = play(scenario.manifests, scenario.script)
+
+    sizes = {tag: replicas for tag, replicas, *_ in run.end["replicaSets"].values()}
+    assert (run.end["status"].get("phase", ""), sizes) == (scenario.phase, scenario.sizes)
+    assert run.violations == []
+    assert run.unexpected == []
+    assert run.senders == {"first"}
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_crash_at_any_write_ends_as_without(name: str, crash: str) -> None:
+    """All memory is in the API: whichever write was the last one, who comes next sees what was done and does the rest."""
+    scenario = SCENARIOS[name]
+    without = play(scenario.manifests, scenario.script)
+
+    for place in range(without.faultable):
+        run = crashed(scenario, place, CRASHES[crash])
+
+        where = f"crash {crash} write {place}"
+        assert run.senders == {"first", "second"}, where
+        assert run.end == without.end, where
+        assert run.violations == [], where
+        assert run.unexpected == [], where

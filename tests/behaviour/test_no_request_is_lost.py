@@ -1,0 +1,112 @@
+"""Promise: with pods that end gracefully, users' requests are answered all through an update, however it goes.
+
+Constant traffic through the Services, while EndpointSlices are written 0.3 s late and each node's proxy follows up to 0.5 s later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from rollouts.objects import Manifest
+from rollouts.sim.traffic import Traffic
+from tests.behaviour.scenarios import (
+    ACTIVE_AND_PREVIEW,
+    HALF,
+    MANUAL,
+    SHORT,
+    STABLE_AND_CANARY,
+    aborted_and_retried,
+    aborted_and_taken_back,
+    blue_green,
+    canary,
+    rollout,
+    scaled,
+    service,
+    superseded,
+    updated,
+)
+from tests.behaviour.stage import Script, Stage, play
+
+SLICE_LAG_S = 0.3
+GRACEFUL_S = 5  # preStop sleep, well above slice lag and proxy lag together
+RATE_PER_S = 40.0
+SETTLING_S = 20.0
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update under traffic.
+
+    Args:
+        services: which users call.
+    """
+
+    strategy: Manifest
+    services: tuple[str, ...]
+    script: Script
+
+
+WITH_SERVICES = ("stable", "canary")
+UPDATES = {
+    "canary": Update(canary(HALF, SHORT), ("web",), updated),
+    "canary aborted": Update(canary(HALF, MANUAL), ("web",), aborted_and_retried),
+    "canary scaled": Update(canary(HALF, MANUAL), ("web",), scaled),
+    "canary superseded": Update(canary(HALF, MANUAL), ("web",), superseded),
+    "canary with services": Update(canary(HALF, SHORT, services=True), WITH_SERVICES, updated),
+    "canary with services aborted": Update(canary(HALF, MANUAL, services=True), WITH_SERVICES, aborted_and_taken_back),
+    "canary with services retried": Update(canary(HALF, MANUAL, services=True), WITH_SERVICES, aborted_and_retried),
+    "canary with services superseded": Update(canary(HALF, MANUAL, services=True), WITH_SERVICES, superseded),
+    "blue-green": Update(blue_green(autoPromotionSeconds=1), ("active",), updated),
+    "blue-green aborted": Update(blue_green(autoPromotionEnabled=False), ("active",), aborted_and_retried),
+    "blue-green superseded": Update(blue_green(autoPromotionEnabled=False), ("active",), superseded),
+}
+
+
+def sent_and_lost(update: Update, *, pre_stop_s: int, seed: int) -> tuple[int, int]:
+    """Requests of the users from the first revision's readiness to after the end of the update."""
+    clients: list[Traffic] = []
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        await asyncio.sleep(2.0)
+        clients.extend(
+            stage.cluster.clients(namespace="default", service=name, rate_per_s=RATE_PER_S) for name in update.services
+        )
+        await update.script(stage)
+        await asyncio.sleep(SETTLING_S)
+        for each in clients:
+            each.stop()
+
+    manifests = (
+        service("web"),
+        *STABLE_AND_CANARY,
+        *ACTIVE_AND_PREVIEW,
+        rollout(update.strategy, replicas=2, pre_stop_s=pre_stop_s),
+    )
+    run = play(manifests, script, seed=seed, slice_lag_s=SLICE_LAG_S)
+
+    assert run.violations == []
+    return sum(each.tally.sent.total() for each in clients), sum(each.tally.lost.total() for each in clients)
+
+
+@pytest.mark.parametrize("seed", (1, 2))
+@pytest.mark.parametrize("name", UPDATES)
+def test_no_request_is_lost_by_our_doing(name: str, seed: int) -> None:
+    """The first of the three promises of this project."""
+    sent, lost = sent_and_lost(UPDATES[name], pre_stop_s=GRACEFUL_S, seed=seed)
+
+    assert sent > RATE_PER_S * SETTLING_S
+    assert lost == 0
+
+
+@pytest.mark.parametrize(
+    "name", ("canary", "canary aborted", "canary superseded", "canary with services", "canary with services superseded")
+)
+def test_pods_that_stop_at_once_do_lose_requests(name: str) -> None:
+    """The proof that the tests above can see a loss: the same updates, with pods gone before the proxies know."""
+    _, lost = sent_and_lost(UPDATES[name], pre_stop_s=0, seed=1)
+
+    assert lost > 0

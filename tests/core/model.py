@@ -1,0 +1,279 @@
+"""A pure model of the API server and what it holds for one Rollout.
+
+A `World` is a value. `snapshot` shows it to `decide`; `applied` carries one intent out, refusing what an API server would refuse.
+What moves in it, and who moves it, is in `worlds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from rollouts.core.intents import (
+    AskPods,
+    AskService,
+    CreateReplicaSet,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    Notice,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseService,
+    RemoveAnnotation,
+)
+from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
+from rollouts.core.services import named_services
+from rollouts.core.snapshot import (
+    EvictionRefused,
+    Pod,
+    PodsSeen,
+    ReplicaSet,
+    Service,
+    ServiceAbsent,
+    ServiceSeen,
+    ServiceUnasked,
+    Snapshot,
+)
+from rollouts.core.status import RolloutStatus
+
+T0 = 1_790_000_000.0  # some moment in 2026
+
+
+ANSWER_S = 10.0  # how long the answer to a question about a Service is good for
+
+
+class RefusedError(Exception):
+    """The API server refuses a write: conflict, gone, or exists already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything there is.
+
+    Args:
+        version: counts writes of anybody; gives uids and resourceVersions.
+        pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
+        services: as the API server has them; ours show their slices.
+        answers: Services that were asked about, when, and what the answer was.
+        bad: revisions whose pods never become ready.
+        patient: status writes that can wait are held back, as the controller does for some seconds.
+        budget: evictions are refused unless more than so many pods are ready; None for no budget.
+        writes: calls of ours that wrote, by name.
+    """
+
+    now_s: float
+    rollout: Rollout
+    version: int = 1
+    status: RolloutStatus = RolloutStatus()
+    replica_sets: tuple[ReplicaSet, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    ready_since: Mapping[str, float] = field(default_factory=dict)
+    services: Mapping[str, ServiceSeen] = field(default_factory=dict)
+    answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
+    pods_seen: PodsSeen | None = None
+    refused: EvictionRefused | None = None
+    bad: frozenset[str] = frozenset()
+    patient: bool = False
+    budget: int | None = None
+    writes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def service(name: str, **changes: Any) -> ServiceSeen:
+    """A Service as its user made it: not steered by anybody yet."""
+    given: dict[str, Any] = {
+        "name": name, "uid": f"uid-{name}", "resource_version": "1", "revision": "", "managed_by": "", "watched": False,
+    }  # fmt: skip
+    return ServiceSeen(**{**given, **changes})
+
+
+def spec(strategy: Strategy, *, revision: str = "a", replicas: int = 4, **changes: Any) -> RolloutSpec:
+    """A spec whose revision is named, not hashed."""
+    return RolloutSpec(
+        replicas=replicas,
+        selector_json=b'{"matchLabels":{"app":"cart"}}',
+        selector_text="app=cart",
+        template_json=b"{}",
+        revision=revision,
+        strategy=strategy,
+        strategy_hash=strategy_hash(strategy),
+        **changes,
+    )
+
+
+def world(strategy: Strategy, *, replicas: int = 4, revision: str = "a", **changes: Any) -> World:
+    """A Rollout that was just created, with the Services that its strategy names and nothing else."""
+    rollout = Rollout(
+        namespace="shop", name="cart", uid="uid-cart", resource_version="1", generation=1, created_at_s=T0,
+        spec=spec(strategy, replicas=replicas, revision=revision, **changes),
+    )  # fmt: skip
+    services = {name: service(name) for name in named_services(strategy)}
+    return World(now_s=T0, rollout=rollout, services=services)
+
+
+def snapshot(there: World) -> Snapshot:
+    """The world as the controller sees it now."""
+    names = {
+        *named_services(there.rollout.spec.strategy),
+        *(each.name for each in there.services.values() if each.managed_by == there.rollout.name and each.watched),
+    }
+    return Snapshot(
+        now_s=there.now_s,
+        rollout=there.rollout,
+        status=there.status,
+        replica_sets=there.replica_sets,
+        services={name: _seen_service(there, name) for name in sorted(names)},
+        pods=there.pods_seen,
+        eviction_refused=there.refused,
+    )
+
+
+def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one case for each member of a closed union
+    """The world after one call. Raises: RefusedError, as the API server would refuse it."""
+    match intent:
+        case CreateReplicaSet():
+            return _created(there, intent)
+        case PatchReplicaSet():
+            return _patched(there, intent)
+        case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
+            found = _replica_set(there, name, uid, version)
+            there = wrote(there, "DeleteReplicaSet")
+            return deleted(there, found.revision)
+        case PointService(name=name, revision=revision):
+            there = _with_service(
+                wrote(there, "PointService"), intent, revision=revision, managed_by="cart", watched=True
+            )
+            return replace(there, answers={key: each for key, each in there.answers.items() if key != name})
+        case ReleaseService():
+            return _with_service(wrote(there, "ReleaseService"), intent, revision="", managed_by="", watched=False)
+        case PatchPod(uid=uid, metadata=metadata, removed=removed):
+            there = wrote(there, "PatchPod")
+            pods = tuple(_relabelled(pod, metadata, removed) if pod.uid == uid else pod for pod in there.pods)
+            return replace(there, pods=pods, pods_seen=None)
+        case EvictPod(name=name, uid=uid):
+            return _evicted(there, name, uid)
+        case RemoveAnnotation(verb=verb, value=value):
+            if there.rollout.annotations.get(verb) != value:
+                raise RefusedError(f"annotation {verb} is not {value}")
+            return annotated(wrote(there, "RemoveAnnotation"), verb, None)
+        case AskService(name=name):
+            answer = there.services.get(name)
+            if answer is not None:
+                answer = replace(answer, ready_by_revision={})
+            return replace(there, answers={**there.answers, name: (there.now_s, answer)})
+        case AskPods():
+            return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))
+        case never:
+            assert_never(never)
+
+
+def deleted(there: World, revision: str) -> World:
+    """Somebody deletes a revision's ReplicaSet; its pods go with it."""
+    sets = tuple(each for each in there.replica_sets if each.revision != revision)
+    return replace(there, replica_sets=sets, pods=tuple(pod for pod in there.pods if pod.revision != revision))
+
+
+def annotated(there: World, verb: str, value: str | None) -> World:
+    """An annotation set, or with None taken off."""
+    annotations = {key: each for key, each in there.rollout.annotations.items() if key != verb}
+    if value is not None:
+        annotations[verb] = value
+    version = there.version + 1
+    rollout = replace(there.rollout, annotations=annotations, resource_version=str(version))
+    if verb == "restart":
+        rollout = replace(rollout, restart_asked_at_s=_number(value))
+    return replace(there, rollout=rollout, version=version)
+
+
+def wrote(there: World, what: str) -> World:
+    return replace(there, version=there.version + 1, writes=(*there.writes, what))
+
+
+def strategy_hash(strategy: Strategy) -> str:
+    match strategy:
+        case Canary(steps=steps):
+            return f"canary {steps}"
+        case BlueGreen():
+            return "blue-green"
+        case never:
+            assert_never(never)
+
+
+def _seen_service(there: World, name: str) -> Service:
+    found = there.services.get(name)
+    if found is not None and found.watched:
+        return found
+    asked_s, answer = there.answers.get(name, (None, None))
+    if asked_s is None or there.now_s - asked_s > ANSWER_S:
+        return ServiceUnasked(name)
+    return ServiceAbsent(name, at_s=asked_s) if answer is None else answer
+
+
+def _created(there: World, intent: CreateReplicaSet) -> World:
+    name = f"cart-{intent.revision}"
+    if any(each.name == name for each in there.replica_sets):
+        raise RefusedError(f"{name} exists")
+    there = wrote(there, "CreateReplicaSet")
+    made = ReplicaSet(
+        name=name,
+        uid=f"rs-{there.version}",
+        resource_version=str(there.version),
+        revision=intent.revision,
+        number=intent.number,
+        created_at_s=there.now_s,
+        spec_replicas=intent.replicas,
+        observed=False,
+        min_ready_s=there.rollout.spec.min_ready_s,
+        pod_metadata=intent.pod_metadata,
+    )
+    return replace(there, replica_sets=(*there.replica_sets, made))
+
+
+def _patched(there: World, intent: PatchReplicaSet) -> World:
+    found = _replica_set(there, intent.name, intent.uid, intent.resource_version)
+    there = wrote(there, "PatchReplicaSet")
+    names = ("replicas", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+    given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
+    if "replicas" in given:
+        given["spec_replicas"] = given.pop("replicas")
+    after = replace(found, **given, resource_version=str(there.version), observed=False)
+    return replace(there, replica_sets=tuple(after if each is found else each for each in there.replica_sets))
+
+
+def _replica_set(there: World, name: str, uid: str, version: str) -> ReplicaSet:
+    found = next((each for each in there.replica_sets if each.name == name), None)
+    if found is None or found.uid != uid or version not in ("", found.resource_version):
+        raise RefusedError(f"ReplicaSet {name} is not as it was seen")
+    return found
+
+
+def _with_service(there: World, intent: PointService | ReleaseService, **changes: Any) -> World:
+    found = there.services.get(intent.name)
+    if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
+        raise RefusedError(f"Service {intent.name} is not as it was seen")
+    after = replace(found, **changes, resource_version=str(there.version))
+    return replace(there, services={**there.services, intent.name: after})
+
+
+def _evicted(there: World, name: str, uid: str) -> World:
+    if there.budget is not None and sum(pod.ready for pod in there.pods) <= there.budget:
+        refusal = EvictionRefused(there.now_s, name, "would break the budget")
+        return replace(wrote(there, "EvictPod"), refused=refusal)
+    pods = tuple(pod for pod in there.pods if pod.uid != uid)
+    return replace(wrote(there, "EvictPod"), pods=pods, pods_seen=None)
+
+
+def _relabelled(pod: Pod, metadata: PodMetadata, removed: PodMetadata) -> Pod:
+    labels = {key: value for key, value in pod.labels.items() if key not in removed.labels}
+    annotations = {key: value for key, value in pod.annotations.items() if key not in removed.annotations}
+    return replace(pod, labels={**labels, **metadata.labels}, annotations={**annotations, **metadata.annotations})
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        return float(value) if value else None
+    except ValueError:
+        return None

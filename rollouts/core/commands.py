@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rollouts.core.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.reasons import Reason
 from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Command, Outcome, RolloutStatus, Verb
+from rollouts.core.status import WAS_STABLE, Command, RolloutStatus, Verb
 
 FULL = "full"
 _NOW = "true"
@@ -238,11 +238,7 @@ def _previous(seen: Snapshot, status: RolloutStatus) -> str:
     if status.stable_revision not in ("", spec_revision) and status.stable_revision in kept:
         return status.stable_revision
     for entry in reversed(status.history):
-        if (
-            entry.outcome in (Outcome.PROMOTED, Outcome.ROLLED_BACK)
-            and entry.revision != spec_revision
-            and entry.revision in kept
-        ):
+        if entry.outcome in WAS_STABLE and entry.revision != spec_revision and entry.revision in kept:
             return entry.revision
     return ""
 

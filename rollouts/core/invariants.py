@@ -32,7 +32,7 @@ from rollouts.core.intents import (
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.scaling import routed_stable_replicas, surge_and_unavailable, target_pair
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.status import RolloutStatus, Verb
+from rollouts.core.status import WAS_STABLE, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
 
 
@@ -225,7 +225,9 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
         full = any(each.verb is Verb.PROMOTE and each.step is None for each in after.commands)
         if jump < 0 or (jump > 1 and not full):
             violations.append(Violation("S8", f"step {before.step_index} → {after.step_index}"))
-    promoted = after.stable_revision != before.stable_revision and bool(before.current_revision)
+    was_stable = any(each.revision == after.stable_revision and each.outcome in WAS_STABLE for each in before.history)
+    recovered = not before.stable_revision and was_stable  # what could not be read, taken from the history
+    promoted = after.stable_revision != before.stable_revision and bool(before.current_revision) and not recovered
     if promoted and (
         after.stable_revision != before.current_revision or after.current_revision != after.stable_revision
     ):

@@ -38,6 +38,10 @@ class Outcome(StrEnum):
     ROLLED_BACK = "RolledBack"
 
 
+WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
+"""How the update of a revision ended that was the stable one then."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingFor:
     """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person)."""

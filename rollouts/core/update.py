@@ -8,7 +8,7 @@ from rollouts.core.intents import Notice
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.status import Abort, HistoryEntry, Outcome, RolloutStatus, Verb
+from rollouts.core.status import WAS_STABLE, Abort, HistoryEntry, Outcome, RolloutStatus, Verb
 
 HISTORY_LIMIT = 10  # finished updates kept in status, like revisionHistoryLimit's default
 
@@ -86,11 +86,8 @@ def _recovered(seen: Snapshot, status: RolloutStatus, *, target: str) -> Rollout
 def _last_promoted(seen: Snapshot, status: RolloutStatus) -> str:
     """The newest promoted revision of the history that still has pods; "" for none."""
     serving = {each.revision for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting}
-    promoted_before = (entry.revision for entry in reversed(status.history) if entry.outcome in _WAS_STABLE)
+    promoted_before = (entry.revision for entry in reversed(status.history) if entry.outcome in WAS_STABLE)
     return next((revision for revision in promoted_before if revision in serving), "")
-
-
-_WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 
 
 def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[RolloutStatus, tuple[Notice, ...]]:

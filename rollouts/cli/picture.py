@@ -55,7 +55,9 @@ def example() -> RolloutView:
         ),
         events=(
             EventLine(NOW_S - 112, "RolloutUpdated", "rolling out revision 7 (f7w2k9xq4c)", warning=False),
-            EventLine(NOW_S - 95, "RolloutStepCompleted", "step 0 of revision f7w2k9xq4c is done, 1 of 4", warning=False),
+            EventLine(
+                NOW_S - 95, "RolloutStepCompleted", "step 0 of revision f7w2k9xq4c is done, 1 of 4", warning=False
+            ),
         ),
     )
 

@@ -154,6 +154,8 @@ class Table(Generic[T]):
             return None
         if self._tombstones.get(metadata.uid, -1) >= version:
             return None
+        if before is not None and before.metadata.uid != metadata.uid:  # its deletion is late or lost
+            self._bury(before.metadata.uid, version)
         self._insert(scope, where, before, seen)
         return Change(before, seen)
 
@@ -164,11 +166,14 @@ class Table(Generic[T]):
         version = metadata.version
         self._progress(scope, where, version)
         before = self._objects.get(where)
-        if before is not None and before.metadata.version > version:
+        returned = before is not None and before.metadata.version > version
+        if returned and before is not None and before.metadata.uid == metadata.uid:
             return None
         self._bury(metadata.uid, version)
-        if before is None:
+        if before is None or returned:
             return None
+        if before.metadata.uid != metadata.uid:  # a later one of its name has gone, so it is gone too
+            self._bury(before.metadata.uid, version)
         self._drop(scope, where, before)
         return Change(before, None)
 

@@ -11,10 +11,10 @@ COUNTERS_HELD_S = 5.0
 HELD_MAX_S = 30.0
 """The longest that anything stays unwritten while more and more is done to its Rollout."""
 
-HELD_WRITES_PER_S = 10.0
+HELD_WRITES_PER_S = 4.0
 """Of all Rollouts together: with hundreds in motion the API server has better things to do than to count their pods."""
 
-CROWDED_MAX_S = 60.0
+CROWDED_MAX_S = 120.0
 """The longest that anything stays unwritten because others are in motion, too."""
 
 ANSWER_HELD_S = 1.0

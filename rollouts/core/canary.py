@@ -60,8 +60,9 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
     sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, holding=holding))
     reached = _reached(view, strategy, sizes)
     wait = _wait(view, strategy, sizes, reached=reached, services=services)
+    recorded = view.status.weight_percent == weight_percent
     plan = Plan(
-        status=replace(view.status, weight_percent=weight_percent),
+        status=view.status if recorded else replace(view.status, weight_percent=weight_percent),
         intents=_intents(view, sizes, services),
         wait=wait,
         wake_at_s=earliest(

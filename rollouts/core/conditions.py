@@ -25,20 +25,27 @@ def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> R
         wait = Wait(Reason.RETRY_NEEDED, f"revision {status.current_revision} is held back: {status.abort.message}")
     if wait is None and view.paused and not _finished(status):
         wait = Wait(Reason.PAUSED_BY_USER, "spec.paused or the pause annotation holds the Rollout")
-    status = _with_progress(view, status, wait)
-    status = replace(status, waiting_for=_waiting_for(view, status, wait))
-    phase = _phase(view, status)
-    status = replace(status, phase=phase, message=status.waiting_for.message if status.waiting_for else "")
-    return replace(
-        status, conditions=_conditions(view, status, problems), observed_generation=view.seen.rollout.generation
+    progressed_at_s = _progressed_at_s(view, status, wait)
+    waiting = _waiting_for(view, status, wait, progressed_at_s=progressed_at_s)
+    phase = _phase(view, status, waiting, progressed_at_s=progressed_at_s)
+    message = waiting.message if waiting else ""
+    return replace(  # at once: a copy of all these fields costs more than finding them
+        status,
+        phase=phase,
+        message=message,
+        progressed_at_s=progressed_at_s,
+        waiting_for=waiting,
+        conditions=_conditions(view, status, phase, waiting, problems),
+        observed_generation=view.seen.rollout.generation,
     )
 
 
-def deadline_exceeded(status: RolloutStatus, *, now_s: float, progress_deadline_s: float) -> bool:
+def deadline_exceeded(
+    waiting: WaitingFor | None, *, progressed_at_s: float | None, now_s: float, progress_deadline_s: float
+) -> bool:
     """Whether something that should move has not moved for the progress deadline."""
-    waiting = status.waiting_for
     held_up = waiting is not None and waiting.reason not in NOT_HELD_UP
-    return held_up and status.progressed_at_s is not None and now_s >= status.progressed_at_s + progress_deadline_s
+    return held_up and progressed_at_s is not None and now_s >= progressed_at_s + progress_deadline_s
 
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
@@ -80,11 +87,11 @@ def _counted(view: View) -> RolloutStatus:
     )
 
 
-def _with_progress(view: View, status: RolloutStatus, wait: Wait | None) -> RolloutStatus:
-    """The progress clock set to now when anything moved, or when a wait that it measures has just begun."""
+def _progressed_at_s(view: View, status: RolloutStatus, wait: Wait | None) -> float:
+    """The progress clock: now when anything moved, or when a wait that it measures has just begun."""
     before = view.seen.status
-    if status.progressed_at_s != before.progressed_at_s or status.progressed_at_s is None:
-        return status if status.progressed_at_s is not None else replace(status, progressed_at_s=view.now_s)
+    if status.progressed_at_s is None or status.progressed_at_s != before.progressed_at_s:
+        return view.now_s if status.progressed_at_s is None else status.progressed_at_s
     moved = (
         status.updated_replicas > before.updated_replicas
         or status.available_replicas > before.available_replicas
@@ -93,18 +100,18 @@ def _with_progress(view: View, status: RolloutStatus, wait: Wait | None) -> Roll
     )
     was_held_up = before.waiting_for is not None and before.waiting_for.reason not in NOT_HELD_UP
     begins = wait is not None and wait.reason not in NOT_HELD_UP and not was_held_up
-    return replace(status, progressed_at_s=view.now_s) if (moved and was_held_up) or begins else status
+    return view.now_s if (moved and was_held_up) or begins else status.progressed_at_s
 
 
-def _waiting_for(view: View, status: RolloutStatus, wait: Wait | None) -> WaitingFor | None:
+def _waiting_for(view: View, status: RolloutStatus, wait: Wait | None, *, progressed_at_s: float) -> WaitingFor | None:
     if wait is None:
         return None
     before = view.seen.status.waiting_for
     same = before is not None and before.reason is wait.reason and view.seen.status.step_index == status.step_index
     since_s = before.since_s if same and before is not None else view.now_s
     deadline_s = wait.deadline_s
-    if deadline_s is None and wait.reason not in NOT_HELD_UP and status.progressed_at_s is not None:
-        deadline_s = status.progressed_at_s + view.spec.progress_deadline_s
+    if deadline_s is None and wait.reason not in NOT_HELD_UP:
+        deadline_s = progressed_at_s + view.spec.progress_deadline_s
     return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
 
 
@@ -112,11 +119,11 @@ def _finished(status: RolloutStatus) -> bool:
     return bool(status.stable_revision) and status.stable_revision == status.current_revision
 
 
-def _phase(view: View, status: RolloutStatus) -> Phase:
-    waiting = status.waiting_for
+def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
     if view.aborted:
         return Phase.ABORTED
-    if deadline_exceeded(status, now_s=view.now_s, progress_deadline_s=view.spec.progress_deadline_s):
+    deadline_s = view.spec.progress_deadline_s
+    if deadline_exceeded(waiting, progressed_at_s=progressed_at_s, now_s=view.now_s, progress_deadline_s=deadline_s):
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
@@ -125,9 +132,10 @@ def _phase(view: View, status: RolloutStatus) -> Phase:
     return Phase.PROGRESSING
 
 
-def _conditions(view: View, status: RolloutStatus, problems: tuple[Problem, ...]) -> tuple[Condition, ...]:
-    phase, waiting = status.phase, status.waiting_for
-    message = status.message or phase
+def _conditions(
+    view: View, status: RolloutStatus, phase: Phase, waiting: WaitingFor | None, problems: tuple[Problem, ...]
+) -> tuple[Condition, ...]:
+    message = waiting.message if waiting else phase
     reason = waiting.reason if waiting else Reason.HEALTHY
     facts: list[tuple[str, bool, Reason, str]] = []
     match phase:

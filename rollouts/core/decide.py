@@ -32,7 +32,8 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(status=seen.status)
     status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
     reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
-    status = replace(status, commands=reading.commands)
+    if reading.commands != status.commands:
+        status = replace(status, commands=reading.commands)
     one_way = _one_way(seen, status, reading)
     if one_way is not None:
         view = view_of(seen, one_way.status)
@@ -97,7 +98,10 @@ def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | 
             message = f"revision {current} was aborted by annotation"
             return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared is not None)
         late = deadline_exceeded(
-            seen.status, now_s=seen.now_s, progress_deadline_s=seen.rollout.spec.progress_deadline_s
+            seen.status.waiting_for,
+            progressed_at_s=seen.status.progressed_at_s,
+            now_s=seen.now_s,
+            progress_deadline_s=seen.rollout.spec.progress_deadline_s,
         )
         same = seen.status.current_revision == current and _nothing_moved(seen)
         if late and same and unfinished and status.stable_revision and seen.rollout.spec.progress_deadline_abort:

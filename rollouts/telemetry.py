@@ -24,8 +24,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PASS_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-def set_up_logging(*, log_format: LogFormat, log_level: LogLevel) -> None:
-    """One line an event on standard error: JSON for machines, or coloured text for people at a terminal."""
+def set_up_logging(*, log_format: LogFormat, log_level: LogLevel, own_process: bool) -> None:
+    """One line an event on standard error: JSON for machines, or coloured text for people at a terminal.
+
+    Args:
+        own_process: nothing will ever set it up otherwise, so every logger may keep what it finds at its first line.
+    """
     level = logging.getLevelNamesMapping()[log_level.upper()]
     last: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -42,7 +46,7 @@ def set_up_logging(*, log_format: LogFormat, log_level: LogLevel) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=own_process,
     )
     logging.basicConfig(
         level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 pytest_plugins = ["tests.lab.pytest_plugin"]
 
@@ -18,3 +19,11 @@ def _a_loop_that_is_closed() -> Iterator[None]:
     yield
     asyncio.set_event_loop(None)
     loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A test that sets up logging must not decide what the next one can see."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)

@@ -223,7 +223,7 @@ async def real_stage(options: Options) -> AsyncIterator[Stage]:
 @asynccontextmanager
 async def _controller(api: ApiServer, namespace: str) -> AsyncIterator[None]:
     """The controller, for this namespace, for as long as the block lasts; its end before that ends the block."""
-    set_up_logging(log_format="console", log_level="error")
+    set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
         namespaces=(namespace,), leader_elect=False, metrics_address=None, log_format="console", log_level="error"
     )

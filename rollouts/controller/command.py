@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the controller until SIGTERM or SIGINT (0), until it loses its lease (1), or refuses its settings (2)."""
     try:
         settings = _settings(arguments)
-        set_up_logging(log_format=settings.log_format, log_level=settings.log_level)
+        set_up_logging(log_format=settings.log_format, log_level=settings.log_level, own_process=True)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_until_signalled(settings))
     except SettingsInvalid as exc:

@@ -72,7 +72,7 @@ def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str])
 
 def test_looking_at_a_rollout_loads_neither_controller_nor_simulator() -> None:
     """`get` is typed a hundred times a day: it must not pay for the demo."""
-    rooms = "('rollouts.controller', 'rollouts.sim')"
+    rooms = "('rollouts.controller.w', 'rollouts.core.decide', 'rollouts.sim')"  # wiring, worker; not controller.pods
     code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -37,7 +37,7 @@ cart  shop  Canary  Paused
       └── ✔ cart-b8n5t6zr2d-t9hwb  Ready  3d3h
   Events
   1m52s ago  RolloutUpdated        rolling out revision 7 (f7w2k9xq4c)
-  1m35s ago  RolloutStepCompleted  step 0 (setWeight 25) is complete
+  1m35s ago  RolloutStepCompleted  step 0 of revision f7w2k9xq4c is done, 1 of 4
 """
 
 

@@ -61,7 +61,7 @@ class Shell:
         for key in keys:
             self.world.queue.add(key)
         task = asyncio.create_task(self.worker.run())
-        while len(self.world.queue) or self.world.queue.active:  # noqa: ASYNC110 - turns of the loop, no time passes
+        while (len(self.world.queue) or self.world.queue.active) and not task.done():  # noqa: ASYNC110 - turns of the loop
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait({task})

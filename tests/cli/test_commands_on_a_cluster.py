@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import sys
 import termios
@@ -249,7 +250,7 @@ async def terminal(there: Shop, *words: str) -> AsyncIterator[Terminal]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "rollouts", words[0], "--kubeconfig", str(there.kubeconfig), *words[1:],
         stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_at_the_terminal,
     )  # fmt: skip
     os.close(slave)
     shown = Terminal(process, master)
@@ -257,6 +258,12 @@ async def terminal(there: Shop, *words: str) -> AsyncIterator[Terminal]:
         yield shown
     finally:
         await shown.close()
+
+
+def _at_the_terminal() -> None:
+    """Runs in the child: what a shell at a terminal does. A test run in the background of a script ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def without_escapes(shown: bytes) -> bytes:

@@ -12,8 +12,8 @@ from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import Pointing, lasting, no_worse, point
-from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
+from rollouts.core.sizing import create_new, in_safe_order, kept_size, next_scale_down_s, resized, with_scale_down
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
 from rollouts.core.update import promoted
@@ -159,11 +159,7 @@ def _intents(view: View, strategy: BlueGreen, services: _Services) -> tuple[Inte
     elif not view.aborted:
         create = (create_new(view, replicas=_wanted_new(view, strategy)),)
     patches += [resized(view, each, replicas=kept_size(view, each, limit=limit)) for each in view.older]
-    wanted = [patch for patch in patches if patch is not None]
-    grows = tuple(patch for patch in wanted if not is_shrink(patch, view))
-    shrinks = tuple(patch for patch in wanted if is_shrink(patch, view))
-    pointing = tuple(intent for each in services.all for intent in each.intents)
-    return (*grows, *create, *pointing, *shrinks)
+    return in_safe_order(view, patches, create=create, services=services.all)
 
 
 def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:
@@ -171,7 +167,7 @@ def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:
     if view.new is not None and view.new.failure:
         return Wait(Reason.REPLICA_FAILURE, view.new.failure)
     held = services.active.wait or (services.preview.wait if services.preview else None)
-    if held is not None and held.reason in (Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE):
+    if held is not None and held.reason in NEEDS_A_PERSON:
         return held
     if view.aborted:
         return services.active.wait

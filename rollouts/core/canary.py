@@ -23,8 +23,8 @@ from rollouts.core.scaling import (
     surge_and_unavailable,
     target_pair,
 )
-from rollouts.core.services import Pointing, lasting, no_worse, point, shown_revisions
-from rollouts.core.sizing import create_new, is_shrink, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point, shown_revisions
+from rollouts.core.sizing import create_new, in_safe_order, kept_size, next_scale_down_s, resized, with_scale_down
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
 from rollouts.core.steps import (
@@ -314,11 +314,7 @@ def _intents(view: View, sizes: Sizes, services: tuple[Pointing, ...]) -> tuple[
     elif not view.aborted:
         create = (create_new(view, replicas=sizes.new),)
     patches += [resized(view, each, replicas=size) for each, size in zip(view.older, sizes.older, strict=True)]
-    wanted = [patch for patch in patches if patch is not None]
-    grows = tuple(patch for patch in wanted if not is_shrink(patch, view))
-    shrinks = tuple(patch for patch in wanted if is_shrink(patch, view))
-    pointing = tuple(intent for each in services for intent in each.intents)
-    return (*grows, *create, *pointing, *shrinks)
+    return in_safe_order(view, patches, create=create, services=services)
 
 
 def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services: tuple[Pointing, ...]) -> Wait | None:
@@ -328,7 +324,7 @@ def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services
         return Wait(Reason.REPLICA_FAILURE, view.new.failure)
     at_end = view.status.step_index >= len(strategy.steps)
     held = next((each.wait for each in services if each.wait is not None), None)
-    if held is not None and held.reason in (Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE):
+    if held is not None and held.reason in NEEDS_A_PERSON:
         return held
     if not view.aborted and (at_end or isinstance(strategy.steps[view.status.step_index], SetWeight)) and not reached:
         return _size_wait(view, sizes)
@@ -389,7 +385,7 @@ def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan
     match strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
             recorded = view.seen.status.weight_percent == plan.status.weight_percent  # a retry or a resume comes first
-            done = reached and recorded and (plan.wait is None or plan.wait.reason not in _BLOCKING)
+            done = reached and recorded and (plan.wait is None or plan.wait.reason not in NEEDS_A_PERSON)
         case Pause():
             end_s = _pause_end_s(view, strategy)
             done = view.promoted_past(index) or (end_s is not None and view.now_s >= end_s)
@@ -416,9 +412,6 @@ def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan
         wake_at_s=earliest([_pause_end_s(after, strategy), next_scale_down_s(view)]),
         notices=(*plan.notices, notice),
     )
-
-
-_BLOCKING = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
 
 
 def _promotion(view: View, strategy: Canary) -> Plan:

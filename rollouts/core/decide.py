@@ -14,7 +14,7 @@ from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
-from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet
+from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary
@@ -175,22 +175,21 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP
     tidy = surplus(view) if settled else ()
     evictions = restart.intents if settled else ()
+    given_back = releases(view)
     keeping = next_scale_down_s(view)
     if wait is None and keeping is not None and not view.aborted:
         wait = Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", keeping)
     return Plan(
         status=restart.status if settled else plan.status,
-        intents=one_patch_each((*plan.intents, *releases(view), *metadata_intents(view), *evictions, *question, *tidy)),
+        intents=one_patch_each((*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *tidy)),
         wait=wait,
         wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
-        notices=(*plan.notices, *_released(view), *(restart.notices if settled else ())),
+        notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
 
 
-def _released(view: View) -> tuple[Notice, ...]:
-    return tuple(
-        Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in releases(view)
-    )
+def _released(intents: tuple[ReleaseService, ...]) -> tuple[Notice, ...]:
+    return tuple(Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in intents)
 
 
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:

@@ -21,6 +21,10 @@ ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
 then each time the wait has doubled, at most every 10 s. Argo Rollouts looks every 20 s."""
 
 
+NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
+"""Waits for a Service that only somebody else can end: no step is done meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointing:
     """What one Service needs.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.intents import CreateReplicaSet, Intent, PatchReplicaSet
 from rollouts.core.plan import View, earliest
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
-from rollouts.core.services import shown_revisions
+from rollouts.core.services import Pointing, shown_revisions
 from rollouts.core.snapshot import ReplicaSet
 from rollouts.core.status import RolloutStatus, ScaleDown
 
@@ -49,10 +50,23 @@ def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchRepli
     )
 
 
-def is_shrink(patch: PatchReplicaSet, view: View) -> bool:
-    """Whether the patch takes pods away."""
+def in_safe_order(
+    view: View,
+    patches: Iterable[PatchReplicaSet | None],
+    *,
+    create: tuple[Intent, ...],
+    services: Iterable[Pointing],
+) -> tuple[Intent, ...]:
+    """Grow, create, point Services, then shrink: any prefix leaves at least the pods that served before it."""
     sizes = {each.name: each.spec_replicas for each in view.seen.replica_sets}
-    return patch.replicas is not None and patch.replicas < sizes[patch.name]
+    grows: list[Intent] = []
+    shrinks: list[Intent] = []
+    for patch in patches:
+        if patch is not None:
+            takes_away = patch.replicas is not None and patch.replicas < sizes[patch.name]
+            (shrinks if takes_away else grows).append(patch)
+    pointing = (intent for each in services for intent in each.intents)
+    return (*grows, *create, *pointing, *shrinks)
 
 
 def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:

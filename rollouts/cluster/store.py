@@ -48,7 +48,7 @@ class _Scope:
 
     version: int = 0  # of the last list, event or bookmark
     synced: bool = False
-    names: set[Name] = field(default_factory=set)
+    names: dict[Name, None] = field(default_factory=dict)  # in the order they came, so that a run can be repeated
 
 
 class Table(Generic[T]):
@@ -189,7 +189,7 @@ class Table(Generic[T]):
         if version < state.version:
             self._tombstones.clear()
         changes: list[Change[T]] = []
-        for where in state.names - listed.keys():
+        for where in [each for each in state.names if each not in listed]:
             before = self._objects[where]
             self._bury(before.metadata.uid, version)
             self._drop(scope, where, before)
@@ -229,13 +229,13 @@ class Table(Generic[T]):
         if before is not None:
             self._unindex(where, before)
         self._objects[where] = after
-        self._scopes[scope].names.add(where)
+        self._scopes[scope].names[where] = None
         for index, value in self._index_entries(after):
             index.setdefault(value, {})[where] = after
 
     def _drop(self, scope: str, where: Name, before: T) -> None:
         del self._objects[where]
-        self._scopes[scope].names.discard(where)
+        self._scopes[scope].names.pop(where, None)
         self._unindex(where, before)
 
     def _unindex(self, where: Name, before: T) -> None:

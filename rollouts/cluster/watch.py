@@ -40,6 +40,9 @@ GOOD_SPELL_S = 30.0  # a connection that lasted so long ends the back-off
 SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is trouble, however cleanly it ended
 PATIENCE_WITH_ERRORS = 3  # answers with an error to one resourceVersion before a list is tried instead
 PATIENCE_WITH_THE_PAST = 5  # lists older than what has been seen before it is believed that history was turned back
+TOO_LARGE = (
+    "Too large resource version"  # 504: the server has not been where we have been (apiserver/pkg/storage/errors.go)
+)
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -189,8 +192,20 @@ class _Reflector(Generic[T]):
         self.open = stream
 
     async def _paged_list(self) -> None:
+        """Not older than what has been seen, which only a server with a restored backup cannot answer: then what it has."""
+        seen = self.table.version(self.namespace)
+        if seen:
+            try:
+                await self._pages({"resourceVersion": str(seen), "resourceVersionMatch": "NotOlderThan"})
+                return
+            except ApiUnavailable as exc:
+                if TOO_LARGE not in str(exc):
+                    raise
+        await self._pages({})
+
+    async def _pages(self, since: dict[str, str]) -> None:
         listed: dict[tuple[str, str], T] = {}
-        query = {"limit": str(PAGE_LIMIT)}
+        query = {"limit": str(PAGE_LIMIT)} | since
         if self.label_selector:
             query["labelSelector"] = self.label_selector
         while True:
@@ -200,11 +215,13 @@ class _Reflector(Generic[T]):
                 # The pages are too slow for the server's history: all in one, as client-go does.
                 listed.clear()
                 del query["continue"], query["limit"]
+                query |= since
                 continue
             page = self.decoder.page(answer_of(request, response))
             listed.update(((each.metadata.namespace, each.metadata.name), each) for each in page.items)
             if not page.continue_token:
                 break
+            query = {name: value for name, value in query.items() if name not in since}  # the token says it
             query["continue"] = page.continue_token
         self._swap(listed, page.resource_version)
 

@@ -145,7 +145,12 @@ class Performer:
                 case _:
                     assert_never(call)
         except ApiNotFound as exc:
+            # Nothing more is made for it meanwhile: the garbage collector would take it, and each would bring a pass.
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
             raise ApiConflict(f"Rollout {key} is gone") from exc
+        except ApiConflict:
+            self._barrier.outdated(key, ROLLOUT, key.name, resource_version=version, uid=target.uid)
+            raise
         written = metadata_of(answer)
         self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
         return written.resource_version

@@ -27,6 +27,10 @@ class Barrier:
         self._store.wrote(kind, key.namespace, name, resource_version, uid)
         self._written.setdefault(key, set()).add((kind, name))
 
+    def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
+        """Remembers that the server has a newer version than this one: nothing is decided on it again."""
+        self.wrote(key, kind, name, resource_version=str(int(resource_version) + 1), uid=uid)
+
     def holds_back(self, key: Key) -> bool:
         """Whether the store is behind our writes; the key comes back by itself when it no longer is."""
         written = self._written.get(key)

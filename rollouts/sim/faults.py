@@ -177,7 +177,8 @@ class WatchFaults:
         drop: share of MODIFIED events that are lost, 0..1. Others are kept: a lost deletion needs a relist to be noticed.
         duplicate: share of events that come twice, 0..1.
         break_after: a watch ends with a broken connection after this many events; None for never.
-        stale_lists: a list repeats the answer of the last one like it with this probability, 0..1.
+        stale_lists: a list repeats the answer of the last one like it with this probability, 0..1, as a cache that lags
+            behind does; never one that is older than the list asks for.
         streaming_lists: whether the server has them; without them lists come in pages, which `stale_lists` is about.
     """
 
@@ -199,18 +200,22 @@ class FaultyWatches:
         self._api = api
         self.faults = faults
         self._rng = rng
-        self._lists: dict[tuple[str, str], Response] = {}
+        self._lists: dict[tuple[str, str], tuple[int, Response]] = {}
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """The request; a list may be an old one."""
         if request.method != "GET":
             return await self._api.request(request, deadline_s=deadline_s)
-        key = (request.path, repr(sorted(request.query.items())))
-        if key in self._lists and self._rng.random() < self.faults.stale_lists:
-            return self._lists[key]
+        query = dict(request.query)
+        not_older_than = int(query.pop("resourceVersion", "0"))
+        query.pop("resourceVersionMatch", None)
+        key = (request.path, repr(sorted(query.items())))
+        version, last = self._lists.get(key, (-1, Response(0, b"")))
+        if version >= not_older_than and self._rng.random() < self.faults.stale_lists:
+            return last
         response = await self._api.request(request, deadline_s=deadline_s)
-        if b'List","apiVersion"' in response.body[:120]:
-            self._lists[key] = response
+        if response.status == 200 and b'List","apiVersion"' in response.body[:120]:
+            self._lists[key] = (int(msgspec.json.decode(response.body)["metadata"]["resourceVersion"]), response)
         return response
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:

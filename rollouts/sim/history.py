@@ -181,7 +181,7 @@ class History:
 
     def compact(self) -> None:
         """Forgets every change so far: watches and pages from before now get 410."""
-        for kind in set(self._log) | set(self._objects):
+        for kind in (*self._log, *(each for each in self._objects if each not in self._log)):
             self.start_keeping(kind)
 
     def start_keeping(self, kind: Kind) -> None:

@@ -80,7 +80,7 @@ class SimServer:
         self.latency_s = latency_s
         self._default_manager = default_manager
         self._listings = Listings(self.history)
-        self._watches: set[SimWatch] = set()
+        self._watches: dict[SimWatch, None] = {}  # in the order they were opened: a set's would be that of addresses
         self._targets: dict[str, Target] = {}
         self._targets_as_of = 0
         for crd in crds:
@@ -268,9 +268,9 @@ class SimServer:
             silence_s=silence_s,
             bookmarks=bookmarks,
             timeout_s=timeout_s,
-            on_end=self._watches.discard,
+            on_end=lambda ended: self._watches.pop(ended, None),
         )
-        self._watches.add(watch)
+        self._watches[watch] = None
         if initial == "true":
             watch.start_with_state(end_mark=bookmarks)
         elif initial is None and version in ("", "0"):

@@ -75,8 +75,8 @@ def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None
         assert_as_without(run, name, f"{fault} at write {place}")
 
 
-REFUSED_WHILE_BEHIND = 80
-"""Watches in trouble pause for up to half a minute, and lists from the past bring keys back: about one try a second."""
+REFUSED_WHILE_BEHIND = 30
+"""Watches in trouble pause for up to half a minute, and meanwhile the others bring keys back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

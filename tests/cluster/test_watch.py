@@ -96,6 +96,9 @@ class Streams(NoServer):
         return [request.query.get("resourceVersion") for _, request in self.watches]
 
 
+NO_STREAMING_LISTS = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid"}).encode()
+
+
 class Seen:
     """What a reflector has reported."""
 
@@ -176,11 +179,10 @@ def test_nothing_is_shown_before_the_list_is_whole():
 
 def test_a_server_without_streaming_lists_is_listed_in_pages():
     """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
-    invalid = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid"}).encode()
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
     second = {"metadata": {"resourceVersion": "9"}, "items": [service("b", 4)]}
     pages = tuple(Response(200, json.dumps(page).encode()) for page in (first, second))
-    api = Streams(Stream(invalid, status=422), Stream(event("ADDED", "c", 10)), pages=pages)
+    api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(event("ADDED", "c", 10)), pages=pages)
 
     def verify(seen: Seen) -> None:
         assert seen.names() == ["a", "b", "c"]
@@ -326,6 +328,41 @@ def test_a_list_from_the_past_is_refused_until_it_must_be_believed():
             assert seen.names() == ["old"]
 
     run(main())
+
+
+def paged(version: int, *items: Any) -> Response:
+    """The answer to a list."""
+    return Response(200, json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}).encode())
+
+
+def test_a_second_list_is_asked_for_nothing_older_than_was_seen():
+    """Servers behind one address may lag behind each other, and a list from a lagging one brings the deleted back."""
+    api = Streams(
+        Stream(NO_STREAMING_LISTS, status=422),
+        Stream(error(410)),
+        Stream(),
+        pages=(paged(9, service("a", 3)), paged(12)),
+    )
+
+    check(api, 10, nothing_more)
+
+    assert [request.query.get("resourceVersion") for request in api.lists] == [None, "9"]
+    assert api.lists[1].query["resourceVersionMatch"] == "NotOlderThan"
+
+
+def test_a_restored_server_is_asked_for_what_it_has():
+    """It has never been where we have been, so asking for that would be refused for ever."""
+    message = "Timeout: Too large resource version: 9, current: 4"
+    refused = Response(
+        504, json.dumps({"kind": "Status", "code": 504, "reason": "Timeout", "message": message}).encode()
+    )
+    rounds = (refused, paged(4, service("old", 3))) * 6
+    api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(error(410)), Stream(), pages=(paged(9), *rounds))
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["old"]
+
+    check(api, 300, verify)
 
 
 def test_a_list_that_breaks_off_is_forgotten():

@@ -182,6 +182,21 @@ async def test_a_list_in_pages_is_one_consistent_list(api: Conversation):
     assert "continue" not in third.metadata
 
 
+async def test_a_list_can_be_asked_to_be_no_older_than_what_was_seen(api: Conversation):
+    """So a relist never comes from a cache that lags; a server that has not been there says so, and does not wait for ever."""
+    await api.made(CONFIG_MAP, config_map("a"))
+    seen = (await api.list(CONFIG_MAP)).version
+    since = {"limit": "500", "resourceVersionMatch": "NotOlderThan"}
+
+    again = await api.list(CONFIG_MAP, **since, resourceVersion=str(seen))
+    future = await api.list(CONFIG_MAP, **since, resourceVersion=str(seen + 1_000_000))
+
+    assert again.status == 200
+    assert again.version >= seen
+    assert (future.status, future.reason) == (504, "Timeout")
+    assert "Too large resource version" in future.body["message"]
+
+
 async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Conversation):
     """Who decodes list items by their kind finds none there; custom resources carry it."""
     await api.made(CONFIG_MAP, config_map("a"))

@@ -148,6 +148,36 @@ def test_an_object_that_is_gone_means_that_our_view_is_old(call):
     run(scenario, says(error(404, "NotFound")))
 
 
+def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so():
+    """Or each pass makes a ReplicaSet, the garbage collector takes it, and its end brings the next pass."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout())
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target(), [STATUS])
+
+        assert world.barrier.holds_back(CART)
+        world.rollouts.remove("", rollout(version=9))
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(error(404, "NotFound")))
+
+
+def test_a_view_that_was_refused_is_not_decided_on_again():
+    """The same decision would be refused the same way, however many events of other objects ask for a pass."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout(version=7))
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target("7"), [STATUS])
+
+        assert world.barrier.holds_back(CART)
+        world.rollouts.put("", rollout(version=8))
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(error(409, "Conflict")))
+
+
 def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else():
     """Destructive writes carry uid and resourceVersion: a namesake is left alone."""
 

@@ -65,10 +65,9 @@ def test_an_image_can_be_broken_on_purpose(
     """Aborts are tested with pods that fail as real ones do."""
     _deployment(control_plane, namespace, name="web", image=image, replicas=1)
 
-    control_plane.kubectl(
-        *("wait", "pods", "-l", "app=web", "--timeout=20s", "-n", namespace),
-        f"--for=jsonpath={{.status.containerStatuses[0].state.waiting.reason}}={reason}",
-    )
+    with control_plane.watch(f"/api/v1/namespaces/{namespace}/pods", timeout_s=20) as events:
+        statuses = (each for event in events for each in event["object"]["status"].get("containerStatuses", ()))
+        assert any(each["state"].get("waiting", {}).get("reason") == reason for each in statuses)
 
 
 def test_a_running_pod_can_lose_and_regain_readiness(control_plane: ControlPlane, namespace: str) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rollouts.core.intents import Intent, Notice, RemoveAnnotation
+from rollouts.core.plan import earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import WAS_STABLE, Command, RolloutStatus, Verb
 
 FULL = "full"
+TAKE_OFF_AFTER_S = 0.25
+"""How long a `true` that was recorded is left on: what it asked for goes first, and nothing waits for its removal."""
 _NOW = "true"
 _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
 
@@ -37,12 +40,14 @@ class Reading:
         fresh: those that no earlier pass recorded.
         problems: verbs that were not understood.
         intents: `true` annotations to take off, their commands being recorded.
+        wake_at_s: when there are some to take off.
     """
 
     commands: tuple[Command, ...]
     fresh: tuple[Command, ...] = ()
     problems: tuple[Problem, ...] = ()
     intents: tuple[Intent, ...] = ()
+    wake_at_s: float | None = None
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -62,14 +67,20 @@ def read_commands(seen: Snapshot, status: RolloutStatus, *, at_gate: int | None)
     fresh: list[Command] = []
     problems: list[Problem] = []
     intents: list[Intent] = []
+    wake_at_s: float | None = None
     for verb in _ORDER:
         value = annotations.get(verb, "").strip()
         recorded = [each for each in status.commands if each.verb is verb]
         commands += _kept(recorded, value=value, seen=seen, status=status)
         if not value or (verb is Verb.PAUSE and value == "false"):
             continue
-        if any(each.value == value and not each.taken_off for each in recorded):
-            if value == _NOW and verb is not Verb.PAUSE:
+        standing = next((each for each in recorded if each.value == value and not each.taken_off), None)
+        if standing is not None:
+            if value != _NOW or verb is Verb.PAUSE:
+                continue
+            if 0 <= seen.now_s - standing.at_s < TAKE_OFF_AFTER_S:
+                wake_at_s = earliest((wake_at_s, standing.at_s + TAKE_OFF_AFTER_S))
+            else:
                 intents.append(RemoveAnnotation(verb=verb, value=value))
             continue
         match _BINDERS[verb](value, seen, status, at_gate):
@@ -81,7 +92,7 @@ def read_commands(seen: Snapshot, status: RolloutStatus, *, at_gate: int | None)
                 problems.append(problem)
             case None:
                 pass
-    return Reading(tuple(commands), tuple(fresh), tuple(problems), tuple(intents))
+    return Reading(tuple(commands), tuple(fresh), tuple(problems), tuple(intents), wake_at_s)
 
 
 def rollback_target(status: RolloutStatus, *, spec_revision: str) -> str:
@@ -93,13 +104,18 @@ def rollback_target(status: RolloutStatus, *, spec_revision: str) -> str:
 
 
 def _kept(recorded: list[Command], *, value: str, seen: Snapshot, status: RolloutStatus) -> list[Command]:
-    """Recorded commands that still hold; one whose `true` has gone from the annotations is marked so."""
+    """Recorded commands that still hold; one whose `true` has gone from the annotations is marked so.
+
+    A promotion says no more once its revision is the stable one.
+    """
     kept = []
     about = {seen.rollout.spec.revision, status.current_revision}
     for command in recorded:
         if command.value == value and not command.taken_off:
             kept.append(command)
-        elif command.value == _NOW and command.verb is not Verb.PAUSE and command.revision in about:
+        elif command.verb is Verb.PAUSE or (command.verb is Verb.PROMOTE and command.revision == status.stable_revision):
+            continue
+        elif command.value == _NOW and command.revision in about:
             kept.append(replace(command, taken_off=True))
     return kept
 

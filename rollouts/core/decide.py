@@ -195,7 +195,7 @@ def _released(intents: tuple[ReleaseService, ...]) -> tuple[Notice, ...]:
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
     status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    future = [each for each in (plan.wake_at_s, deadline_s) if each is not None and each > view.now_s]
+    future = [each for each in (plan.wake_at_s, reading.wake_at_s, deadline_s) if each is not None and each > view.now_s]
     before = view.seen.status
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(

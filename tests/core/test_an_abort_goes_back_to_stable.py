@@ -56,9 +56,12 @@ def test_the_pass_after_the_abort_already_scales() -> None:
 
 
 def test_a_true_is_taken_off_after_it_was_recorded_and_the_abort_holds() -> None:
-    """`true` is for people at a terminal: bound once, recorded, removed; its removal takes nothing back."""
+    """`true` is for people at a terminal: bound once, recorded, removed; its removal takes nothing back, and delays nothing."""
     there = reconciled(annotated(_at_half(), "abort", "true"))
-    assert RemoveAnnotation in {type(each) for each in decide(snapshot(there)).intents}
+    seen = snapshot(there)
+    assert RemoveAnnotation not in {type(each) for each in decide(seen).intents}
+    woken = replace(seen, now_s=decide(seen).requeue_at_s)
+    assert RemoveAnnotation in {type(each) for each in decide(woken).intents}
 
     there = settled(there)
 

@@ -86,7 +86,10 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
         if options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:
-            asyncio.run(phases.compare(plane, results, progress, count=options.rollouts, samples=options.samples))
+            argo = phases.Argo(*options.argo) if options.argo else None
+            asyncio.run(
+                phases.compare(plane, results, progress, count=options.rollouts, samples=options.samples, argo=argo)
+            )
 
 
 def _options() -> argparse.Namespace:
@@ -95,6 +98,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, metavar="N", help="rounds of the reaction times; default 100")
     parser.add_argument("--quick", action="store_true", help="100 Rollouts and 20 samples, unless said otherwise")
     parser.add_argument("--idle", type=int, metavar="N", help="instead: the memory and the start with N idle Rollouts")
+    parser.add_argument(
+        "--argo",
+        nargs=2,
+        type=Path,
+        metavar=("PROGRAM", "CRDS"),
+        help="besides, the reaction times of Argo Rollouts' controller on the same control plane; CRDS is manifests/crds",
+    )
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     options = parser.parse_args()
     options.rollouts = options.rollouts or (QUICK["rollouts"] if options.quick else 1000)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 from rich.progress import Progress
@@ -16,9 +17,9 @@ from benchmarks import latency, startup, workloads
 from benchmarks.api import Api, connected, for_each
 from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
-from benchmarks.process import Controller, cpu_s, running
+from benchmarks.process import Controller, cpu_s, running, running_argo
 from benchmarks.workloads import DEPLOYMENTS, ROLLOUTS, Course, Workload
-from tests.lab.chart import CONTROLLER_USER, install_chart
+from tests.lab.chart import CONTROLLER_USER, install_chart, wait_established
 from tests.lab.control_plane import ControlPlane
 
 QUIET_S = 7.0  # counters in status are written at most 5 s late
@@ -28,6 +29,19 @@ STARTS = 5
 START_LIMIT_S = 300.0
 
 _Bar: TypeAlias = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Argo:
+    """Where Argo Rollouts is.
+
+    Args:
+        program: its controller, built.
+        crds: folder with its CRDs, `manifests/crds` of its module.
+    """
+
+    program: Path
+    crds: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +79,10 @@ class Scene:
             print(f"{title}: {total} in {time.monotonic() - began_s:.1f} s", flush=True)
 
 
-async def compare(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
-    """N Deployments, then N Rollouts, then how fast the controller reacts on the quiet cluster."""
+async def compare(
+    plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int, argo: Argo | None
+) -> None:
+    """N Deployments, then N Rollouts, then how fast the controller reacts on the quiet cluster; then how fast Argo does."""
     async with connected(plane) as api:
         scene = await _scene(plane, api, results, progress)
         await _start_ups(scene)
@@ -77,6 +93,8 @@ async def compare(plane: ControlPlane, results: Results, progress: Progress, *, 
                 await _updates(scene, controller, floor=floor, count=count)
                 await _idle(scene, controller)
                 await _reactions(scene, controller, samples=samples)
+        if argo is not None:
+            await _argo_reactions(scene, argo, samples=samples)
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
@@ -179,20 +197,45 @@ async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> N
     await _add_namespace(scene, "bench-latency")
     with scene.bar("one Rollout in motion", samples) as done:
         times = await latency.measure(scene.api, "bench-latency", rounds=samples, on_done=done)
-    for name, title, median_ms, most_ms, peers in (
-        ("step", "available to next step", 12, 30, ("12", "23")),
-        ("abort", "abort to canary at 0", 36, None, ("36", "")),
-    ):
-        values_ms = [value * 1000 for value in (times.step_s if name == "step" else times.abort_s)]
-        scene.results.add(f"{title}, median", percentile(values_ms, 50), "ms", limit=median_ms, peer=peers[0])
-        scene.results.add(f"{title}, p99", percentile(values_ms, 99), "ms")
-        scene.results.add(f"{title}, most of {samples}", max(values_ms), "ms", limit=most_ms, peer=peers[1])
+    _add_reactions(scene, times, limits={"step": (12, 30), "abort": (36, None)}, peers={"step": "12", "abort": "36"})
     # How busy the machine was: on a quiet one of two cores it is 6 to 8 ms.
     server_s = [each.took_s for each in scene.audit.asked(since=mark) if each.kind == "patch rollouts/status"]
     scene.results.add("API server's part of a status write, median", percentile(server_s, 50) * 1000, "ms")
     scene.results.add("memory a round leaves", (controller.rss_mib() - before_mib) * 1024 / samples, "KiB")
     scene.results.series["step"] = times.step_s
     scene.results.series["abort"] = times.abort_s
+
+
+async def _argo_reactions(scene: Scene, argo: Argo, *, samples: int) -> None:
+    await asyncio.to_thread(scene.plane.kubectl, "apply", "--server-side", "-k", str(argo.crds))
+    await asyncio.to_thread(wait_established, scene.plane, "rollouts.argoproj.io")
+    await _add_namespace(scene, "bench-argo")
+    with (
+        running_argo(argo.program, Path(scene.plane.kubeconfig_admin), log_folder=scene.logs),
+        scene.bar("one Rollout of Argo's in motion", samples) as done,
+    ):
+        times = await latency.measure(scene.api, "bench-argo", rounds=samples, on_done=done, subject=latency.ARGO)
+    _add_reactions(scene, times, prefix="Argo Rollouts here: ")
+
+
+def _add_reactions(
+    scene: Scene,
+    times: latency.Reactions,
+    *,
+    limits: Mapping[str, tuple[float, float | None]] = MappingProxyType({}),
+    peers: Mapping[str, str] = MappingProxyType({}),
+    prefix: str = "",
+) -> None:
+    for name, title, values_s in (
+        ("step", "available to next step", times.step_s),
+        ("abort", "abort to canary at 0", times.abort_s),
+    ):
+        values_ms = [value * 1000 for value in values_s]
+        median_ms, most_ms = limits.get(name, (None, None))
+        add = scene.results.add
+        add(f"{prefix}{title}, median", percentile(values_ms, 50), "ms", limit=median_ms, peer=peers.get(name, ""))
+        add(f"{prefix}{title}, p99", percentile(values_ms, 99), "ms")
+        add(f"{prefix}{title}, most of {len(values_ms)}", max(values_ms), "ms", limit=most_ms)
 
 
 async def _create(scene: Scene, workload: Workload, namespace: str, *, count: int) -> Course:

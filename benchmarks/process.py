@@ -92,6 +92,24 @@ def cpu_s(process_id: int) -> float:
 
 
 @contextmanager
+def running_argo(program: Path, kubeconfig: Path, *, log_folder: Path) -> Iterator[Processes]:
+    """Argo Rollouts' controller, alone and with its own limit on requests out of the way; ended when left."""
+    metrics, health = free_ports(2)
+    processes = Processes(log_folder)
+    processes.start(
+        "argo-rollouts",
+        [
+            *(program, "--kubeconfig", str(kubeconfig), "--leader-elect=false", "--qps=1000", "--burst=2000"),
+            *(f"--metricsport={metrics}", f"--healthzPort={health}"),
+        ],
+    )
+    try:
+        yield processes
+    finally:
+        processes.stop(patience_s=STOP_PATIENCE_S)
+
+
+@contextmanager
 def running(kubeconfig: Path, *, log_folder: Path, arguments: tuple[str, ...] = ()) -> Iterator[Controller]:
     """`rollouts controller` with its defaults (leader election, JSON logs) on a free port; ended when left."""
     (port,) = free_ports(1)

@@ -108,6 +108,18 @@ ROLLOUTS = Workload(
     strategy={"canary": {"maxSurge": "25%", "maxUnavailable": "25%", "steps": [{"setWeight": 50}]}},
     is_done=_rollout_is_done,
 )
+ARGO_ROLLOUTS = Workload(
+    title="Argo Rollouts",
+    api_version="argoproj.io/v1alpha1",
+    kind="Rollout",
+    group_path="/apis/argoproj.io/v1alpha1",
+    plural="rollouts",
+    strategy=ROLLOUTS.strategy,
+    is_done=lambda seen: (
+        seen.get("status", {}).get("observedGeneration") == str(seen["metadata"]["generation"])
+        and seen["status"].get("phase") == "Healthy"
+    ),
+)
 
 
 @dataclass(slots=True)

@@ -52,14 +52,14 @@ def install_chart(plane: ControlPlane) -> Path:
     if crds:
         plane.apply(*crds)
         for crd in crds:
-            _wait_until_served(plane, crd["metadata"]["name"])
+            wait_established(plane, crd["metadata"]["name"])
     plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
     done.write_text(str(kubeconfig))
     return kubeconfig
 
 
-def _wait_until_served(plane: ControlPlane, name: str) -> None:
+def wait_established(plane: ControlPlane, name: str) -> None:
     """Waits for a CRD to be Established; `kubectl wait` fails on one whose conditions are still null."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     with plane.watch(path, timeout_s=30, fieldSelector=f"metadata.name={name}") as events:

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 from rich.progress import Progress
 
-from benchmarks import latency, startup, workloads
+from benchmarks import floor, latency, startup, workloads
 from benchmarks.api import Api, connected, for_each
 from benchmarks.audit import Audit
 from benchmarks.figures import Results, percentile
 from benchmarks.process import Controller, cpu_s, running, running_argo
-from benchmarks.workloads import DEPLOYMENTS, ROLLOUTS, Course, Workload
+from benchmarks.workloads import ARGO_ROLLOUTS, DEPLOYMENTS, ROLLOUTS, Course, Workload
 from tests.lab.chart import CONTROLLER_USER, install_chart, wait_established
 from tests.lab.control_plane import ControlPlane
 
@@ -86,15 +86,16 @@ async def compare(
     async with connected(plane) as api:
         scene = await _scene(plane, api, results, progress)
         await _start_ups(scene)
-        floor = await _floor(scene, count=count)
+        deployments = await _floor(scene, count=count)
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             async with controller.staying_alive():
-                await _updates(scene, controller, floor=floor, count=count)
+                await _updates(scene, controller, floor=deployments, count=count)
                 await _idle(scene, controller)
                 await _reactions(scene, controller, samples=samples)
+        await _abort_floor(scene, samples=samples)
         if argo is not None:
-            await _argo_reactions(scene, argo, samples=samples)
+            await _argo(scene, argo, count=count, samples=samples)
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
@@ -206,16 +207,35 @@ async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> N
     scene.results.series["abort"] = times.abort_s
 
 
-async def _argo_reactions(scene: Scene, argo: Argo, *, samples: int) -> None:
+async def _abort_floor(scene: Scene, *, samples: int) -> None:
+    await _add_namespace(scene, "bench-floor")
+    with scene.bar("the same without a controller", samples) as done:
+        taken_s = await floor.measure(scene.api, "bench-floor", rounds=samples, on_done=done)
+    floor_ms, ours_ms = (percentile(each, 50) * 1000 for each in (taken_s, scene.results.series["abort"]))
+    scene.results.add("the control plane's own part of an abort, median", floor_ms, "ms")
+    scene.results.add("abort to that", ours_ms / floor_ms, "x")
+
+
+async def _argo(scene: Scene, argo: Argo, *, count: int, samples: int) -> None:
+    """The same updates and the same rounds with Argo Rollouts, its own limit on requests out of the way."""
+    add, title = scene.results.add, "Argo Rollouts here: "
     await asyncio.to_thread(scene.plane.kubectl, "apply", "--server-side", "-k", str(argo.crds))
     await asyncio.to_thread(wait_established, scene.plane, "rollouts.argoproj.io")
-    await _add_namespace(scene, "bench-argo")
-    with (
-        running_argo(argo.program, Path(scene.plane.kubeconfig_admin), log_folder=scene.logs),
-        scene.bar("one Rollout of Argo's in motion", samples) as done,
-    ):
-        times = await latency.measure(scene.api, "bench-argo", rounds=samples, on_done=done, subject=latency.ARGO)
-    _add_reactions(scene, times, prefix="Argo Rollouts here: ")
+    with running_argo(argo.program, scene.plane.kubeconfig_admin, log_folder=scene.logs) as controller:
+        await _create(scene, ARGO_ROLLOUTS, "bench-argo", count=count)
+        await asyncio.sleep(QUIET_S)
+        own_s = controller.cpu_s()
+        course = await _update(scene, ARGO_ROLLOUTS, "bench-argo", count=count)
+        await asyncio.sleep(QUIET_S)
+        add(f"{title}wall time", course.wall_s, "s")
+        add(f"{title}controller CPU a Rollout", (controller.cpu_s() - own_s) / count * 1000, "ms")
+        add(f"{title}peak RSS", controller.peak_rss_mib(), "MiB")
+        await _add_namespace(scene, "bench-argo-latency")
+        with scene.bar("one Rollout of Argo's in motion", samples) as done:
+            times = await latency.measure(
+                scene.api, "bench-argo-latency", rounds=samples, on_done=done, subject=latency.ARGO
+            )
+    _add_reactions(scene, times, prefix=title)
 
 
 def _add_reactions(

@@ -92,11 +92,12 @@ def cpu_s(process_id: int) -> float:
 
 
 @contextmanager
-def running_argo(program: Path, kubeconfig: Path, *, log_folder: Path) -> Iterator[Processes]:
+def running_argo(program: Path, kubeconfig: Path, *, log_folder: Path) -> Iterator[Controller]:
     """Argo Rollouts' controller, alone and with its own limit on requests out of the way; ended when left."""
     metrics, health = free_ports(2)
     processes = Processes(log_folder)
-    processes.start(
+    started_at_s = time.time()
+    process_id = processes.start(
         "argo-rollouts",
         [
             *(program, "--kubeconfig", str(kubeconfig), "--leader-elect=false", "--qps=1000", "--burst=2000"),
@@ -104,7 +105,7 @@ def running_argo(program: Path, kubeconfig: Path, *, log_folder: Path) -> Iterat
         ],
     )
     try:
-        yield processes
+        yield Controller(process_id, started_at_s, f"http://127.0.0.1:{health}", processes)
     finally:
         processes.stop(patience_s=STOP_PATIENCE_S)
 

@@ -117,7 +117,9 @@ def running(kubeconfig: Path, *, log_folder: Path, arguments: tuple[str, ...] = 
     processes = Processes(log_folder)
     command = [sys.executable, "-m", "rollouts", "controller", "--kubeconfig", str(kubeconfig)]
     started_at_s = time.time()
-    process_id = processes.start("controller", [*command, "--metrics-address", f"127.0.0.1:{port}", *arguments])
+    process_id = processes.start(
+        "controller", [*command, "--metrics-address", f"127.0.0.1:{port}", "--proxy-mode=iptables", *arguments]
+    )
     try:
         yield Controller(process_id, started_at_s, f"http://127.0.0.1:{port}", processes)
     finally:

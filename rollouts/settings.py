@@ -16,6 +16,8 @@ from rollouts.errors import SettingsInvalid
 LogFormat: TypeAlias = Literal["json", "console"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
+ProxyModeSetting: TypeAlias = Literal["auto", "iptables", "nftables", "ipvs", "other"]
+
 DEFAULT_LEASE_NAME = "rollouts-controller"
 DEFAULT_METRICS_ADDRESS = ":8080"
 WORKERS_MAX = 1024
@@ -49,6 +51,7 @@ class Settings:
         lease_namespace: None for the namespace that the connection names.
         metrics_address: of /metrics, /healthz and /readyz; None to serve nothing.
         workers: passes that may run at the same time, each for another Rollout.
+        proxy_mode: how nodes proxy Services, where the cluster cannot be asked; `auto` asks it.
         identity: who holds the Lease: unique to this process.
     """
 
@@ -62,6 +65,7 @@ class Settings:
     log_format: LogFormat = "json"
     log_level: LogLevel = "info"
     workers: int = 32
+    proxy_mode: ProxyModeSetting = "auto"
     identity: str = field(default_factory=own_identity)
 
 
@@ -77,6 +81,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     log_format: str = "json",
     log_level: str = "info",
     workers: int = 32,
+    proxy_mode: str = "auto",
 ) -> Settings:
     """Settings from the text of flags.
 
@@ -103,6 +108,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         log_format=_log_format(log_format),
         log_level=_log_level(log_level),
         workers=workers,
+        proxy_mode=_proxy_mode(proxy_mode),
     )
 
 
@@ -132,6 +138,14 @@ def _log_format(text: str) -> LogFormat:
             return text
         case _:
             raise SettingsInvalid(f"--log-format: {text!r} is neither json nor console")
+
+
+def _proxy_mode(text: str) -> ProxyModeSetting:
+    match text:
+        case "auto" | "iptables" | "nftables" | "ipvs" | "other":
+            return text
+        case _:
+            raise SettingsInvalid(f"--proxy-mode: {text!r} is none of auto, iptables, nftables, ipvs, other")
 
 
 def _log_level(text: str) -> LogLevel:

@@ -15,9 +15,18 @@ from rollouts.api.rules import OUR_PREFIX, check
 from rollouts.api.selectors import selector_text
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutStrategy
+from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
 from rollouts.api.v1alpha1 import RolloutSpec as RolloutSpecWire
 from rollouts.api.v1alpha1_analysis import ObjectMetadata
+from rollouts.core.drain import (
+    DEFAULT_MAX_REQUEST_S,
+    DEFAULT_TIMEOUT_S,
+    DrainMode,
+    DrainSpec,
+    OnTimeout,
+    PreStop,
+)
+from rollouts.core.pre_stop import PodExit, read_pod_exit
 from rollouts.core.revision import canonical_json, short_hash
 from rollouts.core.rollout import (
     AntiAffinity,
@@ -184,6 +193,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
     assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/rules.py has checked both
     strategy, strategy_hash = _strategy(wire.strategy)
+    ends = read_pod_exit(raw["template"])
     window = wire.rollback_window.revisions if wire.rollback_window else None
     return RolloutSpec(
         replicas=1 if wire.replicas is None else wire.replicas,
@@ -200,6 +210,18 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         paused=bool(wire.paused),
         restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
         rollback_window_revisions=window or None,
+        drain=_drain(wire.drain or Drain(), ends),
+        ends=ends,
+    )
+
+
+def _drain(wire: Drain, ends: PodExit) -> DrainSpec:
+    return DrainSpec(
+        mode=DrainMode(wire.mode or DrainMode.AUTO),
+        pre_stop=PreStop(wire.pre_stop or PreStop.INJECT),
+        max_request_s=float(_or(wire.max_request_seconds, min(DEFAULT_MAX_REQUEST_S, ends.grace_s))),
+        timeout_s=float(_or(wire.timeout_seconds, DEFAULT_TIMEOUT_S)),
+        on_timeout=OnTimeout(wire.on_timeout or OnTimeout.CONTINUE),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
+from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutSpec
 from rollouts.api.v1alpha1_traffic import TrafficRouting
 from rollouts.api.wire import Wire, wire_name
 
@@ -17,10 +17,10 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
         "workloadRef": "0.6",
         "analysis": "0.4",
         "configVersioning": "0.5",
-        "drain": "0.2",
         "autoscaling": "0.5",
         "history": "0.4",
     },
+    Drain: {"probes": "0.3"},
     CanaryStrategy: {"analysis": "0.4", "pingPong": "0.3"},
     BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
     CanaryStep: {
@@ -51,6 +51,8 @@ def refuse_planned(spec: RolloutSpec, problems: Problems) -> None:
 
 def _parts(spec: RolloutSpec) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
+    if spec.drain is not None:
+        yield "spec.drain", spec.drain
     if (strategy := spec.strategy) is None:
         return
     if strategy.blue_green is not None:

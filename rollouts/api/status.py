@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from rollouts.api.times import format_time, parse_time
+from rollouts.core.cutover import SIGNAL
+from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.status import (
     Abort,
     Command,
     Condition,
+    Cutover,
     HistoryEntry,
     Outcome,
     Phase,
@@ -83,6 +86,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "selector": status.selector or None,
         "waitingFor": _waiting_to_wire(status.waiting_for),
         "scaleDowns": [{"revision": one.revision, "at": format_time(one.at_s)} for one in status.scale_downs] or None,
+        "drain": _drain_to_wire(status),
         "commands": [_command_to_wire(one) for one in status.commands] or None,
         "history": [_history_to_wire(one) for one in status.history] or None,
         "conditions": [_condition_to_wire(one) for one in status.conditions] or None,
@@ -108,7 +112,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         return StatusRead(RolloutStatus(), ("status: is not an object",))
     problems: list[str] = []
     status = _Reader(wire, "status", problems)
-    blue_green = status.child("blueGreen")
+    blue_green, drain = status.child("blueGreen"), status.child("drain")
     read = RolloutStatus(
         phase=status.word("phase", Phase, Phase.PROGRESSING),
         message=status.text("message"),
@@ -137,6 +141,8 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         selector=status.text("selector"),
         waiting_for=status.part("waitingFor", _waiting_from_wire),
         scale_downs=status.parts("scaleDowns", _scale_down_from_wire),
+        injection=drain.part("preStop", _injection_from_wire),
+        cutovers=drain.parts("cutovers", _cutover_from_wire),
         commands=status.parts("commands", _command_from_wire),
         history=status.parts("history", _history_from_wire),
         conditions=status.parts("conditions", _condition_from_wire),
@@ -171,6 +177,47 @@ def _present(wire: Mapping[str, Any]) -> Manifest:
 
 def _time(at_s: float | None) -> str | None:
     return None if at_s is None else format_time(at_s)
+
+
+def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
+    if status.injection is None and not status.cutovers:
+        return None
+    return _present(
+        {
+            "preStop": _injection_to_wire(status.injection),
+            "cutovers": [_cutover_to_wire(one) for one in status.cutovers] or None,
+        }
+    )
+
+
+def _injection_to_wire(injection: Injection | None) -> Manifest | None:
+    if injection is None:
+        return None
+    return {
+        "containers": list(injection.containers),
+        "seconds": injection.pre_stop_s,
+        "graceSeconds": injection.grace_s,
+        "native": injection.native,
+    }
+
+
+def _cutover_to_wire(cutover: Cutover) -> Manifest:
+    wire: Manifest = {"service": cutover.service, "from": cutover.from_revision, "to": cutover.to_revision}
+    if cutover.confirmed_at_s is None or cutover.until_s is None:
+        return wire
+    return _present(
+        {
+            **wire,
+            "signal": SIGNAL,
+            "confirmedAt": format_time(cutover.confirmed_at_s),
+            "proxyLagSeconds": cutover.proxy_lag_s,
+            "neededSeconds": cutover.needed_s,
+            "waitedSeconds": round(cutover.until_s - cutover.confirmed_at_s, 3),
+            "until": format_time(cutover.until_s),
+            "message": cutover.message[:_MESSAGE_MAX] or None,
+            "timedOut": cutover.timed_out or None,
+        }
+    )
 
 
 def _abort_to_wire(abort: Abort | None) -> Manifest | None:
@@ -251,6 +298,18 @@ class _Reader:
     def text(self, name: str) -> str:
         value = self._wire.get(name)
         return value if isinstance(value, str) else self._default(name, "a string", "")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._wire.get(name)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        return self._default(name, "a list of strings", ())
+
+    def seconds(self, name: str) -> float:
+        value = self._wire.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return float(value)
+        return self._default(name, "a number of 0 or more", 0.0)
 
     def number(self, name: str) -> int:
         return self.optional_number(name) or 0
@@ -363,6 +422,33 @@ def _waiting_from_wire(wire: _Reader) -> WaitingFor:
 
 def _scale_down_from_wire(wire: _Reader) -> ScaleDown:
     return ScaleDown(revision=wire.need_text("revision"), at_s=wire.need_time("at"))
+
+
+def _injection_from_wire(wire: _Reader) -> Injection:
+    return Injection(
+        containers=wire.texts("containers"),
+        pre_stop_s=wire.number("seconds"),
+        grace_s=wire.number("graceSeconds"),
+        native=wire.flag("native"),
+    )
+
+
+def _cutover_from_wire(wire: _Reader) -> Cutover:
+    """One without its times is one that nothing has confirmed: its wait begins anew."""
+    confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
+    if confirmed_at_s is None or until_s is None:
+        return Cutover(service=wire.text("service"), from_revision=wire.need_text("from"), to_revision=wire.text("to"))
+    return Cutover(
+        service=wire.text("service"),
+        from_revision=wire.need_text("from"),
+        to_revision=wire.text("to"),
+        confirmed_at_s=confirmed_at_s,
+        proxy_lag_s=wire.seconds("proxyLagSeconds"),
+        needed_s=wire.seconds("neededSeconds"),
+        until_s=until_s,
+        message=wire.text("message"),
+        timed_out=wire.flag("timedOut"),
+    )
 
 
 def _command_from_wire(wire: _Reader) -> Command:

@@ -24,6 +24,7 @@ from rollouts.api.wire import (
     Amount,
     Bool,
     Count,
+    DrainSeconds,
     Duration,
     FreeObject,
     Name,
@@ -271,14 +272,30 @@ class DrainProbe(Wire):
 
 
 class Drain(Wire):
-    """What happens before pods are taken away."""
+    """What is done and waited for so that pods that go lose no request; the waits follow from the cluster's proxies."""
 
-    mode: Literal["Auto", "Off"] | None = Field(None, description="Whether pods are drained.")
-    pre_stop: Literal["Inject", "Validate", "Off"] | None = Field(None, description="The pods' preStop sleep.")
-    max_request_seconds: Count | None = Field(None, description="The longest request.")
-    timeout_seconds: Count | None = Field(None, description="The longest wait.")
-    on_timeout: Literal["Continue", "Pause"] | None = Field(None, description="What happens then.")
-    probes: Annotated[list[DrainProbe], Field(max_length=8)] | None = Field(None, description="More to ask.")
+    mode: Literal["Auto", "Off"] | None = Field(
+        None, description="Auto (default), or Off: pods go at once and the template stays as it is."
+    )
+    pre_stop: Literal["Inject", "Validate", "Off"] | None = Field(
+        None,
+        description=(
+            "Inject (default): containers without a preStop sleep before they are told to end, and "
+            "terminationGracePeriodSeconds is raised to hold it. Validate: only say what is missing. Off: neither."
+        ),
+    )
+    max_request_seconds: DrainSeconds | None = Field(
+        None, description="The longest request; default 30, or terminationGracePeriodSeconds when that is less."
+    )
+    timeout_seconds: DrainSeconds | None = Field(
+        None,
+        description="No revision that lost its traffic is waited for longer, unless onTimeout is Pause; default 300.",
+    )
+    on_timeout: Literal["Continue", "Pause"] | None = Field(
+        None,
+        description="Continue (default): then its pods go. Pause: wait to the end, and say so. Either is recorded.",
+    )
+    probes: Annotated[list[DrainProbe], Field(max_length=8)] | None = Field(None, description="More to ask; planned.")
 
 
 class ContainerResource(Wire):

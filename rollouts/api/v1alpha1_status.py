@@ -49,6 +49,40 @@ class ScaleDownStatus(Wire):
     at: Time | None = Field(None, description="When its pods go.")
 
 
+class PreStopStatus(Wire):
+    """What was put into the current revision's template."""
+
+    containers: list[str] | None = Field(None, description="Containers that sleep before they are told to end.")
+    seconds: int | None = Field(None, description="How long.")
+    grace_seconds: int | None = Field(None, description="terminationGracePeriodSeconds that its pods have.")
+    native: bool | None = Field(None, description="As preStop.sleep; otherwise by exec of sleep.")
+
+
+class CutoverStatus(Wire):
+    """A Service that went from one revision to another, and how long the pods of the first were kept."""
+
+    service: str | None = Field(None, description="The Service.")
+    from_revision: str | None = Field(None, alias="from", description="The revision that it left.")
+    to: str | None = Field(None, description="The revision that it went to.")
+    signal: str | None = Field(None, description="What confirmed it.")
+    confirmed_at: Time | None = Field(None, description="When that was; absent: not yet.")
+    proxy_lag_seconds: float | None = Field(None, description="From there until no proxy sent it new connections.")
+    needed_seconds: float | None = Field(None, description="From there until the longest request was over too.")
+    waited_seconds: float | None = Field(None, description="What its pods are kept, or were.")
+    until: Time | None = Field(None, description="When they may go.")
+    message: str | None = Field(None, description="The reasons for these numbers.")
+    timed_out: bool | None = Field(None, description="drain.timeoutSeconds came before the end.")
+
+
+class DrainStatus(Wire):
+    """What was done so that pods that go lose no request."""
+
+    pre_stop: PreStopStatus | None = Field(None, description="What was put into the current revision's template.")
+    cutovers: list[CutoverStatus] | None = Field(
+        None, description="Services that left a revision: those that are not over, and the last one; the newest last."
+    )
+
+
 class CommandStatus(Wire):
     """A verb that was understood."""
 
@@ -113,6 +147,7 @@ class RolloutStatus(Wire):
     selector: str | None = Field(None, description="Selector of the pods that autoscalers look at.")
     waiting_for: WaitingForStatus | None = Field(None, description="What the Rollout waits for, and until when.")
     scale_downs: list[ScaleDownStatus] | None = Field(None, description="Old revisions that keep their pods a while.")
+    drain: DrainStatus | None = Field(None, description="How pods that go are drained.")
     commands: list[CommandStatus] | None = Field(None, description="Verbs that were understood.")
     history: list[HistoryStatus] | None = Field(None, description="Finished updates, newest last.")
     conditions: list[ConditionStatus] | None = Field(

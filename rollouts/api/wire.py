@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from rollouts.core.rollout import IntOrPercent, Percent
 
 MAX_INT32 = 2**31 - 1
+MAX_DRAIN_S = 86_400  # a day: what takes longer is no request
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PERCENT = re.compile(r"(\d{1,4})%?")
@@ -96,6 +97,7 @@ Bool: TypeAlias = Annotated[bool, Strict()]
 Count: TypeAlias = Annotated[
     int, Strict(), Field(ge=0, le=MAX_INT32, json_schema_extra={"format": "int32"})
 ]  # 0 or more, as int32
+DrainSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAIN_S, json_schema_extra={"format": "int32"})]
 Number: TypeAlias = Annotated[int, Strict(), Field(ge=-MAX_INT32, le=MAX_INT32, json_schema_extra={"format": "int32"})]
 PercentNumber: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
 Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), WithJsonSchema(_INT_OR_STRING)]

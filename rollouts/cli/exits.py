@@ -9,14 +9,16 @@ class Exit(IntEnum):
     """What a command's exit code says."""
 
     OK = 0  # done; for `status`: Healthy
-    BAD = 1  # for `status`: Degraded, Aborted or an invalid spec; for `lint`: problems; for `demo`: an outcome not as promised
+    BAD = 1  # for `status`: Degraded, Aborted or an invalid spec; `lint`, `plan`: problems; `demo`: an outcome not as promised
     USAGE = 2  # the command line cannot be understood, or an answer was needed and nobody is at the terminal
     UNFINISHED = 3  # still progressing or paused; the time given ran out; no controller answered
     FAILED = 4  # the API server could not be asked, refused, or has no such object
+    UNSAFE = 5  # for `plan`: the update can be carried out, and something in it or in the cluster loses requests
 
 
 EXIT_HELP = (
-    "Exit codes: 0 done (status: Healthy); 1 bad (status: Degraded, Aborted or an invalid spec; lint: problems); "
+    "Exit codes: 0 done (status: Healthy); 1 bad (status: Degraded, Aborted or an invalid spec; lint, plan: problems); "
     "2 usage; 3 not finished (status: progressing or paused, or --timeout passed; verbs: no controller answered); "
-    "4 the API server could not be asked, refused, or has no such object."
+    "4 the API server could not be asked, refused, or has no such object; "
+    "5 plan: something is unsafe."
 )

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
+from rollouts.cli import drain_report as drain_command
 from rollouts.cli import get as get_command
 from rollouts.cli import lint as lint_command
 from rollouts.cli import status as status_command
@@ -24,6 +25,7 @@ from rollouts.cli import verbs
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.options import Command, duration, fail, finish, on_cluster
 from rollouts.cli.session import Options
+from rollouts.core.drain import ProxyMode
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
 
@@ -193,6 +195,13 @@ def history(options: Options, name: Name) -> Command:
     return get_command.history(options, name, console=Console())
 
 
+@app.command("drain-report")
+@on_cluster
+def drain_report(options: Options, name: Name) -> Command:
+    """Tell what the last cutover waited for, how long and by which signal; exit code 1 when a wait ran out."""
+    return drain_command.drain_report(options, name, console=Console())
+
+
 @app.command("lint")
 def lint(
     files: Annotated[
@@ -200,28 +209,55 @@ def lint(
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
 ) -> None:
-    """Report every problem of the Rollouts in files, with line and path. Needs no cluster; exit code 1 for problems."""
-    console, checked, problems = Console(), 0, 0
+    """Report every problem of the Rollouts in files, with line and path. Needs no cluster; exit code 1 for problems.
+
+    What would lose requests although the controller can carry it out (the graceful-exit checklist, Services in the same file that
+    do not go together with a gradual update) is reported as unsafe, warning or note, and does not change the exit code.
+    """
+    console, checked, problems, advice = Console(), 0, 0, 0
     for file in files:
-        try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as unreadable:
-            fail(f"{file}: {unreadable}")
-            raise typer.Exit(Exit.USAGE) from None
-        source = "stdin" if file == "-" else file
+        source, text = _read(file)
         report = lint_command.lint_text(text)
         checked += report.checked
         problems += len(report.problems)
-        for finding in report.problems:
-            console.print(finding.text(source), markup=False, highlight=False, soft_wrap=True)
-        for finding in report.skipped:
+        advice += len(report.advice)
+        for remark in (*report.problems, *report.advice):
+            console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
+        for remark in report.skipped:
             fail_free = Console(stderr=True)
-            fail_free.print(finding.text(source), style="dim", markup=False, highlight=False, soft_wrap=True)
+            fail_free.print(remark.text(source), style="dim", markup=False, highlight=False, soft_wrap=True)
     plural = "" if checked == 1 else "s"
+    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     console.print(
-        f"{checked} Rollout{plural} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}", highlight=False
+        f"{checked} Rollout{plural} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}",
+        highlight=False,
     )
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
+
+
+@app.command("plan")
+@on_cluster
+def plan(
+    options: Options,
+    file: Annotated[
+        str,
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON with one Rollout or more; - for stdin."),
+    ],
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or all of it as data.")] = None,
+    proxy_mode: Annotated[
+        ProxyMode | None,
+        typer.Option(help="How nodes proxy Services, as the controller was told; without it the cluster is asked."),
+    ] = None,
+) -> Command:
+    """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
+
+    Revision, steps, pods and Services at each, waits with the reason for each number, findings with the fix. Reads only.
+    Exit code 0: nothing unsafe was found. 5: something is. 1: the file's spec is invalid. 2: usage. 4: as everywhere.
+    """
+    from rollouts.cli import plan as plan_command  # noqa: PLC0415 - the controller's policy is for it only
+
+    source, text = _read(file)
+    return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
 @app.command("crds")
@@ -257,6 +293,16 @@ def demo(
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
     finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
+
+
+def _read(file: str) -> tuple[str, str]:
+    """What to call a file, and its text. Raises: typer.Exit, when it cannot be read."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        fail(f"{file}: {unreadable}")
+        raise typer.Exit(Exit.USAGE) from None
+    return ("stdin" if file == "-" else file), text
 
 
 def _verb(

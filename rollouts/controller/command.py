@@ -72,6 +72,15 @@ def _settings(arguments: Sequence[str]) -> Settings:
     add("--log-format", metavar="json|console", default="json", help="default: %(default)s")
     add("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error; default: %(default)s")
     add("--workers", metavar="N", type=int, default=32, help="passes at the same time; default: %(default)s")
+    add(
+        "--proxy-mode",
+        metavar="MODE",
+        default="auto",
+        help=(
+            "how nodes proxy Services: iptables, nftables, ipvs, other (no kube-proxy); default: %(default)s, asks the "
+            "cluster (kube-proxy's and Cilium's ConfigMaps, kube-proxy's DaemonSet, the nodes' kernels)"
+        ),
+    )
     given = parser.parse_args(arguments)
     return parse_settings(
         kubeconfig=given.kubeconfig,
@@ -84,6 +93,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         log_format=given.log_format,
         log_level=given.log_level,
         workers=given.workers,
+        proxy_mode=given.proxy_mode,
     )
 
 

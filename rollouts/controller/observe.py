@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from rollouts.api.times import parse_time
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, Metadata, ReplicaSetObject, RolloutObject, ServiceObject
 from rollouts.controller.inbox import Inbox
+from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.rollout import RolloutSpec
@@ -27,6 +28,7 @@ from rollouts.manifests.ownership import (
     MANAGED,
     MANAGED_VALUE,
     REVISION,
+    injection_of,
     pod_metadata_of,
     pods_carry_metadata,
     revision_number_of,
@@ -79,15 +81,28 @@ class _Parsed:
 
 
 class Observer:
-    """Takes snapshots."""
+    """Takes snapshots.
 
-    def __init__(self, *, store: Store, inbox: Inbox, steered: SteeredServices, clock: Clock) -> None:
+    Args:
+        facts: what is known of the cluster now; by default nothing is, so that the waits are the safe ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        inbox: Inbox,
+        steered: SteeredServices,
+        clock: Clock,
+        facts: Callable[[], ClusterFacts] = ClusterFacts,
+    ) -> None:
         self._rollouts = store.table(ROLLOUT)
         self._replica_sets = store.table(REPLICA_SET)
         self._services = store.table(SERVICE)
         self._slices = store.table(ENDPOINT_SLICE)
         self._inbox = inbox
         self._steered = steered
+        self._facts = facts
         self._clock = clock
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
         self._read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = OrderedDict()
@@ -105,6 +120,7 @@ class Observer:
             return Unreadable(
                 metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
             )
+        facts = self._facts()
         replica_sets = tuple(_replica_set(each) for each in self._replica_sets.owned_by(metadata.uid))
         snapshot = Snapshot(
             now_s=now_s,
@@ -124,6 +140,8 @@ class Observer:
             services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
+            proxy=facts.proxy,
+            native_sleep=facts.native_sleep,
         )
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire)
 
@@ -241,6 +259,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         min_ready_s=spec.min_ready_seconds,
         pod_metadata=pod_metadata_of(annotations),
         pods_carry_metadata=pods_carry_metadata(annotations),
+        injection=injection_of(annotations),
         failure=next(
             (
                 each.message

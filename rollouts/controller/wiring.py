@@ -32,10 +32,12 @@ from rollouts.controller.held import HeldStatus
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer
 from rollouts.controller.orphans import Orphans
+from rollouts.controller.proxies import Proxies
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.steered import SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME, Triggers
 from rollouts.controller.worker import Worker
+from rollouts.core.drain import ProxyMode
 from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
@@ -46,6 +48,7 @@ from rollouts.telemetry import Telemetry
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
+PROXIES_DEADLINE_S = 5.0
 EVENTS_DRAIN_S = 1.0
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
@@ -136,7 +139,6 @@ class Controller:
         self._inbox = Inbox(clock=clock)
         self._steered = SteeredServices()
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        self._observer = Observer(store=self._store, inbox=self._inbox, steered=self._steered, clock=clock)
         self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get)
         self._held = HeldStatus(clock=clock)
 
@@ -151,6 +153,15 @@ class Controller:
             )
 
         self._client = client(REQUEST_DEADLINE_S)
+        declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
+        self._proxies = Proxies(client=self._client, api=api, declared=declared, on_change=self._wake_all)
+        self._observer = Observer(
+            store=self._store,
+            inbox=self._inbox,
+            steered=self._steered,
+            clock=clock,
+            facts=lambda: self._proxies.facts,
+        )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
@@ -171,6 +182,7 @@ class Controller:
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._events.run()))
+            background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
             try:
                 return await self._lead_until(stop)
@@ -272,6 +284,11 @@ class Controller:
         self._queue.forget(key)
         self.telemetry.set_phase(key, None)
 
+    def _wake_all(self) -> None:
+        """Every wait may be another now; what differs in status is written, and that is little."""
+        for rollout in self._store.table(ROLLOUT).all():
+            self._queue.add(Key(rollout.metadata.namespace, rollout.metadata.name))
+
     def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
         missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
         if missing and not self._crd_missing:
@@ -282,6 +299,9 @@ class Controller:
 
     async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
         await self._store.wait_synced()
+        with contextlib.suppress(TimeoutError):  # a late answer is no reason not to lead
+            async with asyncio.timeout(PROXIES_DEADLINE_S):
+                await self._proxies.asked.wait()
         self._crd_missing = False
         warm_up()  # the first pass would otherwise pay for building the validators
         self._ready.set()

@@ -5,15 +5,25 @@ The old side keeps every pod until the active Service's slices show the new one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from rollouts.core.cutover import with_cutover
+from rollouts.core.frozen import replace
 from rollouts.core.intents import Intent, Notice
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
-from rollouts.core.sizing import create_new, in_safe_order, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.sizing import (
+    create_new,
+    drained_s,
+    in_safe_order,
+    kept_size,
+    next_scale_down_s,
+    resized,
+    with_scale_down,
+)
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
 from rollouts.core.update import promoted
@@ -43,6 +53,13 @@ def plan_blue_green(view: View, strategy: BlueGreen) -> Plan:
         preview_revision=(services.preview.selects if services.preview else "") or status.preview_revision,
         weight_percent=None,
     )
+    switched = {
+        "service": strategy.active_service,
+        "leaving": view.status.active_revision,
+        "to": services.active.selects,
+    }
+    status = with_cutover(view.with_status(status), **switched)
+    view = view.with_status(status)
     wait = _wait(view, strategy, services)
     plan = Plan(
         status=status,
@@ -191,7 +208,8 @@ def _promotion(view: View, strategy: BlueGreen) -> Plan:
     old = view.status.stable_revision
     status = promoted(view.seen, view.status)
     if view.stable is not None:
-        status = with_scale_down(status, revision=old, at_s=view.now_s + strategy.scale_down_delay_s)
+        at_s = drained_s(view, old, no_sooner_than_s=view.now_s + strategy.scale_down_delay_s)
+        status = with_scale_down(status, revision=old, at_s=at_s)
     notice = Notice(
         Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
     )

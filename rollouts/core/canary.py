@@ -7,10 +7,12 @@ canary's follows the weight. With `stableService` the old pods leave only after 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
-from rollouts.core.intents import Intent, Notice, PatchReplicaSet
+from rollouts.core.cutover import draining, draining_wait, with_cutover
+from rollouts.core.frozen import replace
+from rollouts.core.intents import Intent, Notice, PatchReplicaSet, PointService
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
@@ -24,7 +26,15 @@ from rollouts.core.scaling import (
     target_pair,
 )
 from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point, shown_revisions
-from rollouts.core.sizing import create_new, in_safe_order, kept_size, next_scale_down_s, resized, with_scale_down
+from rollouts.core.sizing import (
+    create_new,
+    drained_s,
+    in_safe_order,
+    kept_size,
+    next_scale_down_s,
+    resized,
+    with_scale_down,
+)
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import RolloutStatus
 from rollouts.core.steps import (
@@ -56,6 +66,7 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
         return Plan(status=replace(view.status, step_index=steps, step_started_at_s=view.now_s))
     weight_percent = _weight_percent(view, strategy)
     services = _services(view, strategy, weight_percent)
+    view = view.with_status(_cutovers(view, strategy, services))
     holding = _holds_stable(view, strategy, services)
     sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, holding=holding))
     reached = _reached(view, strategy, sizes)
@@ -168,7 +179,29 @@ def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) 
     if not strategy.stable_service or view.stable is None or view.new is None or not view.stable.available:
         return False
     on_new = services[0].confirmed and services[0].selects == view.new.revision
-    return not on_new
+    return not on_new or draining(view, view.stable.revision) is not None
+
+
+def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> RolloutStatus:
+    """The memory of Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
+
+    On the way forward the stable revision counts as left when its last pod is out of the slices: its place is known, so that
+    needs no memory before. On the way back what a Service selects now is noted before it changes.
+    """
+    new, stable, name = view.new, view.stable, strategy.stable_service
+    forward = name and new is not None and services[0].selects == new.revision and not view.aborted
+    left = stable is not None and stable.spec_replicas > 0 and stable.revision not in shown_revisions(view)
+    if name and new is not None and stable is not None and forward and left:
+        view = view.with_status(with_cutover(view, service=name, leaving=stable.revision, to=new.revision))
+    names = [each for each in (strategy.stable_service, strategy.canary_service) if each]
+    for service, pointing in zip(names, services, strict=True):
+        if service == strategy.canary_service and strategy.traffic_routing is None:
+            continue
+        leaving = pointing.selects
+        for intent in pointing.intents:
+            if isinstance(intent, PointService) and leaving != view.status.stable_revision:
+                view = view.with_status(with_cutover(view, service=service, leaving=leaving, to=intent.revision))
+    return view.status
 
 
 def _sizes(view: View, strategy: Canary, weight_percent: int, *, holding: bool) -> Sizes:
@@ -199,7 +232,8 @@ def _sizes(view: View, strategy: Canary, weight_percent: int, *, holding: bool) 
             excess = max(0, view.stable.spec_replicas + new_spec - replicas - surge)
             least = view.stable.spec_replicas - excess
         if holding and replicas + surge > 1:
-            least = max(least, min(1, view.stable.spec_replicas))
+            drains = draining(view, view.stable.revision)
+            least = max(least, view.stable.spec_replicas if drains else min(1, view.stable.spec_replicas))
         stable = max(stable, least)
         if holding:
             new = max(min(new, replicas + surge - stable), min(new, new_spec))
@@ -256,7 +290,7 @@ def _within_floor(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
 
 
 def _while_shown(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
-    """The same, but a revision that a Service still brings traffic to keeps a pod, unless there is room for one pod only."""
+    """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
     surge, _ = surge_and_unavailable(
         max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
     )
@@ -265,7 +299,7 @@ def _while_shown(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
     shown = shown_revisions(view)
 
     def kept(replica_set: ReplicaSet | None, size: int) -> int:
-        serves = replica_set is not None and replica_set.revision in shown
+        serves = replica_set is not None and (replica_set.revision in shown or draining(view, replica_set.revision))
         return max(size, min(1, _size(replica_set).lasting)) if serves else size
 
     older = tuple(kept(each, size) for each, size in zip(view.older, sizes.older, strict=True))
@@ -327,7 +361,7 @@ def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services
     if held is not None and held.reason in NEEDS_A_PERSON:
         return held
     if not view.aborted and (at_end or isinstance(strategy.steps[view.status.step_index], SetWeight)) and not reached:
-        return _size_wait(view, sizes)
+        return draining_wait(view) or _size_wait(view, sizes)
     if view.aborted or not at_end:
         return None if view.aborted else _pause_wait(view, strategy)
     leaving = [each for each, size in zip(view.older, sizes.older, strict=True) if size == 0 and each.replicas > 0]
@@ -418,8 +452,16 @@ def _promotion(view: View, strategy: Canary) -> Plan:
     """The new revision becomes the stable one; written alone, before anything follows from it."""
     old = view.status.stable_revision
     status = promoted(view.seen, view.status)
-    if strategy.traffic_routing is not None and not strategy.traffic_routing.dynamic_stable_scale:
-        status = with_scale_down(status, revision=old, at_s=view.now_s + strategy.scale_down_delay_s)
+    routing = strategy.traffic_routing
+    if routing is not None:
+        if strategy.stable_service:
+            after = view.with_status(status)
+            to = status.current_revision
+            status = with_cutover(after, service=strategy.stable_service, leaving=old, to=to)
+        if not routing.dynamic_stable_scale:
+            delayed_s = view.now_s + strategy.scale_down_delay_s
+            at_s = drained_s(view.with_status(status), old, no_sooner_than_s=delayed_s)
+            status = with_scale_down(status, revision=old, at_s=at_s)
     notice = Notice(
         Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
     )

@@ -113,7 +113,9 @@ def _kept(recorded: list[Command], *, value: str, seen: Snapshot, status: Rollou
     for command in recorded:
         if command.value == value and not command.taken_off:
             kept.append(command)
-        elif command.verb is Verb.PAUSE or (command.verb is Verb.PROMOTE and command.revision == status.stable_revision):
+        elif command.verb is Verb.PAUSE or (
+            command.verb is Verb.PROMOTE and command.revision == status.stable_revision
+        ):
             continue
         elif command.value == _NOW and command.revision in about:
             kept.append(replace(command, taken_off=True))

@@ -6,10 +6,12 @@ are Deployment's and Argo Rollouts' conditions where they mean the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollouts.core.commands import Problem
+from rollouts.core.cutover import numbers_of
+from rollouts.core.drain import DrainMode, ProxyMode
+from rollouts.core.frozen import replace
 from rollouts.core.plan import NOT_HELD_UP, PAUSES, View, Wait
+from rollouts.core.pre_stop import unsafe
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, RolloutSpec
 from rollouts.core.scaling import surge_and_unavailable
@@ -127,7 +129,7 @@ def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, pro
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
-    if _finished(status) and (waiting is None or waiting.reason is Reason.SCALE_DOWN_DELAY):
+    if _finished(status) and (waiting is None or waiting.reason in (Reason.SCALE_DOWN_DELAY, Reason.DRAINING)):
         return Phase.HEALTHY
     return Phase.PROGRESSING
 
@@ -170,7 +172,7 @@ def _conditions(
                 (kind, kind == "Stalled", Reason.PROGRESS_DEADLINE_EXCEEDED, late)
                 for kind in ("Ready", "Stalled", "Progressing")
             ]
-    facts.append(_available(view, status))
+    facts += [_available(view, status), *_drain_facts(view, status)]
     if problems:
         reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
         facts.append(("InvalidCommand", True, problems[0].reason, reasons))
@@ -187,6 +189,24 @@ def _available(view: View, status: RolloutStatus) -> tuple[str, bool, Reason, st
     if status.available_replicas >= needed:
         return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
     return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
+
+
+def _drain_facts(view: View, status: RolloutStatus) -> list[tuple[str, bool, Reason, str]]:
+    """What keeps requests from being safe at the end of a pod; each is there only while it is so."""
+    drain = view.spec.drain
+    if drain.mode is DrainMode.OFF:
+        return []
+    facts: list[tuple[str, bool, Reason, str]] = []
+    numbers = numbers_of(view)
+    if lacking := unsafe(drain, view.spec.ends, numbers):
+        facts.append(("DrainUnsafe", True, Reason.DRAIN_UNSAFE, f"{lacking} ({numbers.pre_stop_why})"))
+    if view.seen.proxy.mode is ProxyMode.UNKNOWN:
+        facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, view.seen.proxy.known_by))
+    last = status.cutovers[-1] if status.cutovers else None
+    if last is not None and last.timed_out:
+        message = f"revision {last.from_revision} after {drain.timeout_s:g} s: {last.message}"
+        facts.append(("DrainTimedOut", True, Reason.DRAIN_TIMED_OUT, message))
+    return facts
 
 
 def _dated(

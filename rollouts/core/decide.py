@@ -7,23 +7,26 @@ crash between any two writes leaves a world that the next pass understands.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
+from rollouts.core.cutover import settled_cutovers
+from rollouts.core.frozen import replace
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
 from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseService
-from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
+from rollouts.core.plan import NOT_HELD_UP, Plan, View, earliest, view_of
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
-from rollouts.core.sizing import next_scale_down_s, settled_scale_downs, with_scale_down
+from rollouts.core.sizing import keeping_wait, settled_scale_downs, with_scale_down
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Abort, Command, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
 from rollouts.errors import SpecProblem
+
+_DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
 
 
 def decide(seen: Snapshot) -> Decision:
@@ -40,6 +43,7 @@ def decide(seen: Snapshot) -> Decision:
         return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
+    view = view.with_status(settled_cutovers(view))
     plan = _strategy_plan(view)
     if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
         return _concluded(view_of(seen, plan.status), plan, reading, notices)
@@ -172,13 +176,12 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
     """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile."""
     restart = plan_restart(view.with_status(plan.status))
     wait, question, look_again_s = explained(view, held_by_user(view, plan.wait) or restart.wait)
-    settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP
+    settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
     tidy = surplus(view) if settled else ()
     evictions = restart.intents if settled else ()
     given_back = releases(view)
-    keeping = next_scale_down_s(view)
-    if wait is None and keeping is not None and not view.aborted:
-        wait = Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", keeping)
+    if wait is None and not view.aborted:
+        wait = keeping_wait(view.with_status(plan.status))
     return Plan(
         status=restart.status if settled else plan.status,
         intents=one_patch_each((*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *tidy)),
@@ -195,7 +198,9 @@ def _released(intents: tuple[ReleaseService, ...]) -> tuple[Notice, ...]:
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
     status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    future = [each for each in (plan.wake_at_s, reading.wake_at_s, deadline_s) if each is not None and each > view.now_s]
+    future = [
+        each for each in (plan.wake_at_s, reading.wake_at_s, deadline_s) if each is not None and each > view.now_s
+    ]
     before = view.seen.status
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
@@ -223,6 +228,8 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
         if condition.type == "InvalidCommand":
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type == "Progressing" and condition.reason is Reason.PROGRESS_DEADLINE_EXCEEDED:
+            notices.append(Notice(condition.reason, condition.message, warning=True))
+        if condition.type in ("DrainUnsafe", "DrainTimedOut"):
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type == "Paused":
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 from rollouts.core.commands import rollback_target
+from rollouts.core.frozen import replace
 from rollouts.core.intents import AskPods, DeleteReplicaSet, EvictPod, Intent, Notice, PatchPod, PatchReplicaSet
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason

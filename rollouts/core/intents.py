@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import PodMetadata
 from rollouts.core.status import RolloutStatus, Verb
@@ -12,13 +13,18 @@ from rollouts.core.status import RolloutStatus, Verb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateReplicaSet:
-    """Makes the ReplicaSet of the spec's template; one that exists under its name and our uid is as good."""
+    """Makes the ReplicaSet of the spec's template; one that exists under its name and our uid is as good.
+
+    Args:
+        injection: the sleep that goes into the template's containers; None for none.
+    """
 
     revision: str
     number: int
     replicas: int
     pod_metadata: PodMetadata
     anti_affinity_revision: str = ""
+    injection: Injection | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S4, S8, S9, S11-S13. `broken_by` checks a whole Decision, every prefix of it included.
+of invariants: S1-S4, S8, S9, S11-S13, S24. `broken_by` checks a whole Decision, every prefix of it included.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
     AskPods,
     AskService,
@@ -32,7 +33,7 @@ from rollouts.core.intents import (
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.scaling import routed_stable_replicas, surge_and_unavailable, target_pair
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.status import WAS_STABLE, RolloutStatus, Verb
+from rollouts.core.status import WAS_STABLE, Cutover, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
 
 
@@ -52,6 +53,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         violations += [
             *traffic_goes_to_ready_pods(before, intent, decision.status),
             *capacity_leaves_after_traffic(before, intent),
+            *pods_stay_until_drained(before, intent, decision.status),
             *enough_pods_stay(before, intent),
             *stable_stays_whole(before, intent, decision.status),
             *a_pause_holds_the_pods(before, intent, decision.status),
@@ -126,6 +128,40 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
             message = f"{replica_set.revision} shrinks to {size}, Service {service.name} still brings traffic"
             return [Violation("S2", message)]
     return []
+
+
+def pods_stay_until_drained(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:
+    """S24: a revision that a Service left keeps its pods until they are drained, or until `timeoutSeconds` ran out on record.
+
+    All of them; of a canary by the ratio of pods the stable revision all, another one a pod that is available, and none where
+    `replicas` + `maxSurge` is 1. What was waited is counted from the recorded moment, with the numbers of today's spec.
+    """
+    replica_set, size = _resized(before, intent)
+    drain = before.rollout.spec.drain
+    if replica_set is None or size >= replica_set.spec_replicas or drain.mode is DrainMode.OFF:
+        return []
+    strategy, replicas = before.rollout.spec.strategy, before.rollout.spec.replicas
+    least = replica_set.spec_replicas
+    if isinstance(strategy, Canary) and strategy.traffic_routing is None:
+        surge, _ = _limits(before)
+        if replicas == 0 or replicas + surge <= 1 or not _lasting(replica_set):
+            return []
+        least = least if replica_set.revision == status.stable_revision else 1
+    needed_s = drain_numbers(drain, before.proxy).drain_s
+    if drain.on_timeout is OnTimeout.CONTINUE:
+        needed_s = min(needed_s, drain.timeout_s)
+    for each in before.status.cutovers:
+        if each.from_revision != replica_set.revision or each.confirmed_at_s is None:
+            continue
+        over = each.until_s is not None and before.now_s >= each.until_s  # with the spec of that time
+        if size < least and not over and before.now_s < each.confirmed_at_s + needed_s and _still_left(each, status):
+            return [Violation("S24", f"{replica_set.revision} shrinks to {size} before it is drained: {each}")]
+    return []
+
+
+def _still_left(cutover: Cutover, status: RolloutStatus) -> bool:
+    """Whether the Services did not come back to the revision meanwhile."""
+    return not any(each.to_revision == cutover.from_revision for each in status.cutovers)
 
 
 def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:

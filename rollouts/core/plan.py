@@ -11,10 +11,18 @@ from rollouts.core.rollout import RolloutSpec
 from rollouts.core.snapshot import ReplicaSet, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 
-PAUSES = frozenset({Reason.TIMED_PAUSE, Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER, Reason.AUTO_PROMOTION})
+PAUSES = frozenset(
+    {
+        Reason.TIMED_PAUSE,
+        Reason.PROMOTION_NEEDED,
+        Reason.PAUSED_BY_USER,
+        Reason.AUTO_PROMOTION,
+        Reason.DRAIN_TIMED_OUT,
+    }
+)
 """Waits that the user asked for: the progress deadline does not run."""
 
-NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED}
+NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRAINING}
 """Waits that no progress deadline ends."""
 
 

@@ -40,6 +40,18 @@ class Reason(StrEnum):
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", "Nothing moved for progressDeadlineSeconds."
     REPLICA_FAILURE = "ReplicaFailure", "Pods cannot be created: a quota, a policy or a webhook refuses them."
     INVALID_SPEC = "InvalidSpec", "The spec cannot be carried out; the running revision is left as it is."
+    DRAIN_UNSAFE = (
+        "DrainUnsafe",
+        "Pods end sooner than their last requests: the preStop sleep or the grace period is short.",
+    )
+    DRAIN_TIMED_OUT = (
+        "DrainTimedOut",
+        "A wait for a revision that lost its traffic took longer than drain.timeoutSeconds.",
+    )
+    PROXY_MODE_UNKNOWN = (
+        "ProxyModeUnknown",
+        "Nobody could say how the nodes proxy Services, so the safe numbers are waited.",
+    )
     # waits
     PODS_NOT_AVAILABLE = "PodsNotAvailable", "Waits for pods of a revision to become available."
     OLD_PODS_LEAVING = "OldPodsLeaving", "Waits for pods of older revisions to go."
@@ -55,6 +67,7 @@ class Reason(StrEnum):
         "A Service that the spec names belongs to another Rollout or selects other pods.",
     )
     SERVICE_SWITCHING = "ServiceSwitching", "Waits for a Service's EndpointSlices to show the revision it selects."
+    DRAINING = "Draining", "Waits until no proxy brings new requests to the old pods and those that had begun are over."
     RETRY_NEEDED = "RetryNeeded", "Waits for a new revision, or for somebody to retry the aborted one."
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rollouts.core.drain import DrainSpec
+from rollouts.core.pre_stop import PodExit
 from rollouts.core.steps import Step
 
 
@@ -130,6 +132,7 @@ class RolloutSpec:
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
         rollback_window_revisions: going back no further than this many revisions skips the steps; None for never.
+        ends: how the template's pods end, as the user wrote it.
     """
 
     replicas: int
@@ -146,6 +149,8 @@ class RolloutSpec:
     paused: bool = False
     restart_at_s: float | None = None
     rollback_window_revisions: int | None = None
+    drain: DrainSpec = DrainSpec()
+    ends: PodExit = PodExit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

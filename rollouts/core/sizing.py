@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from rollouts.core.cutover import draining, draining_wait, next_drained_s, numbers_of
+from rollouts.core.frozen import replace
 from rollouts.core.intents import CreateReplicaSet, Intent, PatchReplicaSet
-from rollouts.core.plan import View, earliest
+from rollouts.core.plan import View, Wait, earliest
+from rollouts.core.pre_stop import injection
+from rollouts.core.reasons import Reason
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.services import Pointing, shown_revisions
 from rollouts.core.snapshot import ReplicaSet
@@ -22,14 +25,22 @@ def create_new(view: View, *, replicas: int) -> CreateReplicaSet:
         replicas=replicas,
         pod_metadata=role_metadata(view, view.status.current_revision),
         anti_affinity_revision=view.stable.revision if affinity and view.stable else "",
+        injection=injection(view.spec.drain, view.spec.ends, numbers_of(view), native=view.seen.native_sleep),
     )
 
 
 def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
 
-    Shrinking is bound to the version that was seen; growing is safe on any.
+    Shrinking is bound to the version that was seen; growing is safe on any. What drains keeps all of its pods, unless pods are
+    what carries the shares of traffic: there the strategy says what stays.
     """
+    if (
+        replicas < replica_set.spec_replicas
+        and _by_service(view.spec.strategy)
+        and draining(view, replica_set.revision)
+    ):
+        replicas = replica_set.spec_replicas
     current = replica_set.revision == view.status.current_revision
     wanted_number = view.status.revision_number if current else replica_set.number
     live = current or replica_set.revision == view.status.stable_revision
@@ -70,12 +81,12 @@ def in_safe_order(
 
 
 def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
-    """How many pods an old revision keeps: all while a Service selects or shows it, or its delay runs, else none.
+    """How many pods an old revision keeps: all while a Service selects or shows it, or it drains, or its delay runs; else none.
 
     Args:
         limit: so many revisions at most may wait for their delay, the newest; None for any number.
     """
-    if replica_set.revision in shown_revisions(view):
+    if replica_set.revision in shown_revisions(view) or draining(view, replica_set.revision):
         return replica_set.spec_replicas
     waiting = [each for each in view.status.scale_downs if each.at_s > view.now_s]
     newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]
@@ -91,6 +102,12 @@ def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> Rol
     return replace(status, scale_downs=(*status.scale_downs, ScaleDown(revision, at_s)))
 
 
+def drained_s(view: View, revision: str, *, no_sooner_than_s: float) -> float:
+    """When a revision that lost its traffic may lose its pods: its delay and its drain run side by side."""
+    cutover = draining(view, revision)
+    return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
+
+
 def settled_scale_downs(view: View) -> RolloutStatus:
     """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
     with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
@@ -100,8 +117,18 @@ def settled_scale_downs(view: View) -> RolloutStatus:
 
 
 def next_scale_down_s(view: View) -> float | None:
-    """When the next deadline falls."""
-    return earliest(each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
+    """When the next deadline of an old revision falls."""
+    delays = (each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
+    return earliest([*delays, next_drained_s(view)])
+
+
+def keeping_wait(view: View) -> Wait | None:
+    """Why an old revision still has its pods though the update is over: it drains, or its delay runs; the longer of the two."""
+    drains = draining_wait(view)
+    delay_s = earliest(each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
+    if delay_s is None or (drains is not None and (drains.deadline_s or 0.0) >= delay_s):
+        return drains
+    return Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", delay_s)
 
 
 def role_metadata(view: View, revision: str) -> PodMetadata:
@@ -117,6 +144,11 @@ def role_metadata(view: View, revision: str) -> PodMetadata:
             if stable:
                 return blue_green.active_metadata
             return blue_green.preview_metadata if revision == status.current_revision else PodMetadata()
+
+
+def _by_service(strategy: Strategy) -> bool:
+    """Whether Services or routers move the traffic, not the ratio of pods."""
+    return isinstance(strategy, BlueGreen) or strategy.traffic_routing is not None
 
 
 def _anti_affinity(strategy: Strategy) -> AntiAffinity | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rollouts.core.drain import ProxyFacts
+from rollouts.core.pre_stop import Injection
 from rollouts.core.rollout import PodMetadata, Rollout
 from rollouts.core.status import RolloutStatus
 
@@ -23,6 +25,7 @@ class ReplicaSet:
         observed: its controller has seen its latest spec.
         pod_metadata: ephemeral metadata that its template carries now.
         pods_carry_metadata: its pods were given `pod_metadata` too.
+        injection: what was put into its template when it was made (annotation `rollouts.dev/pre-stop`); None for nothing.
         failure: message of its ReplicaFailure condition (quota, admission), "" for none.
     """
 
@@ -42,6 +45,7 @@ class ReplicaSet:
     pod_metadata: PodMetadata = PodMetadata()
     pods_carry_metadata: bool = True
     failure: str = ""
+    injection: Injection | None = None
     deleting: bool = False
 
 
@@ -133,6 +137,8 @@ class Snapshot:
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout.
         pods: None until a pass asked for them.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
+        proxy: what is known of the cluster's proxies.
+        native_sleep: the server takes `preStop.sleep` (Kubernetes 1.34 and later).
     """
 
     now_s: float
@@ -142,3 +148,5 @@ class Snapshot:
     services: Mapping[str, Service] = field(default_factory=dict)
     pods: PodsSeen | None = None
     eviction_refused: EvictionRefused | None = None
+    proxy: ProxyFacts = ProxyFacts()
+    native_sleep: bool = True

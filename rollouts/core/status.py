@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 
 
@@ -96,6 +97,30 @@ class ScaleDown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cutover:
+    """A Service that went from one revision to another, and how long the pods of the first are kept for what is in flight.
+
+    Args:
+        confirmed_at_s: when no EndpointSlice of any Service showed the old revision any more; None until then.
+        proxy_lag_s: from there until no proxy sends a new connection to it.
+        needed_s: from there until the longest request is over too.
+        until_s: when its pods may go; None until it is confirmed.
+        message: what is waited for, with the reasons for the numbers.
+        timed_out: `timeoutSeconds` came before the end.
+    """
+
+    service: str
+    from_revision: str
+    to_revision: str
+    confirmed_at_s: float | None = None
+    proxy_lag_s: float = 0.0
+    needed_s: float = 0.0
+    until_s: float | None = None
+    message: str = ""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """One finished update, newest last."""
 
@@ -119,7 +144,7 @@ class Condition:
     observed_generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class RolloutStatus:
     """All memory of the controller about one Rollout.
 
@@ -137,6 +162,8 @@ class RolloutStatus:
         gate_passed: blue-green: the preview may take the traffic.
         restarted_at_s: pods older than this have been restarted.
         selector: label selector of the pods that the HorizontalPodAutoscaler is to look at.
+        injection: what was put into the current revision's template; None for nothing.
+        cutovers: those that are not over, and the last one; the newest last.
     """
 
     phase: Phase = Phase.PROGRESSING
@@ -166,6 +193,8 @@ class RolloutStatus:
     selector: str = ""
     waiting_for: WaitingFor | None = None
     scale_downs: tuple[ScaleDown, ...] = ()
+    injection: Injection | None = None
+    cutovers: tuple[Cutover, ...] = ()
     commands: tuple[Command, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[Condition, ...] = ()

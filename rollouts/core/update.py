@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from rollouts.core.drain import drain_numbers
+from rollouts.core.frozen import replace
 from rollouts.core.intents import Notice
+from rollouts.core.pre_stop import Injection, injection
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
@@ -113,10 +114,19 @@ def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[
         gate_passed=skip,
         attempt=0,
     )
-    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target})"))
+    injected = _injected(seen) if existing is None else existing.injection
+    started = replace(started, injection=injected)
+    about = f"; {injected}" if injected and existing is None else ""
+    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}"))
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
     return started, tuple(notices)
+
+
+def _injected(seen: Snapshot) -> Injection | None:
+    """What goes into the template of the spec's revision, told here as its ReplicaSet comes in the same pass."""
+    spec = seen.rollout.spec
+    return injection(spec.drain, spec.ends, drain_numbers(spec.drain, seen.proxy), native=seen.native_sleep)
 
 
 def _in_rollback_window(seen: Snapshot, status: RolloutStatus, target: ReplicaSet | None) -> bool:

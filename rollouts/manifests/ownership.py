@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from rollouts.core.pre_stop import Injection
 from rollouts.core.revision import short_hash
 from rollouts.core.rollout import PodMetadata
 
@@ -30,6 +32,7 @@ HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 REVISION_NUMBER = f"{PREFIX}revision-number"
 MANAGED_BY = f"{PREFIX}managed-by"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
+PRE_STOP = f"{PREFIX}pre-stop"
 PODS_METADATA = f"{PREFIX}pods-metadata"
 PODS_WITHOUT_METADATA = "false"
 
@@ -72,6 +75,40 @@ def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:
 def pods_carry_metadata(annotations: Mapping[str, str]) -> bool:
     """Whether a ReplicaSet's pods were given the metadata that its template has now."""
     return annotations.get(PODS_METADATA, "true") == "true"
+
+
+def injection_text(injection: Injection) -> str:
+    """Value of `rollouts.dev/pre-stop`: what was put into a ReplicaSet's template."""
+    return json.dumps(
+        {
+            "containers": list(injection.containers),
+            "graceSeconds": injection.grace_s,
+            "native": injection.native,
+            "seconds": injection.pre_stop_s,
+        },
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+
+
+def injection_of(annotations: Mapping[str, str]) -> Injection | None:
+    """What a ReplicaSet's annotations say was put into its template; what cannot be read counts as nothing."""
+    text = annotations.get(PRE_STOP)
+    return _injection_noted(text) if text else None
+
+
+@lru_cache(maxsize=1024)  # every pass reads it, and few differ
+def _injection_noted(text: str) -> Injection | None:
+    try:
+        noted = json.loads(text)
+        seconds, grace_s, names = noted["seconds"], noted["graceSeconds"], noted["containers"]
+        if not all(type(each) is int for each in (seconds, grace_s)) or not all(type(each) is str for each in names):
+            return None
+        return Injection(
+            containers=tuple(names), pre_stop_s=seconds, grace_s=grace_s, native=noted.get("native") is True
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:

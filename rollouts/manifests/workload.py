@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.pre_stop import Injection
 from rollouts.core.revision import HASH_SCHEME, replica_set_name
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
 from rollouts.manifests.ownership import (
@@ -14,8 +15,10 @@ from rollouts.manifests.ownership import (
     NAME,
     PODS_METADATA,
     PODS_WITHOUT_METADATA,
+    PRE_STOP,
     REVISION,
     REVISION_NUMBER,
+    injection_text,
     name_label,
     pod_metadata_text,
 )
@@ -32,6 +35,8 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     annotations = {REVISION_NUMBER: str(intent.number)}
     if (note := pod_metadata_text(intent.pod_metadata)) is not None:
         annotations[EPHEMERAL_METADATA] = note
+    if intent.injection is not None:
+        annotations[PRE_STOP] = injection_text(intent.injection)
     selector = json.loads(rollout.spec.selector_json)
     selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: intent.revision}
     return {
@@ -105,6 +110,8 @@ def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
 def _template(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     template: Manifest = json.loads(rollout.spec.template_json)
     metadata: dict[str, Any] = template.setdefault("metadata", {})
+    if intent.injection is not None:
+        _let_sleep(template["spec"], intent.injection)
     metadata["labels"] = {
         **metadata.get("labels", {}),
         **intent.pod_metadata.labels,
@@ -117,6 +124,18 @@ def _template(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     if rule is not None and intent.anti_affinity_revision:
         _keep_apart(template["spec"], rule, intent.anti_affinity_revision)
     return template
+
+
+def _let_sleep(pod: Manifest, injection: Injection) -> None:
+    """Gives the named containers a preStop sleep, and the pod the time for it. What the user wrote beside it stays."""
+    seconds = injection.pre_stop_s
+    sleep: Manifest = (
+        {"sleep": {"seconds": seconds}} if injection.native else {"exec": {"command": ["sleep", str(seconds)]}}
+    )
+    for container in pod["containers"]:
+        if container.get("name") in injection.containers:
+            container["lifecycle"] = {**(container.get("lifecycle") or {}), "preStop": sleep}
+    pod["terminationGracePeriodSeconds"] = injection.grace_s
 
 
 def _anti_affinity_of(strategy: Strategy) -> AntiAffinity | None:

@@ -35,6 +35,7 @@ class SimulatedCluster:
         slice_lag_s: from a pod's change to its EndpointSlice.
         latency_s: of API requests.
         autoscaling: what the autoscaler does, and when.
+        kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SimulatedCluster:
         slice_lag_s: float = 0.02,
         latency_s: float = 0.0,
         autoscaling: tuple[ScaleAt, ...] = (),
+        kube_proxy: str = "iptables",
     ) -> None:
         loop = asyncio.get_running_loop()
         self.clock = clock or SimClock(loop)
@@ -61,10 +63,13 @@ class SimulatedCluster:
             Autoscaler(self.world, autoscaling),
         )
         self._traffic: list[Traffic] = []
+        self._kube_proxy = kube_proxy
 
     async def __aenter__(self) -> Self:
         for actor in self._actors:
             actor.start()
+        if self._kube_proxy:
+            self.apply(_kube_proxy_config(self._kube_proxy), manager="kubeadm")
         return self
 
     async def __aexit__(
@@ -133,3 +138,14 @@ class SimulatedCluster:
                     await changed.wait()
         finally:
             unlisten()
+
+
+def _kube_proxy_config(mode: str) -> Manifest:
+    """kube-proxy's ConfigMap as kubeadm writes it. Source: KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1."""
+    config = f"apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n"
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
+        "data": {"config.conf": config},
+    }

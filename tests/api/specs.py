@@ -124,6 +124,28 @@ BAD: tuple[Bad, ...] = (
         "spec.rollbackWindow.revisions",
         "0",
     ),
+    # drain
+    Bad("drain mode unknown", changed(CANARY, drain={"mode": "Manual"}), "spec.drain.mode", "Auto"),
+    Bad("preStop unknown", changed(CANARY, drain={"preStop": "Maybe"}), "spec.drain.preStop", "Inject"),
+    Bad("onTimeout unknown", changed(CANARY, drain={"onTimeout": "Abort"}), "spec.drain.onTimeout", "Continue"),
+    Bad(
+        "longest request below 0",
+        changed(CANARY, drain={"maxRequestSeconds": -1}),
+        "spec.drain.maxRequestSeconds",
+        "0 or more",
+    ),
+    Bad(
+        "longest request of more than a day",
+        changed(CANARY, drain={"maxRequestSeconds": 86_401}),
+        "spec.drain.maxRequestSeconds",
+        "86400 or less",
+    ),
+    Bad(
+        "drain timeout of more than a day",
+        changed(CANARY, drain={"timeoutSeconds": 86_401}),
+        "spec.drain.timeoutSeconds",
+        "86400 or less",
+    ),
     # selector
     Bad("no selector", changed(CANARY, selector=GONE), "spec.selector", "is required"),
     Bad("empty selector", changed(CANARY, selector={}), "spec.selector", "every pod", by_schema=False),
@@ -416,7 +438,7 @@ def _routing(**fields: Any) -> Spec:
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (changed(CANARY, drain={"mode": "Auto"}), "spec.drain", "0.2"),
+    (changed(CANARY, drain={"probes": [{"name": "rq"}]}), "spec.drain.probes", "0.3"),
     (changed(CANARY, configVersioning={"mode": "Immutable"}), "spec.configVersioning", "0.5"),
     (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
     (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rollouts.api.parse import own_annotations, parse_spec, rollout_from_manifest
+from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout, PreStop
+from rollouts.core.pre_stop import ContainerExit, PodExit, read_pod_exit
 from rollouts.core.rollout import (
     AntiAffinity,
     BlueGreen,
@@ -51,6 +53,65 @@ def test_what_is_left_out_has_argos_defaults() -> None:
     assert (spec.restart_at_s, spec.rollback_window_revisions) == (None, None)
     assert spec.strategy == Canary()
     assert Canary().max_surge == Canary().max_unavailable == Percent(25)
+
+
+def test_a_rollout_without_drain_is_drained() -> None:
+    """No request is to be lost by who has read no page about draining."""
+    spec = parse_spec(CANARY)
+
+    assert spec.drain == DrainSpec(mode=DrainMode.AUTO, pre_stop=PreStop.INJECT, max_request_s=30.0, timeout_s=300.0)
+    assert spec.drain.on_timeout is OnTimeout.CONTINUE
+    assert parse_spec(changed(CANARY, drain={})).drain == spec.drain
+
+
+def test_every_field_of_drain_arrives() -> None:
+    """A field that is dropped between the wire and the core is a field that does nothing."""
+    drain = {"mode": "Off", "preStop": "Validate", "maxRequestSeconds": 3, "timeoutSeconds": 9, "onTimeout": "Pause"}
+
+    assert parse_spec(changed(CANARY, drain=drain)).drain == DrainSpec(
+        mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE, max_request_s=3.0, timeout_s=9.0, on_timeout=OnTimeout.PAUSE
+    )
+
+
+@pytest.mark.parametrize(("grace_s", "longest_s"), [(5, 5.0), (30, 30.0), (3600, 30.0)])
+def test_no_request_outlives_the_grace_period_unless_somebody_says_so(grace_s: int, longest_s: float) -> None:
+    """A pod that is killed after 5 s serves no longer request today, so nobody need wait for one; an hour is no request."""
+    spec = changed(CANARY, template__spec__terminationGracePeriodSeconds=grace_s)
+
+    assert parse_spec(spec).drain.max_request_s == longest_s
+    assert parse_spec(changed(spec, drain={"maxRequestSeconds": 60})).drain.max_request_s == 60.0
+
+
+def test_how_the_pods_end_is_read_from_the_template() -> None:
+    """What is injected and what is called unsafe follows from it; a container that is nonsense is the API server's to refuse."""
+    containers = [
+        {"name": "app"},
+        {"name": "proxy", "lifecycle": {"preStop": {"sleep": {"seconds": 7}}}},
+        {"name": "old", "lifecycle": {"preStop": {"exec": {"command": ["sleep", "9"]}}, "postStart": {}}},
+        {"name": "none", "lifecycle": {"preStop": None}},
+        {"name": "odd", "lifecycle": "nonsense"},
+        "nonsense",
+    ]
+
+    assert read_pod_exit({"spec": {"containers": containers, "terminationGracePeriodSeconds": 45}}) == PodExit(
+        grace_s=45,
+        containers=(
+            ContainerExit("app"),
+            ContainerExit("proxy", has_pre_stop=True, sleep_s=7),
+            ContainerExit("old", has_pre_stop=True),
+            ContainerExit("none"),
+            ContainerExit("odd", has_pre_stop=True),
+            ContainerExit(""),
+        ),
+    )
+    assert parse_spec(CANARY).ends == PodExit(grace_s=30, containers=(ContainerExit("app"),))
+
+
+def test_a_drain_setting_changes_no_revision() -> None:
+    """The revision is the user's template: how its pods are drained rolls nobody's workload."""
+    revisions = {parse_spec(changed(CANARY, drain=drain)).revision for drain in (None, {}, {"mode": "Off"})}
+
+    assert revisions == {parse_spec(CANARY).revision}
 
 
 def test_blue_green_has_argos_defaults() -> None:

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from rollouts.api.status import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.api.v1alpha1_status import RolloutStatus as StatusModel
+from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.status import (
     Abort,
     Command,
     Condition,
+    Cutover,
     HistoryEntry,
     Outcome,
     Phase,
@@ -58,6 +60,30 @@ STATUSES = st.builds(
     selector=_TEXT,
     waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME),
     scale_downs=st.lists(st.builds(ScaleDown, _TEXT, _TIME), max_size=3).map(tuple),
+    injection=st.none()
+    | st.builds(
+        Injection,
+        containers=st.lists(_TEXT, max_size=3).map(tuple),
+        pre_stop_s=_COUNT,
+        grace_s=_COUNT,
+        native=st.booleans(),
+    ),
+    cutovers=st.lists(
+        st.builds(Cutover, service=_TEXT, from_revision=_TEXT, to_revision=_TEXT)
+        | st.builds(
+            Cutover,
+            service=_TEXT,
+            from_revision=_TEXT,
+            to_revision=_TEXT,
+            confirmed_at_s=_TIME,
+            proxy_lag_s=st.floats(0, 1e5),
+            needed_s=st.floats(0, 1e5),
+            until_s=_TIME,
+            message=_TEXT,
+            timed_out=st.booleans(),
+        ),
+        max_size=3,
+    ).map(tuple),
     commands=st.lists(
         st.builds(
             Command,

@@ -39,7 +39,7 @@ Between: TypeAlias = Callable[[ApiServer], ApiServer]
 TIMES = frozenset(
     {
         *("at", "since", "deadline", "lastTransitionTime", "startedAt", "finishedAt"),
-        *("stepStartedAt", "progressedAt", "gateStartedAt"),
+        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until"),
     }
 )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,7 @@ class Update:
 
 
 WITH_SERVICES = ("stable", "canary")
+ROUTED = {"trafficRouting": {}, "scaleDownDelaySeconds": 0}
 UPDATES = {
     "canary": Update(canary(HALF, SHORT), ("web",), updated),
     "canary aborted": Update(canary(HALF, MANUAL), ("web",), aborted_and_retried),
@@ -63,9 +65,14 @@ UPDATES = {
     "blue-green aborted": Update(blue_green(autoPromotionEnabled=False), ("active",), aborted_and_retried),
     "blue-green superseded": Update(blue_green(autoPromotionEnabled=False), ("active",), superseded),
 }
+ALONE = {
+    "routed canary": Update(canary(HALF, services=True, **ROUTED), ("stable",), updated),
+    "blue-green": Update(blue_green(autoPromotionSeconds=1, scaleDownDelaySeconds=0), ("active",), updated),
+}
+"""Updates in which pods lose all of their traffic by a switch before any of them goes."""
 
 
-def sent_and_lost(update: Update, *, pre_stop_s: int, seed: int) -> tuple[int, int]:
+def sent_and_lost(update: Update, *, seed: int, duration_s: float = 0.02, **spec: Any) -> tuple[int, int]:
     """Requests of the users from the first revision's readiness to after the end of the update."""
     clients: list[Traffic] = []
 
@@ -73,7 +80,8 @@ def sent_and_lost(update: Update, *, pre_stop_s: int, seed: int) -> tuple[int, i
         await stage.until_phase("Healthy", "1")
         await asyncio.sleep(2.0)
         clients.extend(
-            stage.cluster.clients(namespace="default", service=name, rate_per_s=RATE_PER_S) for name in update.services
+            stage.cluster.clients(namespace="default", service=name, rate_per_s=RATE_PER_S, duration_s=duration_s)
+            for name in update.services
         )
         await update.script(stage)
         await asyncio.sleep(SETTLING_S)
@@ -84,7 +92,7 @@ def sent_and_lost(update: Update, *, pre_stop_s: int, seed: int) -> tuple[int, i
         service("web"),
         *STABLE_AND_CANARY,
         *ACTIVE_AND_PREVIEW,
-        rollout(update.strategy, replicas=2, pre_stop_s=pre_stop_s),
+        rollout(update.strategy, replicas=2, **spec),
     )
     run = play(manifests, script, seed=seed, slice_lag_s=SLICE_LAG_S)
 
@@ -95,8 +103,8 @@ def sent_and_lost(update: Update, *, pre_stop_s: int, seed: int) -> tuple[int, i
 @pytest.mark.parametrize("seed", (1, 2))
 @pytest.mark.parametrize("name", UPDATES)
 def test_no_request_is_lost_by_our_doing(name: str, seed: int) -> None:
-    """The first of the three promises of this project."""
-    sent, lost = sent_and_lost(UPDATES[name], pre_stop_s=GRACEFUL_S, seed=seed)
+    """The first of the three promises of this project, with an app that stops at once and a manifest that says nothing."""
+    sent, lost = sent_and_lost(UPDATES[name], seed=seed)
 
     assert sent > RATE_PER_S * SETTLING_S
     assert lost == 0
@@ -106,7 +114,28 @@ def test_no_request_is_lost_by_our_doing(name: str, seed: int) -> None:
     "name", ("canary", "canary aborted", "canary superseded", "canary with services", "canary with services superseded")
 )
 def test_pods_that_stop_at_once_do_lose_requests(name: str) -> None:
-    """The proof that the tests above can see a loss: the same updates, with pods gone before the proxies know."""
-    _, lost = sent_and_lost(UPDATES[name], pre_stop_s=0, seed=1)
+    """The proof that the tests above can see a loss: the same updates with `drain.mode: Off`, pods gone before proxies know."""
+    _, lost = sent_and_lost(UPDATES[name], seed=1, drain={"mode": "Off"})
 
     assert lost > 0
+
+
+@pytest.mark.parametrize("name", ("canary", "canary with services", "blue-green"))
+def test_a_sleep_of_the_users_own_is_as_good(name: str) -> None:
+    """Who has written a preStop loses nothing by our leaving it alone."""
+    _, lost = sent_and_lost(UPDATES[name], seed=1, pre_stop_s=GRACEFUL_S)
+
+    assert lost == 0
+
+
+@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize(("drain", "kept"), [({}, True), ({"timeoutSeconds": 1}, False), ({"mode": "Off"}, False)])
+def test_slow_requests_end_before_their_pods_do(name: str, drain: Manifest, *, kept: bool) -> None:
+    """Requests of 10 s, longer than any sleep, with pods that end at SIGTERM: the wait after the switch is what keeps them.
+
+    With a wait that is cut short they are lost, which shows that it is no longer than it must be, and that this test sees it.
+    """
+    slow = {"preStop": "Off", "maxRequestSeconds": 10, **drain}
+    _, lost = sent_and_lost(ALONE[name], seed=1, duration_s=10.0, drain=slow)
+
+    assert (lost == 0) == kept

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.behaviour.scenarios import HALF, canary, rollout, updated
+import pytest
+
+from rollouts.objects import Manifest
+from tests.behaviour.scenarios import (
+    ACTIVE_AND_PREVIEW,
+    HALF,
+    STABLE_AND_CANARY,
+    blue_green,
+    canary,
+    rollout,
+    updated,
+)
 from tests.behaviour.stage import Stage, play
 
 WRITES = 8
 WITH_EVENTS = 11
 
 
-def test_an_update_of_two_replicas_by_one_step_takes_eight_writes() -> None:
-    """`setWeight: 50` with 2 replicas: what the benchmark measures on a real API server, told to the write."""
+def cost_of_an_update(*manifests: Manifest) -> Counter[str]:
+    """Writes from the change of the image to rest, by verb and kind."""
     before: Counter[str] = Counter()
 
     async def script(stage: Stage) -> None:
@@ -21,9 +32,33 @@ def test_an_update_of_two_replicas_by_one_step_takes_eight_writes() -> None:
         before.update(stage.witness.effects())
         await updated(stage)
 
-    run = play((rollout(canary(HALF)),), script)
+    return play(manifests, script).effects - before
 
-    cost = run.effects - before
+
+def test_an_update_of_two_replicas_by_one_step_takes_eight_writes() -> None:
+    """`setWeight: 50` with 2 replicas: what the benchmark measures on a real API server, told to the write."""
+    cost = cost_of_an_update(rollout(canary(HALF)))
+
     assert cost["POST replicasets"] == 1
     assert cost.total() - cost["POST events"] <= WRITES, cost
     assert cost.total() <= WITH_EVENTS, cost
+
+
+@pytest.mark.parametrize(
+    ("strategy", "services", "more"),
+    [
+        (canary(HALF), (), 0),
+        (blue_green(autoPromotionSeconds=1, scaleDownDelaySeconds=30), ACTIVE_AND_PREVIEW, 0),
+        (canary(HALF, services=True, trafficRouting={}), STABLE_AND_CANARY, 0),
+        (canary(HALF, services=True), STABLE_AND_CANARY, 1),
+    ],
+    ids=["canary", "blue-green", "routed canary", "canary with services"],
+)
+def test_a_drain_costs_a_write_only_where_its_clock_has_no_other_to_go_with(
+    strategy: Manifest, services: tuple[Manifest, ...], more: int
+) -> None:
+    """The start of a wait must be in status before anything relies on it; mostly it goes with a promotion."""
+    auto = cost_of_an_update(*services, rollout(strategy))
+    off = cost_of_an_update(*services, rollout(strategy, drain={"mode": "Off"}))
+
+    assert auto.total() - off.total() <= more, auto - off

@@ -14,8 +14,10 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer, Seen
+from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.steered import SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.core.drain import ProxyFacts, ProxyMode
 from rollouts.core.intents import (
     CreateReplicaSet,
     DeleteReplicaSet,
@@ -46,6 +48,8 @@ class StatusWrite:
     """A write of the Rollout's status, which is no intent."""
 
 
+FACTS = ClusterFacts(proxy=ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the simulated cluster", min_sync_period_s=1.0))
+
 Meaning: TypeAlias = Intent | StatusWrite
 
 
@@ -60,7 +64,11 @@ class Truth:
             self._store.add(kind, struct, by_owner=kind == REPLICA_SET, labels=labels)
         self._steered = SteeredServices()
         self._observer = Observer(
-            store=self._store, inbox=Inbox(clock=cluster.clock), steered=self._steered, clock=cluster.clock
+            store=self._store,
+            inbox=Inbox(clock=cluster.clock),
+            steered=self._steered,
+            clock=cluster.clock,
+            facts=lambda: FACTS,
         )
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""

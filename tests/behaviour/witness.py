@@ -23,6 +23,7 @@ from rollouts.core.invariants import (
     one_replica_set_per_revision,
     only_ours_and_as_seen,
     pauses_last,
+    pods_stay_until_drained,
     stable_stays_whole,
     steps_go_forward,
     traffic_goes_to_ready_pods,
@@ -128,6 +129,7 @@ class Witness:
                 return [
                     *traffic_goes_to_ready_pods(before, intent, status),
                     *capacity_leaves_after_traffic(before, intent),
+                    *pods_stay_until_drained(before, intent, status),
                     *enough_pods_stay(before, intent),
                     *stable_stays_whole(before, intent, status),
                     *a_pause_holds_the_pods(before, intent, status),

@@ -89,6 +89,88 @@ def test_a_file_that_is_no_manifest_is_a_problem_with_a_line(text: str, line: in
     assert any(finding.line == line and words in finding.text("f") for finding in problems), problems
 
 
+UNSAFE = """\
+apiVersion: v1
+kind: Service
+metadata: {name: cart}
+spec:
+  selector: {app: cart}
+  sessionAffinity: ClientIP
+---
+apiVersion: rollouts.dev/v1alpha1
+kind: Rollout
+metadata: {name: cart}
+spec:
+  selector:
+    matchLabels: {app: cart}
+  strategy:
+    canary: {}
+  template:
+    metadata:
+      labels: {app: cart}
+    spec:
+      terminationGracePeriodSeconds: 20
+      containers:
+      - name: app
+        image: "cart:1"
+        command: [sh, -c, "app | tee /log"]
+        lifecycle:
+          preStop: {sleep: {seconds: 15}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other}
+spec:
+  selector: {app: other}
+  sessionAffinity: ClientIP
+"""
+
+
+def test_what_loses_requests_is_advised_with_its_line() -> None:
+    """The checklist needs no cluster; a Service is judged when the file has a Rollout of its pods."""
+    report = lint_text(UNSAFE)
+
+    assert report.problems == []
+    advice = {(remark.subject, remark.line, remark.message.split(":")[0]) for remark in report.advice}
+    assert advice == {
+        ("Rollout cart", 22, "unsafe"),  # no readinessProbe: the nearest line is the container's
+        ("Rollout cart", 20, "unsafe"),  # 15 s of sleep and 20 s of request
+        ("Rollout cart", 24, "unsafe"),  # the shell
+        ("Rollout cart", 19, "note"),  # kept connections
+        ("Service cart", 6, "warning"),
+    }
+
+
+def test_a_service_of_two_rollouts_is_advised_once() -> None:
+    """The same words twice help nobody."""
+    other = UNSAFE.split("---\n")[1].replace("name: cart}", "name: cart-2}")
+
+    advice = [remark for remark in lint_text(f"{UNSAFE}---\n{other}").advice if remark.subject == "Service cart"]
+
+    assert len(advice) == 1
+
+
+def test_advice_does_not_change_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipeline that lints today must not break tomorrow because we know more."""
+    file = tmp_path / "unsafe.yaml"
+    file.write_text(UNSAFE)
+
+    assert main(["lint", "-f", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert f"{file}:24: Rollout cart: unsafe: spec.template.spec.containers[0].command: " in said
+    assert "1 Rollout checked, no problems, 5 pieces of advice" in said
+
+
+def test_a_numbers_advice_holds_in_every_cluster() -> None:
+    """Offline the least is taken: a sleep of 6 s is enough under kube-proxy's defaults, so nobody is told to make it 130 s."""
+    enough = UNSAFE.replace("seconds: 15", "seconds: 6").replace("Seconds: 20", "Seconds: 60")
+
+    assert not [remark for remark in lint_text(enough).advice if "preStop" in remark.message.split(": ")[1]]
+    assert [
+        remark for remark in lint_text(enough.replace("seconds: 6", "seconds: 5")).advice if "6 s are" in remark.message
+    ]
+
+
 def test_an_argo_rollout_is_skipped_with_the_way_to_use_it() -> None:
     """Somebody who moves over lints the old manifest first."""
     report = lint_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: cart}\nspec: {}\n")

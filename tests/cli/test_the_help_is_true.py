@@ -19,7 +19,8 @@ COMMANDS = sorted(command.name or "" for command in app.registered_commands)
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "crds", "demo", "get", "history", "lint", "pause", "promote", "restart", "resume", "retry", "rollback", "status",
+        "abort", "crds", "demo", "drain-report", "get", "history", "lint", "pause", "plan",
+        "promote", "restart", "resume", "retry", "rollback", "status",
     ]  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    "words", [["nonsense"], ["get", "--nonsense"], ["promote"], ["lint"], ["demo", "--context", "x"]]
+    "words", [["nonsense"], ["get", "--nonsense"], ["promote"], ["lint"], ["plan"], ["demo", "--context", "x"]]
 )
 def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str]) -> None:
     """As every Unix program does, and apart from 1, which says that a Rollout is bad."""
@@ -72,7 +73,9 @@ def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str])
 
 def test_looking_at_a_rollout_loads_neither_controller_nor_simulator() -> None:
     """`get` is typed a hundred times a day: it must not pay for the demo."""
-    rooms = "('rollouts.controller.w', 'rollouts.core.decide', 'rollouts.sim')"  # wiring, worker; not controller.pods
+    rooms = (
+        "('rollouts.controller.w', 'rollouts.core.decide', 'rollouts.sim', 'rollouts.cli.plan')"  # not controller.pods
+    )
     code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

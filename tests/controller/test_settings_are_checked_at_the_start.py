@@ -37,6 +37,7 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text, address):
         ({"log_format": "xml"}, "--log-format"),
         ({"log_level": "loud"}, "--log-level"),
         ({"workers": 0}, "--workers"),
+        ({"proxy_mode": "userspace"}, "--proxy-mode"),
     ],
 )
 def test_a_flag_that_cannot_be_used_is_named(flags, flag):

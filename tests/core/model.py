@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
+from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.intents import (
     AskPods,
     AskService,
@@ -90,9 +91,23 @@ def service(name: str, **changes: Any) -> ServiceSeen:
     return ServiceSeen(**{**given, **changes})
 
 
-def spec(strategy: Strategy, *, revision: str = "a", replicas: int = 4, **changes: Any) -> RolloutSpec:
+UNDRAINED = DrainSpec(mode=DrainMode.OFF)
+"""Most promises are about something else; those about draining give a spec of their own."""
+
+PROXY = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the model says so", min_sync_period_s=1.0)
+
+
+def spec(
+    strategy: Strategy,
+    *,
+    revision: str = "a",
+    replicas: int = 4,
+    drain: DrainSpec = UNDRAINED,
+    **changes: Any,
+) -> RolloutSpec:
     """A spec whose revision is named, not hashed."""
     return RolloutSpec(
+        drain=drain,
         replicas=replicas,
         selector_json=b'{"matchLabels":{"app":"cart"}}',
         selector_text="app=cart",
@@ -128,6 +143,7 @@ def snapshot(there: World) -> Snapshot:
         services={name: _seen_service(there, name) for name in sorted(names)},
         pods=there.pods_seen,
         eviction_refused=there.refused,
+        proxy=PROXY,
     )
 
 
@@ -228,6 +244,7 @@ def _created(there: World, intent: CreateReplicaSet) -> World:
         observed=False,
         min_ready_s=there.rollout.spec.min_ready_s,
         pod_metadata=intent.pod_metadata,
+        injection=intent.injection,
     )
     return replace(there, replica_sets=(*there.replica_sets, made))
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
+from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.invariants import nothing_more_to_do
 from rollouts.core.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.services import named_services
@@ -128,7 +129,14 @@ ENVIRONMENT: dict[str, Move] = {
         there, services={**there.services, "cart": service("cart", uid=f"uid-{there.version}", resource_version=f"x{i}")}
     ),
 }  # fmt: skip
+DRAINS = (
+    DrainSpec(max_request_s=10.0),
+    DrainSpec(mode=DrainMode.OFF),
+    DrainSpec(max_request_s=60.0, timeout_s=20.0),
+    DrainSpec(max_request_s=60.0, timeout_s=5.0, on_timeout=OnTimeout.PAUSE),
+)
 PEOPLE: dict[str, Move] = {
+    "other drains": lambda there, i, _j: edited(there, drain=DRAINS[i % len(DRAINS)]),
     "a new template": lambda there, i, _j: edited(there, revision=REVISIONS[i % 4]),
     "another number of replicas": lambda there, i, _j: edited(there, replicas=i % 8),
     "paused": lambda there, i, _j: edited(there, paused=i % 2 == 0),
@@ -189,8 +197,8 @@ TAPES = st.lists(
 
 
 @lru_cache
-def _start(number: int, replicas: int) -> World:
-    return edited(running(EVERY[number], replicas=replicas), revision="b")
+def _start(number: int, replicas: int, drain: DrainSpec) -> World:
+    return edited(running(EVERY[number], replicas=replicas, drain=drain), revision="b")
 
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
@@ -256,9 +264,13 @@ def assert_comes_to_rest(there: World) -> None:
             pytest.fail(f"{phase}: {there.status.message}")
 
 
-def _promise(numbers: range) -> Callable[[Callable[[int, int, list[tuple[str, int, int]]], None]], Callable[[], None]]:
-    def wrap(test: Callable[[int, int, list[tuple[str, int, int]]], None]) -> Callable[[], None]:
-        given_worlds = given(number=st.sampled_from(numbers), replicas=st.integers(1, 6), tape=TAPES)
+def _promise(
+    numbers: range,
+) -> Callable[[Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]], Callable[[], None]]:
+    def wrap(test: Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]) -> Callable[[], None]:
+        given_worlds = given(
+            number=st.sampled_from(numbers), replicas=st.integers(1, 6), drain=st.sampled_from(DRAINS), tape=TAPES
+        )
         done: Callable[[], None] = UNHURRIED(given_worlds(test))
         return done
 
@@ -267,21 +279,23 @@ def _promise(numbers: range) -> Callable[[Callable[[int, int, list[tuple[str, in
 
 @_promise(range(len(CANARIES)))
 def test_a_canary_by_the_ratio_of_pods_is_safe_and_comes_to_rest(
-    number: int, replicas: int, tape: list[tuple[str, int, int]]
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without stable and canary Services, any surge: crashes, stale views, edits, failures and verbs at any time."""
-    assert_comes_to_rest(played(_start(number, replicas), tape))
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES), len(CANARIES) + len(ROUTED)))
 def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
-    number: int, replicas: int, tape: list[tuple[str, int, int]]
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """`trafficRouting: {}` with setCanaryScale, minPodsPerReplicaSet and dynamicStableScale."""
-    assert_comes_to_rest(played(_start(number, replicas), tape))
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES) + len(ROUTED), len(EVERY)))
-def test_blue_green_is_safe_and_comes_to_rest(number: int, replicas: int, tape: list[tuple[str, int, int]]) -> None:
+def test_blue_green_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
     """With and without a preview Service, promoted by time and by hand."""
-    assert_comes_to_rest(played(_start(number, replicas), tape))
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))

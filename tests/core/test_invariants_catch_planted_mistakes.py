@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.drain import DrainSpec
 from rollouts.core.intents import (
     CreateReplicaSet,
     Decision,
@@ -19,7 +20,7 @@ from rollouts.core.intents import (
 from rollouts.core.invariants import broken_by, nothing_more_to_do
 from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.snapshot import PodsSeen, ServiceSeen, Snapshot
-from rollouts.core.status import Abort, RolloutStatus
+from rollouts.core.status import Abort, Cutover, RolloutStatus
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
@@ -91,6 +92,26 @@ def test_s2_a_replica_set_that_is_deleted_with_its_pods() -> None:
     delete = DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version)
 
     assert "S2" in _rules(seen, delete)
+
+
+@pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
+def test_s24_a_revision_that_shrinks_before_it_is_drained(strategy: Strategy) -> None:
+    """From the recorded moment until the requests are over, or until the time that the spec gives them."""
+    drain = DrainSpec(max_request_s=20.0)
+    seen = _gate(strategy)
+    at_s = seen.now_s
+    cutover = Cutover(service="cart", from_revision="a", to_revision="b", confirmed_at_s=at_s, until_s=at_s + 23.0)
+    spec = replace(seen.rollout.spec, drain=drain)
+    status = replace(seen.status, cutovers=(cutover,))
+    seen = replace(seen, rollout=replace(seen.rollout, spec=spec), status=status)
+    timed = replace(seen, rollout=replace(seen.rollout, spec=replace(spec, drain=replace(drain, timeout_s=5.0))))
+    came_back = (cutover, Cutover(service="cart", from_revision="b", to_revision="a"))
+
+    assert "S24" in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 23.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(timed, now_s=at_s + 6.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "b", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0), cutovers=came_back)
 
 
 def test_s3_shrinks_are_summed_over_a_pass() -> None:

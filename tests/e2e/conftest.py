@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controllers import confined_controller
+from tests.e2e.manifests import KUBE_PROXY
 from tests.e2e.stage import Stage
 from tests.lab.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kube_proxy(control_plane: ControlPlane) -> None:
+    """Every cluster says how it proxies, before a controller asks."""
+    control_plane.apply(KUBE_PROXY)
 
 
 @pytest.fixture

@@ -7,6 +7,14 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
+KUBE_PROXY: Manifest = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
+    "data": {"config.conf": "kind: KubeProxyConfiguration\nmode: nftables\nnftables: {minSyncPeriod: 1s}\n"},
+}
+"""What kubeadm leaves in every cluster: by it the controller knows how long proxies take."""
+
 STEPS: Sequence[Manifest] = (
     {"setWeight": 25},
     {"pause": {}},
@@ -51,6 +59,7 @@ def rollout(name: str, *, image: str, strategy: Manifest, spec: Manifest) -> Man
         "spec": {
             "selector": {"matchLabels": {"app": name}},
             "strategy": strategy,
+            "drain": {"maxRequestSeconds": 1},
             "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
             **spec,
         },

@@ -30,7 +30,7 @@ REPLICAS = 4
 TIMES = frozenset(
     {
         *("at", "since", "deadline", "lastTransitionTime", "startedAt", "finishedAt"),
-        *("stepStartedAt", "progressedAt", "gateStartedAt"),
+        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until"),
     }
 )
 

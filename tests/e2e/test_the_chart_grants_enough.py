@@ -56,14 +56,21 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
     for name in ("web-stable", "web-canary"):
         stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
 
-    mine = [
+    controllers = [
         event
         for event in stage.plane.audit_events(user=CONTROLLER_USER)
-        if event["objectRef"].get("namespace") == stage.namespace and not event["userAgent"].startswith("kubectl/")
+        if "objectRef" in event and not event["userAgent"].startswith("kubectl/")  # /version is no object
     ]
+    mine = [event for event in controllers if event["objectRef"].get("namespace") == stage.namespace]
+    about_proxies = {
+        (event["objectRef"]["resource"], event["objectRef"]["name"], event["responseStatus"]["code"])
+        for event in controllers
+        if event["objectRef"].get("namespace") == "kube-system"
+    }
     used: dict[str, set[str]] = {}
     for event in mine:
         parts = (event["objectRef"]["resource"], event["objectRef"].get("subresource"))
         used.setdefault("/".join(part for part in parts if part), set()).add(event["verb"])
     assert [event["requestURI"] for event in mine if event.get("responseStatus", {}).get("code") == 403] == []
     assert used == USED
+    assert about_proxies == {("configmaps", "kube-proxy", 200)}

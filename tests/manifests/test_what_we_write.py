@@ -17,11 +17,13 @@ from rollouts.core.intents import (
     PointService,
     ReleaseService,
 )
+from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.revision import canonical_json
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
+    injection_of,
     name_label,
     pod_metadata_of,
     pods_carry_metadata,
@@ -61,6 +63,55 @@ def _rollout(
             min_ready_s=7,
         ),
     )
+
+
+def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
+    """Nothing orders a pod's SIGTERM and its removal from the proxies, so it must serve on for a while; also in a node drain."""
+    own = {"name": "proxy", "image": "p", "lifecycle": {"preStop": {"httpGet": {"port": 1}}}}
+    starts = {"name": "start", "image": "s", "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "containers": [*TEMPLATE["spec"]["containers"], own, starts]}}
+    injection = Injection(containers=("app", "start"), pre_stop_s=6, grace_s=41, native=True)
+
+    made = replica_set(_rollout(template=template), replace(CREATE, injection=injection))
+
+    pod = made["spec"]["template"]["spec"]
+    sleep = {"preStop": {"sleep": {"seconds": 6}}}
+    assert pod["containers"][0] == {**TEMPLATE["spec"]["containers"][0], "lifecycle": sleep}
+    assert pod["containers"][1] == own
+    assert pod["containers"][2] == {**starts, "lifecycle": {**starts["lifecycle"], **sleep}}
+    assert (pod["terminationGracePeriodSeconds"], pod["priority"]) == (41, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "}", "[]", "{}", '"x"', '{"containers":1,"seconds":1,"graceSeconds":1}', '{"containers":["a"],"seconds":"1"}'],
+)
+def test_a_note_that_somebody_spoilt_says_nothing(text: str) -> None:
+    """Annotations are anybody's to edit; the template is what counts."""
+    assert injection_of({"rollouts.dev/pre-stop": text}) is None
+
+
+def test_a_server_that_knows_no_sleep_is_given_the_command() -> None:
+    """`preStop.sleep` is on everywhere from Kubernetes 1.34; a server that does not know the field drops it in silence."""
+    injection = Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=False)
+
+    made = replica_set(_rollout(), replace(CREATE, injection=injection))
+
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    assert container["lifecycle"] == {"preStop": {"exec": {"command": ["sleep", "6"]}}}
+
+
+def test_a_sleep_changes_neither_the_name_nor_the_labels_of_a_revision() -> None:
+    """A controller upgrade, another proxy mode or a drain setting must not roll anybody's workload."""
+    injection = Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=True)
+
+    plain, sleepy = replica_set(_rollout(), CREATE), replica_set(_rollout(), replace(CREATE, injection=injection))
+
+    noted = sleepy["metadata"]["annotations"].pop("rollouts.dev/pre-stop")
+    assert injection_of({"rollouts.dev/pre-stop": noted}) == injection
+    assert plain["metadata"] == sleepy["metadata"]
+    assert plain["spec"]["selector"] == sleepy["spec"]["selector"]
+    assert plain["spec"]["template"]["metadata"] == sleepy["spec"]["template"]["metadata"]
 
 
 def test_a_replica_set_is_whole() -> None:

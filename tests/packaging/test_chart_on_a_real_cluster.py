@@ -28,11 +28,12 @@ VARIANTS = {
         "--set",
         "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1",
     ],
+    "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }
 
-# What the controller's ServiceAccount may do anywhere, as the table in templates/_rules.tpl has it.
-EVERYWHERE = {
+# What the controller's ServiceAccount may do where it works, as the table in templates/_rules.tpl has it.
+WHERE_IT_WORKS = {
     ("rollouts.dev", "rollouts"): {"get", "list", "watch", "patch"},
     ("rollouts.dev", "rollouts/status"): {"patch"},
     ("rollouts.dev", "rollouts/finalizers"): {"update"},
@@ -43,6 +44,8 @@ EVERYWHERE = {
     ("", "pods/eviction"): {"create"},
     ("events.k8s.io", "events"): {"create"},
 }
+EVERYWHERE = WHERE_IT_WORKS | {("", "nodes"): {"list"}}
+ABOUT_PROXIES = {("", "configmaps"): {"get"}, ("apps", "daemonsets"): {"get"}}
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
 
 
@@ -118,6 +121,22 @@ def test_the_controller_may_do_exactly_what_the_table_says(
     """The authorizer's own list is compared, so that a right from another binding would show too."""
     assert _granted(control_plane, controller_kubeconfig, namespace) == EVERYWHERE
     assert _granted(control_plane, controller_kubeconfig, RELEASE_NAMESPACE) == IN_ITS_OWN_NAMESPACE
+    assert _granted(control_plane, controller_kubeconfig, "kube-system") == EVERYWHERE | ABOUT_PROXIES
+
+
+def test_of_kube_system_it_may_read_four_objects(helm: Path, tmp_path: Path) -> None:
+    """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
+    rules = _rules(render(helm, home=tmp_path))
+    by_name = {name for rule in rules for name in rule.get("resourceNames", [])}
+    unnamed = [
+        rule for rule in rules if {"configmaps", "daemonsets"} & {*rule["resources"]} and "resourceNames" not in rule
+    ]
+
+    assert by_name == {"kube-proxy", "kube-proxy-config", "cilium-config"}
+    assert unnamed == []
+    declared = render(helm, "--set", "proxyMode=nftables", home=tmp_path)
+    assert {one["metadata"].get("namespace") for one in declared} <= {None, RELEASE_NAMESPACE}
+    assert not any("nodes" in rule["resources"] for rule in _rules(declared))
 
 
 def test_with_named_namespaces_it_may_do_nothing_elsewhere(
@@ -140,7 +159,7 @@ def test_with_named_namespaces_it_may_do_nothing_elsewhere(
         here = _granted(control_plane, kubeconfig, namespace)
         elsewhere = _granted(control_plane, kubeconfig, "default")
 
-    assert here == EVERYWHERE
+    assert here == WHERE_IT_WORKS
     assert elsewhere == {}
     assert "ClusterRole" not in {one["kind"] for one in documents}
 

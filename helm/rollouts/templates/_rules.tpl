@@ -17,6 +17,13 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
                            patch            metadata of the canary's and the stable's pods
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
+
+And, unless watchNamespaces or proxyMode is set, how nodes bring connections to pods, which decides how long pods that go are kept.
+Each is optional to the controller; without it the waits are the safe ones, and a condition says so.
+
+  configmaps               get              kube-system: kube-proxy, kube-proxy-config, cilium-config, by name
+  daemonsets               get              kube-system: kube-proxy, by name
+  nodes                    list             the oldest kernel, where kube-proxy uses ipvs or its mode is not known
 */}}
 {{- define "rollouts.rules" -}}
 - apiGroups: [rollouts.dev]
@@ -46,4 +53,14 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+{{- end }}
+{{- define "rollouts.proxyRules" -}}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [kube-proxy, kube-proxy-config, cilium-config]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [daemonsets]
+  resourceNames: [kube-proxy]
+  verbs: [get]
 {{- end }}

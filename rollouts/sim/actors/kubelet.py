@@ -30,6 +30,7 @@ class KubeletSettings:
         pull_s: from a node to running.
         startup_s: shortest and longest time from running to Ready.
         shutdown_s: from SIGTERM to the process's end.
+        kernel: version of every node's.
         never_ready: waiting reason of containers whose image tag contains a word; they never become Ready.
     """
 
@@ -38,6 +39,7 @@ class KubeletSettings:
     pull_s: float = 0.05
     startup_s: tuple[float, float] = (0.5, 2.0)
     shutdown_s: float = 0.1
+    kernel: str = "6.1.0-sim"
     never_ready: tuple[tuple[str, str], ...] = (("bad", "CrashLoopBackOff"), ("missing", "ImagePullBackOff"))
 
 
@@ -58,7 +60,10 @@ class Kubelets(Actor):
         """Makes the nodes, then looks after pods."""
         for name in self.nodes:
             if self.world.history.get(NODE, "", name) is None:
-                status = {"conditions": [{"type": "Ready", "status": "True"}]}
+                status = {
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "nodeInfo": {"kernelVersion": self.settings.kernel},
+                }
                 manifest = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
                 self.world.verbs.create(self.world.resource(NODE), "", manifest, self.options)
         self.listen(POD, self._on_pod)

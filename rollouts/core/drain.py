@@ -1,0 +1,220 @@
+"""How long pods that lose their traffic are waited for: numbers from what is known of the proxies, each with its reason.
+
+Two waits, and neither replaces the other. A pod that is deleted sleeps before it is told to end (`preStop`), because its deletion
+and its removal from the proxies start at the same time and nothing orders them; that covers node drains and evictions too, which
+happen without us. A revision that a Service no longer selects keeps its pods until no proxy sends new connections to them and the
+requests that had begun are over; no pod is deleted until then, so no `preStop` runs.
+
+Sources: KEP-1672 and KEP-1669 (terminating endpoints), KEP-3960 (`preStop.sleep`), kube-proxy's `pkg/proxy/ipvs` (graceful
+termination; `conn_reuse_mode`, kubernetes issue 81775), KubeProxyConfiguration v1alpha1 (`minSyncPeriod`), and measurements with
+kube-proxy 1.36: a change is in force after 10 to 100 ms, or, when another one came within `minSyncPeriod`, after that and some
+150 ms more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+DEFAULT_MAX_REQUEST_S = 30.0  # as long as Kubernetes lets a pod end by default
+DEFAULT_TIMEOUT_S = 300.0
+DEFAULT_MIN_SYNC_S = 1.0  # kube-proxy's default in iptables and nftables mode
+
+SYNC_MARGIN_S = 2.0
+"""Added to `minSyncPeriod`: a sync itself takes up to a second on a busy node, and the slices come by a watch."""
+
+UNKNOWN_LAG_S = 5.0
+"""A proxy that is unknown, or is not kube-proxy: five times kube-proxy's default period."""
+
+PRE_STOP_MIN_S = 5
+
+GRACE_SPARE_S = 5
+"""Left for the app to end in, after its last request."""
+
+IPVS_TIME_WAIT_S = 120.0
+"""The kernel's ipvs timeout after a FIN, `--ipvs-tcpfin-timeout`: so long a closed connection holds its client's port."""
+
+IPVS_REUSE_SAFE_KERNEL = (5, 9)
+"""From here on kube-proxy leaves `conn_reuse_mode` alone, and a port that is used again goes to a server with weight."""
+
+
+class ProxyMode(StrEnum):
+    """How a node brings connections to a Service's pods."""
+
+    IPTABLES = "iptables"
+    NFTABLES = "nftables"
+    IPVS = "ipvs"
+    OTHER = "other"  # no kube-proxy: eBPF, or a network of the cloud's own
+    UNKNOWN = "unknown"
+
+
+class DrainMode(StrEnum):
+    """Whether anything is waited for."""
+
+    AUTO = "Auto"
+    OFF = "Off"
+
+
+class PreStop(StrEnum):
+    """What happens to the pod template so that pods sleep before they end."""
+
+    INJECT = "Inject"  # containers without a preStop get a sleep, and the grace period room for it
+    VALIDATE = "Validate"  # the template stays as it is; what is missing is said
+    OFF = "Off"
+
+
+class OnTimeout(StrEnum):
+    """What happens when a wait is not over after `timeoutSeconds`."""
+
+    CONTINUE = "Continue"  # the pods go, and the record says that the wait ran out
+    PAUSE = "Pause"  # the Rollout says so and waits to the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyFacts:
+    """What is known of the proxies of a cluster; of many nodes the worst.
+
+    Args:
+        known_by: one sentence that says where this is from, or why it is not known and what to do.
+        min_sync_period_s: the least time between two syncs; None when it is not known.
+        oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
+        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s.
+        learnt_lag_s: the slowest sync that was measured; None when none was.
+    """
+
+    mode: ProxyMode = ProxyMode.UNKNOWN
+    known_by: str = "nothing was asked yet"
+    min_sync_period_s: float | None = None
+    oldest_kernel: tuple[int, int] | None = None
+    ipvs_tcp_timeout_s: float | None = None
+    ipvs_tcp_fin_timeout_s: float | None = None
+    learnt_lag_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainSpec:
+    """`spec.drain`. A Rollout without one has these defaults.
+
+    Args:
+        max_request_s: the longest request. Default: 30, or the template's `terminationGracePeriodSeconds` when that is less, as
+            no longer request survives the end of a pod today.
+        timeout_s: no wait for a revision that lost its traffic is longer, without its being said.
+    """
+
+    mode: DrainMode = DrainMode.AUTO
+    pre_stop: PreStop = PreStop.INJECT
+    max_request_s: float = DEFAULT_MAX_REQUEST_S
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    on_timeout: OnTimeout = OnTimeout.CONTINUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNumbers:
+    """What to wait, and why: one sentence for each number.
+
+    Args:
+        pre_stop_s: whole seconds that a container sleeps before it is told to end; 0 when nothing is to sleep.
+        grace_s: `terminationGracePeriodSeconds` that holds the sleep and the longest request; 0 when nothing is asked of it.
+        proxy_lag_s: until no proxy sends a new connection to a pod that left the EndpointSlices.
+        drain_s: what a revision's pods are kept after the slices stopped showing them; `timeout_s` may cut it short.
+    """
+
+    pre_stop_s: int
+    pre_stop_why: str
+    grace_s: int
+    grace_why: str
+    proxy_lag_s: float
+    proxy_lag_why: str
+    drain_s: float
+    drain_why: str
+
+
+@lru_cache(maxsize=1024)  # every pass asks; a cluster has few different answers
+def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
+    """The numbers for one Rollout in this cluster. Pure; none is negative, all are finite.
+
+    With p the lag of one sync (`minSyncPeriod` + 2 s, or what was measured):
+
+    * preStop = max(5, 2 p), and at least 120 + 2 p with ipvs on a kernel before 5.9;
+    * grace period = preStop + longest request + 5;
+    * drain = p (+ 120 with ipvs on a kernel before 5.9) + longest request.
+
+    A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. That adds
+    nothing here: new connections do not go to weight 0, but for ports that are used again on kernels before 5.9. UDP has no
+    connections to wait for; its servers are deleted at once.
+    """
+    sync_s, sync_why = _sync_lag(facts)
+    reuse_s, reuse_why = _port_reuse(facts)
+    lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
+    if spec.mode is DrainMode.OFF:
+        off = "spec.drain.mode is Off"
+        return DrainNumbers(
+            pre_stop_s=0,
+            pre_stop_why=off,
+            grace_s=0,
+            grace_why=off,
+            proxy_lag_s=lag_s,
+            proxy_lag_why=lag_why,
+            drain_s=0.0,
+            drain_why=off,
+        )
+    pre_stop_s, pre_stop_why = _pre_stop(spec, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
+    grace_s, grace_why = 0, "spec.drain.preStop is Off"
+    if pre_stop_s:
+        grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
+        grace_why = f"{pre_stop_s} s of preStop, {spec.max_request_s:g} s for the longest request and {GRACE_SPARE_S} s to end in"
+    return DrainNumbers(
+        pre_stop_s=pre_stop_s,
+        pre_stop_why=pre_stop_why,
+        grace_s=grace_s,
+        grace_why=grace_why,
+        proxy_lag_s=lag_s,
+        proxy_lag_why=lag_why,
+        drain_s=lag_s + spec.max_request_s,
+        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {spec.max_request_s:g} s for the longest request",
+    )
+
+
+def _pre_stop(spec: DrainSpec, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
+    if spec.pre_stop is PreStop.OFF:
+        return 0, "spec.drain.preStop is Off"
+    seconds = math.ceil(max(PRE_STOP_MIN_S, reuse_s + 2 * sync_s))
+    if seconds == PRE_STOP_MIN_S:
+        return seconds, f"at least {PRE_STOP_MIN_S} s, and no less than twice the time of a sync: {lag_why}"
+    return seconds, f"twice the time of a sync{f', and {reuse_s:g} s more' if reuse_s else ''}: {lag_why}"
+
+
+def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
+    """Until a change of the slices is in force on the slowest node."""
+    if facts.learnt_lag_s is not None:
+        return facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
+    if facts.min_sync_period_s is not None:
+        lag_s = facts.min_sync_period_s + SYNC_MARGIN_S
+        often = f"kube-proxy ({facts.mode}) syncs every {facts.min_sync_period_s:g} s at most"
+        return lag_s, f"{often}, and {SYNC_MARGIN_S:g} s on top"
+    match facts.mode:
+        case ProxyMode.IPTABLES | ProxyMode.NFTABLES | ProxyMode.IPVS:
+            lag_s = DEFAULT_MIN_SYNC_S + SYNC_MARGIN_S
+            return lag_s, f"kube-proxy ({facts.mode}) syncs every second by default, and {SYNC_MARGIN_S:g} s on top"
+        case ProxyMode.OTHER:
+            return UNKNOWN_LAG_S, f"the proxy is not kube-proxy, so {UNKNOWN_LAG_S:g} s are taken for its lag"
+        case ProxyMode.UNKNOWN:
+            return UNKNOWN_LAG_S, f"the proxy mode is not known, so {UNKNOWN_LAG_S:g} s are taken for its lag"
+
+
+def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
+    """Extra time where a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
+    if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
+        return 0.0, ""
+    kernel = facts.oldest_kernel
+    if kernel is not None and kernel >= IPVS_REUSE_SAFE_KERNEL:
+        return 0.0, ""
+    seconds = IPVS_TIME_WAIT_S if facts.ipvs_tcp_fin_timeout_s is None else facts.ipvs_tcp_fin_timeout_s
+    on = "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"
+    maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
+    return (
+        seconds,
+        f"; {maybe}ipvs on {on} sends a client's port to its old pod for {seconds:g} s after a connection was closed",
+    )

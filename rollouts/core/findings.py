@@ -1,0 +1,71 @@
+"""What in a manifest loses requests at a cutover, or makes a share of traffic another than was asked for, with the remedy.
+
+`graceful_exit.py` finds it in pod templates, `service_findings.py` in Services; `rollouts lint` and `rollouts plan` print it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    UNSAFE = "unsafe"  # requests are lost, or go elsewhere than the weights say
+    WARNING = "warning"  # the same, under a condition that the manifest does not tell
+    NOTE = "note"  # worth knowing; nothing in the manifest is wrong
+
+
+class Rule(StrEnum):
+    """The name of each thing that is looked for, for machines."""
+
+    # pod templates
+    NO_READINESS_PROBE = "NoReadinessProbe"
+    LIVENESS_BEFORE_READINESS = "LivenessBeforeReadiness"
+    PRE_STOP_MISSING = "PreStopMissing"
+    PRE_STOP_SHORT = "PreStopShort"
+    PRE_STOP_UNKNOWN = "PreStopUnknown"
+    PRE_STOP_BINARY = "PreStopBinary"
+    GRACE_SHORT = "GraceShort"
+    SHELL_SWALLOWS_SIGNALS = "ShellSwallowsSignals"
+    PROBE_THROUGH_SIDECAR = "ProbeThroughSidecar"
+    HOST_PORT_AND_SURGE = "HostPortAndSurge"
+    DRAIN_OFF = "DrainOff"
+    DRAIN_TIMEOUT_SHORT = "DrainTimeoutShort"
+    KEPT_CONNECTIONS = "KeptConnections"
+    # Services
+    TRAFFIC_DISTRIBUTION = "TrafficDistribution"
+    INTERNAL_TRAFFIC_LOCAL = "InternalTrafficLocal"
+    EXTERNAL_TRAFFIC_LOCAL = "ExternalTrafficLocal"
+    SESSION_AFFINITY = "SessionAffinity"
+    HEADLESS = "Headless"
+    PUBLISHES_NOT_READY = "PublishesNotReady"
+    NO_SELECTOR = "NoSelector"
+    BESIDE_THE_SWITCH = "BesideTheSwitch"
+    # what only a cluster tells
+    SERVICE_MISSING = "ServiceMissing"
+    NO_SERVICE = "NoService"
+    PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
+    NO_CAPACITY = "NoCapacity"
+    STUCK = "Stuck"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found.
+
+    Args:
+        path: where in the manifest, as `kubectl explain` writes it.
+        what: what happens because of it.
+        fix: what to change.
+    """
+
+    rule: Rule
+    severity: Severity
+    path: str
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.path}: {self.what}; {self.fix}"

@@ -1,0 +1,70 @@
+"""Promise: the report names what was waited for, how long and by which signal, and never calls a wait that ran out a success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.cli.drain_report import report
+from rollouts.core.pre_stop import Injection
+from rollouts.core.reasons import Reason
+from rollouts.core.status import Condition, Cutover, RolloutStatus
+
+AT_S = 1_790_000_000.0
+CUTOVER = Cutover(
+    service="cart",
+    from_revision="a",
+    to_revision="b",
+    confirmed_at_s=AT_S,
+    proxy_lag_s=3.0,
+    needed_s=23.0,
+    until_s=AT_S + 23.0,
+    message="3 s until no proxy sends new connections, and 20 s for the longest request",
+)
+INJECTION = Injection(containers=("app",), pre_stop_s=6, grace_s=31, native=True)
+
+
+def _text(*, now_s: float, **status: object) -> str:
+    return "\n".join(report(replace(RolloutStatus(current_revision="b"), **status), now_s=now_s))  # type: ignore[arg-type]
+
+
+def test_a_cutover_that_is_over_is_told_in_full() -> None:
+    """Evidence for a person who asks what happened last night."""
+    assert _text(now_s=AT_S + 60, injection=INJECTION, cutovers=(CUTOVER,)).splitlines() == [
+        "revision b: preStop sleep of 6 s in app, terminationGracePeriodSeconds 31",
+        "Service cart: a -> b",
+        "  confirmed by: EndpointSlices, 2026-09-21T14:13:20Z",
+        "  waited: 23 s, until 2026-09-21T14:13:43Z",
+        "  for: 3 s until no proxy sends new connections, and 20 s for the longest request",
+        "  in flight afterwards: only what took longer than maxRequestSeconds; no connection was looked at",
+    ]
+
+
+def test_a_cutover_that_goes_on_says_until_when() -> None:
+    """Or what it waits for before its clock starts."""
+    assert "  waiting: 23 s in all, 13s left, until 2026-09-21T14:13:43" in _text(now_s=AT_S + 10, cutovers=(CUTOVER,))
+    unconfirmed = Cutover(service="cart", from_revision="a", to_revision="b")
+    assert "EndpointSlices to show no pod of a" in _text(now_s=AT_S, cutovers=(unconfirmed,))
+
+
+def test_a_wait_that_ran_out_is_no_success() -> None:
+    """With what would have been needed, so that somebody can set `timeoutSeconds`."""
+    cut = replace(CUTOVER, until_s=AT_S + 5, timed_out=True)
+
+    assert "  TIMED OUT: 23 s were needed; requests may have been cut" in _text(now_s=AT_S + 60, cutovers=(cut,))
+
+
+def test_a_rollout_that_was_never_cut_over_says_so() -> None:
+    """And what is unsafe about it is told here too."""
+    unsafe = Condition(
+        type="DrainUnsafe",
+        status=True,
+        reason=Reason.DRAIN_UNSAFE,
+        message="container app: need a preStop sleep of 6 s, have none",
+        since_s=AT_S,
+        observed_generation=1,
+    )
+    text = _text(now_s=AT_S, conditions=(unsafe,))
+
+    assert "its template was left as it is" in text
+    assert "no Service has left a revision" in text
+    assert "DrainUnsafe: container app: need a preStop sleep of 6 s, have none" in text

@@ -1,0 +1,124 @@
+"""Each field of a Service that bends a canary's share or makes a cutover unsafe is told, with what it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.core.findings import Rule, Severity
+from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.service_findings import Relation, relation_of, service_findings
+from tests.core.model import spec
+
+LABELS = {"app": "cart", "tier": "web"}
+
+
+def service(name: str = "cart", **fields: Any) -> dict[str, Any]:
+    """A Service of the pods labelled `app: cart`."""
+    return {"metadata": {"name": name}, "spec": {"selector": {"app": "cart"}, **fields}}
+
+
+def severities(relation: Relation, **fields: Any) -> dict[Rule, Severity]:
+    """What is found in a Service with these fields."""
+    return {each.rule: each.severity for each in service_findings(service(**fields), relation=relation)}
+
+
+@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
+    """Defaults that the API server writes out are not somebody's choice."""
+    defaults = {
+        "type": "ClusterIP", "clusterIP": "10.96.0.7", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+        "publishNotReadyAddresses": False, "externalTrafficPolicy": "Cluster",
+    }  # fmt: skip
+
+    assert severities(relation, **defaults) == {}
+
+
+@pytest.mark.parametrize("value", ["PreferClose", "PreferSameZone", "PreferSameNode"])
+def test_traffic_distribution_bends_shares(value: str) -> None:
+    """A zone whose only pod is the canary sends it everything; where a Service has one revision there is no share to bend."""
+    assert severities(Relation.SHARED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.UNSAFE}
+    assert severities(Relation.STEERED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.WARNING}
+
+
+@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+def test_internal_traffic_policy_local_is_unsafe(relation: Relation) -> None:
+    """There is no way to another node: where the last pod leaves, connections are dropped."""
+    assert severities(relation, internalTrafficPolicy="Local") == {Rule.INTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
+
+
+def test_external_traffic_policy_local_is_unsafe_for_a_switch() -> None:
+    """The load balancer learns by its health check, after the connections were dropped; a ClusterIP has no outside."""
+    local = {"externalTrafficPolicy": "Local", "type": "LoadBalancer"}
+
+    assert severities(Relation.STEERED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
+    assert severities(Relation.SHARED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.WARNING}
+    assert severities(Relation.SHARED, externalTrafficPolicy="Local", type="ClusterIP") == {}
+
+
+@pytest.mark.parametrize(("config", "seconds"), [(None, "10800"), ({"clientIP": {"timeoutSeconds": 60}}, "60")])
+def test_session_affinity_is_told_with_its_timeout(config: dict[str, Any] | None, seconds: str) -> None:
+    """So long a client sticks to its pod; three hours when nobody said otherwise."""
+    (finding,) = service_findings(
+        service(sessionAffinity="ClientIP", sessionAffinityConfig=config), relation=Relation.SHARED
+    )
+
+    assert (finding.rule, finding.severity) == (Rule.SESSION_AFFINITY, Severity.WARNING)
+    assert f"{seconds} s" in finding.what
+
+
+def test_a_headless_service_cannot_be_switched_by_a_proxy() -> None:
+    """Clients hold addresses of pods; the controller's waits for proxies say nothing about them."""
+    assert severities(Relation.STEERED, clusterIP="None") == {Rule.HEADLESS: Severity.UNSAFE}
+    assert severities(Relation.SHARED, clusterIP="None") == {Rule.HEADLESS: Severity.WARNING}
+
+
+def test_addresses_of_pods_that_are_not_ready_are_unsafe() -> None:
+    """The slices call every pod ready, so they confirm nothing."""
+    assert severities(Relation.STEERED, publishNotReadyAddresses=True) == {Rule.PUBLISHES_NOT_READY: Severity.UNSAFE}
+
+
+def test_a_steered_service_needs_a_selector() -> None:
+    """The revision is one key of it."""
+    assert severities(Relation.STEERED, selector=None) == {Rule.NO_SELECTOR: Severity.UNSAFE}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name", "relation"),
+    [
+        (Canary(), "cart", Relation.SHARED),
+        (Canary(stable_service="cart", canary_service="other"), "cart", Relation.STEERED),
+        (Canary(stable_service="other"), "cart", Relation.SHARED),
+        (Canary(traffic_routing=TrafficRouting(), stable_service="other"), "cart", Relation.BESIDE),
+        (BlueGreen(active_service="cart"), "cart", Relation.STEERED),
+        (BlueGreen(active_service="other"), "cart", Relation.BESIDE),
+    ],
+)
+def test_what_a_service_has_to_do_with_a_rollout(strategy: Strategy, name: str, relation: Relation) -> None:
+    """Named: it is switched. Not named, and of the same pods: it shows both revisions, which a switch must not be mixed with."""
+    assert relation_of(service(name), spec(strategy), LABELS) is relation
+
+
+@pytest.mark.parametrize("selector", [{"app": "other"}, {"app": "cart", "tier": "db"}, {}, None])
+def test_a_service_of_other_pods_is_nobodys_business(selector: dict[str, str] | None) -> None:
+    """A namespace has many Services."""
+    assert relation_of(service(selector=selector), spec(Canary()), LABELS) is None
+
+
+def test_the_revision_in_a_selector_is_ours() -> None:
+    """A Service that was steered by an earlier spec still selects these pods."""
+    steered = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
+
+    assert relation_of(steered, spec(Canary()), LABELS) is Relation.SHARED
+
+
+def test_a_service_beside_the_switch_is_told() -> None:
+    """Its clients meet the new revision before anybody promoted it."""
+    assert severities(Relation.BESIDE) == {Rule.BESIDE_THE_SWITCH: Severity.WARNING}
+
+
+@pytest.mark.parametrize("broken", [{}, {"spec": 3}, {"spec": {"selector": 3, "sessionAffinity": "ClientIP"}}])
+def test_a_broken_service_raises_nothing(broken: dict[str, Any]) -> None:
+    """As in pod templates."""
+    assert isinstance(service_findings(broken, relation=Relation.SHARED), tuple)

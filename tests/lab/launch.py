@@ -45,6 +45,16 @@ def started(folder: Path) -> Iterator[ControlPlane]:
         processes.stop(patience_s=STOP_PATIENCE_S)
 
 
+def start_without_nodes(folder: Path, processes: Processes, *, programs: Path) -> ControlPlane:
+    """A control plane to which the caller adds nodes; for a network namespace of one's own, where no port is taken.
+
+    Raises: ProcessEnded, TimeoutError.
+    """
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    at = _Layout(folder, programs, *free_ports(6))
+    return _handle(at, _start_servers(at, processes), processes)
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """Where everything of one control plane is."""
@@ -106,6 +116,17 @@ def _start_on_ports_that_stay_free(folder: Path, processes: Processes) -> Contro
 
 def _start(folder: Path, processes: Processes) -> ControlPlane:
     at = _Layout(folder, binaries.folder(), *free_ports(6))
+    token = _start_servers(at, processes)
+    processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
+    plane = _handle(at, token, processes)
+    _add_nodes(plane)
+    plane.wait_for_default_account("default")
+    processes.check()
+    return plane
+
+
+def _start_servers(at: _Layout, processes: Processes) -> str:
+    """etcd, API server, controllers and scheduler; the administrator's token."""
     write_signing_key(at.signing_key)
     token = write_tokens(at.tokens)
     at.audit_policy.write_text(_AUDIT_POLICY)
@@ -117,19 +138,18 @@ def _start(folder: Path, processes: Processes) -> ControlPlane:
     _wait_until_ready(at.url, processes)
     processes.start("kube-controller-manager", _controller_manager(at))
     processes.start("kube-scheduler", _scheduler(at))
-    processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
-    plane = ControlPlane(
-        folder=str(folder),
+    return token
+
+
+def _handle(at: _Layout, token: str, processes: Processes) -> ControlPlane:
+    return ControlPlane(
+        folder=str(at.folder),
         programs=str(at.programs),
         url=at.url,
         certificate=str(at.certificate),
         token=token,
         process_ids=processes.ids(),
     )
-    _add_nodes(plane)
-    plane.wait_for_default_account("default")
-    processes.check()
-    return plane
 
 
 def _etcd(at: _Layout) -> list[str | Path]:

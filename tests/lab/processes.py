@@ -50,6 +50,12 @@ class Processes:
         self._running[name] = process
         return process.pid
 
+    def end(self, name: str, *, patience_s: float) -> None:
+        """Ends one program as `stop` ends all; does nothing when there is none of that name."""
+        process = self._running.pop(name, None)
+        if process is not None:
+            _end([process], patience_s=patience_s)
+
     def ids(self) -> dict[str, int]:
         """Process ids by name."""
         return {name: process.pid for name, process in self._running.items()}
@@ -63,19 +69,23 @@ class Processes:
 
     def stop(self, *, patience_s: float) -> None:
         """Ends every program: a polite signal, then, `patience_s` later, SIGKILL to the groups of those that are left."""
-        for process in reversed(self._running.values()):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)  # a test may have stopped it
-                process.terminate()
-        deadline = time.monotonic() + patience_s
-        for process in reversed(self._running.values()):
-            try:
-                process.wait(max(deadline - time.monotonic(), 0))
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        _end(list(reversed(self._running.values())), patience_s=patience_s)
         self._running.clear()
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]], *, patience_s: float) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)  # a test may have stopped it
+            process.terminate()
+    deadline = time.monotonic() + patience_s
+    for process in processes:
+        try:
+            process.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def free_ports(count: int) -> list[int]:

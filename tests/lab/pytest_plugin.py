@@ -57,15 +57,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if hasattr(config, "workerinput") or not (config.stash[_FOLDER] / HANDLE_FILE).exists():
         return
-    plane = ControlPlane.load(config.stash[_FOLDER])
-    config.stash[_DENIED] = sorted(
-        {
-            f"{event['verb']} {event['requestURI'].partition('?')[0]}"
-            for event in plane.audit_events(user=CONTROLLER_USER)
-            if event.get("responseStatus", {}).get("code") == 403
-            and not event.get("userAgent", "").startswith("kubectl/")  # a test with the controller's kubeconfig
-        }
-    )
+    config.stash[_DENIED] = refused_to_the_controller(ControlPlane.load(config.stash[_FOLDER]))
     if config.stash[_DENIED]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -83,6 +75,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         failed = bool(reporter and (reporter.stats.get("failed") or reporter.stats.get("error")))
         denied = bool(config.stash.get(_DENIED, []))
         supervisor.stop(config.stash[_FOLDER], keep_logs=failed or denied)
+
+
+def refused_to_the_controller(plane: ControlPlane) -> list[str]:
+    """The requests that the API server answered with 403 to the chart's ServiceAccount."""
+    return sorted(
+        {
+            f"{event['verb']} {event['requestURI'].partition('?')[0]}"
+            for event in plane.audit_events(user=CONTROLLER_USER)
+            if event.get("responseStatus", {}).get("code") == 403
+            and not event.get("userAgent", "").startswith("kubectl/")  # a test with the controller's kubeconfig
+        }
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,124 @@
+// Package serve is what the test apps have in common: the answers. How an app ends is what they differ in.
+//
+//	/              answers after WORK (default 20ms), or after ?delay=3s
+//	/events?for=5s server-sent events, one each 100 ms, until the time is over or the app drains
+//	/ready         the readiness probe
+//
+// Every answer names the pod and the version in X-Pod and X-Version.
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+const longest = time.Minute
+
+// App is one server on port 8080, HTTP/1.1 and cleartext HTTP/2.
+type App struct {
+	server   *http.Server
+	version  string
+	pod      string
+	work     time.Duration
+	draining atomic.Bool
+	open     atomic.Int64
+}
+
+// New reads VERSION, POD_NAME and WORK from the environment.
+func New() *App {
+	app := &App{version: os.Getenv("VERSION"), pod: os.Getenv("POD_NAME"), work: duration(os.Getenv("WORK"), 20*time.Millisecond)}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ready", app.ready)
+	mux.HandleFunc("/events", app.events)
+	mux.HandleFunc("/", app.answer)
+	app.server = &http.Server{Addr: ":8080", Handler: mux, Protocols: &protocols, ConnState: app.count}
+	return app
+}
+
+// Run serves until Stop, or fails.
+func (app *App) Run() {
+	if err := app.server.ListenAndServe(); err != http.ErrServerClosed {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Drain makes the readiness probe fail and closes each connection with its next answer; new connections are still served.
+func (app *App) Drain() { app.draining.Store(true) }
+
+// Open is how many connections there are.
+func (app *App) Open() int64 { return app.open.Load() }
+
+// Stop closes the listener and the idle connections, and waits for the answers that are being given.
+func (app *App) Stop(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = app.server.Shutdown(ctx)
+}
+
+func (app *App) answer(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(duration(r.URL.Query().Get("delay"), app.work))
+	app.sign(w) // after the work: a drain that began meanwhile must close this connection too
+	body := fmt.Sprintf("{\"pod\": %q, \"version\": %q}\n", app.pod, app.version)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write([]byte(body))
+}
+
+func (app *App) events(w http.ResponseWriter, r *http.Request) {
+	end := time.Now().Add(duration(r.URL.Query().Get("for"), 5*time.Second))
+	app.sign(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w)
+	for number := 0; time.Now().Before(end) && !app.draining.Load(); number++ {
+		if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", number, app.version); err != nil || flush.Flush() != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	_, _ = fmt.Fprint(w, "event: end\ndata: \n\n")
+}
+
+func (app *App) ready(w http.ResponseWriter, _ *http.Request) {
+	if app.draining.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (app *App) sign(w http.ResponseWriter) {
+	w.Header().Set("X-Pod", app.pod)
+	w.Header().Set("X-Version", app.version)
+	if app.draining.Load() {
+		w.Header().Set("Connection", "close") // HTTP/2: the server sends GOAWAY
+	}
+}
+
+func (app *App) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		app.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		app.open.Add(-1)
+	}
+}
+
+func duration(text string, otherwise time.Duration) time.Duration {
+	parsed, err := time.ParseDuration(text)
+	if err != nil || parsed < 0 || parsed > longest {
+		return otherwise
+	}
+	return parsed
+}

@@ -1,0 +1,115 @@
+"""What a machine must be and have to run a real node, how it gets it, and what is left of a node when it has ended.
+
+A node is a set of namespaces: processes, network, mounts. Its first process ends last, and the kernel ends everything in it then:
+containerd's shims and the pods' processes too, wherever they have moved to. Only control groups are seen from outside; all of
+a node's are below one that has the name of its launcher's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.lab.processes import is_running
+
+INSIDE = "ROLLOUTS_NODE_CGROUP"
+"""Environment variable that the node's namespaces are marked with: the name of the control group above all of its pods."""
+
+CNI_PLUGINS = Path("/usr/lib/cni")
+_CGROUP = "rollouts-node-"
+_CGROUPS = Path("/sys/fs/cgroup")
+_COMMANDS = {  # command: its Debian package
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "nft": "nftables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    str(CNI_PLUGINS / "bridge"): "containernetworking-plugins",
+}
+_GONE_WITHIN_S = 5.0
+
+
+class NodeUnavailable(Exception):
+    """This machine cannot run a real node; the message is the reason and the remedy."""
+
+
+def prepare() -> None:
+    """Installs the packages that are missing.
+
+    Raises: NodeUnavailable.
+    """
+    if sys.platform != "linux" or os.geteuid() != 0:
+        raise NodeUnavailable("a real node needs root on Linux (namespaces, mounts, control groups)")
+    if not (missing := _missing_packages()):
+        return
+    if not shutil.which("apt-get"):
+        raise NodeUnavailable(f"install {', '.join(missing)} (as Debian names them)")
+    print(f"node: installing {', '.join(missing)}", file=sys.stderr, flush=True)
+    settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *missing]):
+        done = subprocess.run(
+            ["apt-get", *command],
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    if done.returncode != 0 or _missing_packages():
+        raise NodeUnavailable(f"{', '.join(_missing_packages())} cannot be installed:\n{done.stderr[-2000:]}")
+
+
+def own_cgroup() -> str:
+    """The name of the control group of a node that this process launches."""
+    return f"{_CGROUP}{os.getpid()}"
+
+
+def make_cgroup(name: str) -> None:
+    """Makes an empty control group in every hierarchy, for the kubelet to work below.
+
+    Those of launchers that were killed, and could not remove theirs, are removed.
+    """
+    for left in {group.name for hierarchy in _hierarchies() for group in hierarchy.glob(f"{_CGROUP}*")}:
+        if not is_running(int(left.removeprefix(_CGROUP))):
+            remove_cgroup(left)
+    for hierarchy in _hierarchies():
+        group = hierarchy / name
+        group.mkdir(exist_ok=True)
+        for setting in ("cpuset.mems", "cpuset.cpus"):
+            with contextlib.suppress(FileNotFoundError):  # version 1, where they are empty at first and must not be
+                (group / setting).write_text((hierarchy / setting).read_text())
+
+
+def remove_cgroup(name: str) -> None:
+    """Removes a control group with all below it; its processes have ended. One that stays busy is left."""
+    deadline = time.monotonic() + _GONE_WITHIN_S
+    for hierarchy in _hierarchies():
+        for folder, _, _ in os.walk(hierarchy / name, topdown=False):
+            while time.monotonic() < deadline:
+                try:
+                    Path(folder).rmdir()
+                except OSError:  # the kernel is still busy with the last process
+                    time.sleep(0.05)
+                else:
+                    break
+
+
+def _hierarchies() -> list[Path]:
+    if (_CGROUPS / "cgroup.controllers").exists():  # version 2
+        return [_CGROUPS]
+    return [folder for folder in _CGROUPS.iterdir() if not folder.is_symlink() and (folder / "cgroup.procs").exists()]
+
+
+def _missing_packages() -> list[str]:
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return sorted({package for command, package in _COMMANDS.items() if not shutil.which(command, path=path)})

@@ -1,0 +1,53 @@
+"""Waits that lose no request cost time; they are as long as the proxies and the longest request make them, and little more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.e2e.stage import REVISION, Stage
+from tests.node.cutover import Cutover
+from tests.node.moves import BLUE_GREEN
+from tests.node.real_node import Proxy
+from tests.node.workload import MAX_REQUEST_S, NAME
+
+SPARE_S = 3.0
+
+
+@pytest.mark.parametrize("proxy", [Proxy("iptables"), Proxy("nftables")], indirect=True, ids=str)
+def test_the_old_side_goes_soon_after_the_last_request_that_it_can_have(cutover: Cutover) -> None:
+    """From the slices' change to the first old pod's deletion: the slowest sync seen, the longest request, three seconds."""
+    mark = cutover.node.plane.audit_mark()
+
+    cutover.under_load(BLUE_GREEN, app="dies", connections="new")
+
+    switched, deleted = _cutover_times(cutover.stage, cutover.node.plane.audit_events(since=mark))
+    limit_s = cutover.node.slowest_sync_s() + MAX_REQUEST_S + SPARE_S
+    assert MAX_REQUEST_S <= (deleted - switched).total_seconds() <= limit_s
+
+
+def _cutover_times(stage: Stage, events: list[dict[str, Any]]) -> tuple[datetime, datetime]:
+    """When the active Service's slices were last written before the first old pod's deletion, and when that was."""
+    here = [event for event in events if event.get("objectRef", {}).get("namespace") == stage.namespace]
+    old = [one for one in stage.all("replicasets") if not one["spec"]["replicas"]]
+    pods = f"{NAME}-{old[0]['metadata']['labels'][REVISION]}-"
+    deleted = min(_when(one) for one in here if one["verb"] == "delete" and _name(one, "pods").startswith(pods))
+    switched = [
+        _when(one)
+        for one in here
+        if one["verb"] in {"update", "patch", "create"}
+        and _name(one, "endpointslices").startswith(f"{NAME}-")
+        and not _name(one, "endpointslices").startswith(f"{NAME}-preview-")
+    ]
+    return max(when for when in switched if when < deleted), deleted
+
+
+def _name(event: dict[str, Any], resource: str) -> str:
+    reference = event["objectRef"]
+    return str(reference.get("name", "")) if reference["resource"] == resource else ""
+
+
+def _when(event: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(event["stageTimestamp"])

@@ -1,0 +1,54 @@
+"""A machine that cannot run a real node says why and what to do, instead of failing somewhere in the middle."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab import binaries
+from tests.node import machine
+
+
+def test_without_root_there_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Namespaces, mounts and control groups are root's; pytest as a person must not try."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    with pytest.raises(machine.NodeUnavailable, match="needs root on Linux"):
+        machine.prepare()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no node elsewhere")
+def test_without_a_package_manager_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other distributions have these programs under other names; a person finds them by Debian's."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+
+    with pytest.raises(machine.NodeUnavailable, match="containerd, containernetworking-plugins, iproute2"):
+        machine.prepare()
+
+
+def test_programs_of_a_node_are_not_asked_of_who_runs_the_control_plane_alone(tmp_path: Path) -> None:
+    """A kubelet takes a minute to build; tests of the control plane must not be skipped for want of one."""
+    for program in binaries.PROGRAMS:
+        (tmp_path / program.name).write_text("#!/bin/sh\n")
+        (tmp_path / program.name).chmod(0o755)
+    environment = {"ROLLOUTS_LAB_BIN": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    assert binaries.folder(environment) == tmp_path
+    with pytest.raises(binaries.LabUnavailable, match=r"kubelet, kube-proxy, .* `make node`"):
+        binaries.folder(environment, programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
+
+
+def test_a_programs_own_sources_are_part_of_its_stamp(tmp_path: Path) -> None:
+    """After a change of a test app the old image must not pass for the new one."""
+    (tmp_path / "go.mod").write_text("module app\n")
+    program = binaries.Program("app", os.path.relpath(tmp_path, Path(binaries.__file__).parent), ".", "", 1)
+    (tmp_path / "main.go").write_text("package main\n")
+    before = program.stamp()
+
+    (tmp_path / "main.go").write_text("package main // changed\n")
+
+    assert program.stamp() != before

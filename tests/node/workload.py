@@ -1,0 +1,90 @@
+"""Rollouts of the test apps as the cases need them, with the Services that clients and strategies use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+Manifest: TypeAlias = dict[str, Any]
+App: TypeAlias = Literal["dies", "graceful"]
+Drain: TypeAlias = Literal["auto", "off"]
+
+NAME = "web"
+REPLICAS = 4
+MAX_REQUEST_S = 5
+"""What the Rollouts say that their longest request takes."""
+
+STEPS: Sequence[Manifest] = (
+    {"setWeight": 25},
+    {"pause": {"duration": "2s"}},
+    {"setWeight": 50},
+    {"pause": {"duration": "2s"}},
+)
+GATED_STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {}})
+"""Half of the pods, then a person decides: the place to abort at."""
+
+
+def canary(app: App, drain: Drain, *, steps: Sequence[Manifest] = STEPS, **fields: Any) -> Manifest:
+    """A canary that surges by one pod and lacks none; `fields` go into `strategy.canary`."""
+    strategy = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(steps), **fields}
+    return _rollout({"canary": strategy}, app=app, drain=drain)
+
+
+def blue_green(app: App, drain: Drain) -> Manifest:
+    """A blue-green that promotes itself; the old side goes as soon as the policy lets it."""
+    strategy = {
+        "activeService": NAME,
+        "previewService": f"{NAME}-preview",
+        "autoPromotionSeconds": 1,
+        "scaleDownDelaySeconds": 0,
+    }
+    return _rollout({"blueGreen": strategy}, app=app, drain=drain)
+
+
+def service(name: str = NAME) -> Manifest:
+    """A Service on port 80 for the app's pods."""
+    spec = {"selector": {"app": NAME}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def new_version(version: str) -> Manifest:
+    """A merge patch of the spec with which the template's pods say that they are `version`."""
+    return {"template": {"metadata": {"annotations": {"version": version}}}}
+
+
+def _rollout(strategy: Manifest, *, app: App, drain: Drain) -> Manifest:
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": NAME},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": NAME}},
+            "strategy": strategy,
+            "template": {
+                "metadata": {"labels": {"app": NAME}, "annotations": {"version": "1"}},
+                "spec": _pod(app),
+            },
+            **_drain(drain),
+        },
+    }
+
+
+def _pod(app: App) -> Manifest:
+    container = {
+        "name": "web",
+        "image": f"registry.local/app-{app}:1",
+        "imagePullPolicy": "Never",
+        "ports": [{"name": "http", "containerPort": 8080}],
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "VERSION", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['version']"}}},
+        ],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1},
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+    }
+    return {"automountServiceAccountToken": False, "enableServiceLinks": False, "containers": [container]}
+
+
+def _drain(drain: Drain) -> Manifest:
+    return {"drain": {"mode": drain.capitalize(), "maxRequestSeconds": MAX_REQUEST_S}}

@@ -36,7 +36,7 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	run ruff check .; \
 	run ruff format --check .; \
 	run mypy --strict; \
-	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e tests/node; \
+	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e tests/node tests/ipvs; \
 	run lint-imports --no-cache; \
 	run interrogate --quiet --whitelist-regex '^test_' tests; \
 	run python -m rollouts.api.schema --check; \

@@ -34,7 +34,8 @@ GRACE_SPARE_S = 5
 """Left for the app to end in, after its last request."""
 
 IPVS_TIME_WAIT_S = 120.0
-"""The kernel's ipvs timeout after a FIN, `--ipvs-tcpfin-timeout`: so long a closed connection holds its client's port."""
+"""ipvs's TIME_WAIT: so long a closed connection holds its client's port. No flag of kube-proxy shortens it;
+`--ipvs-tcpfin-timeout` is about connections of which one half is still open (measured: tests/ipvs)."""
 
 IPVS_REUSE_SAFE_KERNEL = (5, 9)
 """From here on kube-proxy leaves `conn_reuse_mode` alone, and a port that is used again goes to a server with weight."""
@@ -80,7 +81,8 @@ class ProxyFacts:
         known_by: one sentence that says where this is from, or why it is not known and what to do.
         min_sync_period_s: the least time between two syncs; None when it is not known.
         oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
-        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s.
+        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; shown to people,
+            as neither shortens a wait.
         learnt_lag_s: the slowest sync that was measured; None when none was.
     """
 
@@ -211,10 +213,8 @@ def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
     kernel = facts.oldest_kernel
     if kernel is not None and kernel >= IPVS_REUSE_SAFE_KERNEL:
         return 0.0, ""
-    seconds = IPVS_TIME_WAIT_S if facts.ipvs_tcp_fin_timeout_s is None else facts.ipvs_tcp_fin_timeout_s
     on = "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"
     maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
-    return (
-        seconds,
-        f"; {maybe}ipvs on {on} sends a client's port to its old pod for {seconds:g} s after a connection was closed",
-    )
+    renewed = "and anew each time it is used meanwhile, which nftables mode or a newer kernel ends and no wait can"
+    leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed, {renewed}"
+    return IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {on} {leads}"

@@ -51,17 +51,17 @@ def test_ipvs_on_an_old_kernel_sends_used_ports_to_the_old_pod() -> None:
     assert "kernel 5.4" in old.pre_stop_why
 
 
-def test_a_shorter_ipvs_timeout_is_believed() -> None:
-    """`--ipvs-tcpfin-timeout` is what the kernel keeps a closed connection for."""
+def test_no_flag_of_kube_proxy_shortens_the_wait_for_ports() -> None:
+    """With `--ipvs-tcpfin-timeout=20s` closed connections still lived 120 s in a real ipvs table, and their ports with them."""
     facts = ProxyFacts(
         mode=ProxyMode.IPVS,
         min_sync_period_s=0.0,
         oldest_kernel=OLD,
         ipvs_tcp_timeout_s=600.0,
-        ipvs_tcp_fin_timeout_s=30.0,
+        ipvs_tcp_fin_timeout_s=20.0,
     )
 
-    assert drain_numbers(SPEC, facts).pre_stop_s == 34
+    assert drain_numbers(SPEC, facts).pre_stop_s == 124
 
 
 def test_what_is_unknown_gets_the_safe_number() -> None:

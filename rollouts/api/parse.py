@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 import pydantic
 from pydantic_core import from_json
 
+from rollouts.api.drain import drain_spec
 from rollouts.api.planned import refuse_planned
 from rollouts.api.problems import Problems
+from rollouts.api.routing import header_route, mirror_route, traffic_routing, weight_percent
 from rollouts.api.rules import OUR_PREFIX, check
 from rollouts.api.selectors import selector_text
 from rollouts.api.times import parse_time
@@ -18,15 +20,7 @@ from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire
 from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
 from rollouts.api.v1alpha1 import RolloutSpec as RolloutSpecWire
 from rollouts.api.v1alpha1_analysis import ObjectMetadata
-from rollouts.core.drain import (
-    DEFAULT_MAX_REQUEST_S,
-    DEFAULT_TIMEOUT_S,
-    DrainMode,
-    DrainSpec,
-    OnTimeout,
-    PreStop,
-)
-from rollouts.core.pre_stop import PodExit, read_pod_exit
+from rollouts.core.pre_stop import read_pod_exit
 from rollouts.core.revision import canonical_json, short_hash
 from rollouts.core.rollout import (
     AntiAffinity,
@@ -39,7 +33,6 @@ from rollouts.core.rollout import (
     Rollout,
     RolloutSpec,
     Strategy,
-    TrafficRouting,
 )
 from rollouts.core.status import Verb
 from rollouts.core.steps import (
@@ -48,9 +41,12 @@ from rollouts.core.steps import (
     PauseUntilPromoted,
     SetCanaryReplicas,
     SetCanaryScalePercent,
+    SetHeaderRoute,
+    SetMirrorRoute,
     SetWeight,
     Step,
 )
+from rollouts.core.traffic import RequestMatch
 from rollouts.errors import SpecInvalid, SpecProblem
 
 _T = TypeVar("_T")
@@ -192,7 +188,10 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
     except (UnicodeEncodeError, RecursionError) as error:
         raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
     assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/rules.py has checked both
-    strategy, strategy_hash = _strategy(wire.strategy)
+    try:
+        strategy, strategy_hash = _strategy(wire.strategy)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
     ends = read_pod_exit(raw["template"])
     window = wire.rollback_window.revisions if wire.rollback_window else None
     return RolloutSpec(
@@ -210,18 +209,8 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         paused=bool(wire.paused),
         restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
         rollback_window_revisions=window or None,
-        drain=_drain(wire.drain or Drain(), ends),
+        drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
-    )
-
-
-def _drain(wire: Drain, ends: PodExit) -> DrainSpec:
-    return DrainSpec(
-        mode=DrainMode(wire.mode or DrainMode.AUTO),
-        pre_stop=PreStop(wire.pre_stop or PreStop.INJECT),
-        max_request_s=float(_or(wire.max_request_seconds, min(DEFAULT_MAX_REQUEST_S, ends.grace_s))),
-        timeout_s=float(_or(wire.timeout_seconds, DEFAULT_TIMEOUT_S)),
-        on_timeout=OnTimeout(wire.on_timeout or OnTimeout.CONTINUE),
     )
 
 
@@ -238,10 +227,10 @@ def _strategy_hash(kind: str, steps: tuple[Step, ...]) -> str:
     return short_hash(canonical_json({"kind": kind, "steps": [_step_fact(step) for step in steps]}))
 
 
-def _step_fact(step: Step) -> list[str | float]:
+def _step_fact(step: Step) -> list[Any]:
     match step:
         case SetWeight(percent):
-            return ["setWeight", percent]
+            return ["setWeight", percent if isinstance(percent, int) else str(percent)]
         case Pause(duration_s):
             return ["pause", duration_s]
         case PauseUntilPromoted():
@@ -252,21 +241,34 @@ def _step_fact(step: Step) -> list[str | float]:
             return ["setCanaryScalePercent", percent]
         case MatchTrafficWeight():
             return ["matchTrafficWeight"]
+        case SetHeaderRoute(name, request):
+            return ["setHeaderRoute", name, request and _request_fact(request)]
+        case SetMirrorRoute(name, mirror):
+            matches = mirror and [mirror.percent, *map(_request_fact, mirror.matches)]
+            return ["setMirrorRoute", name, matches]
+        case _:
+            assert_never(step)
+
+
+def _request_fact(match: RequestMatch) -> list[Any]:
+    """What it says, without what it does not say: a condition that a later version knows changes no fact of today."""
+    facts: list[Any] = []
+    for name, text in (("method", match.method), ("path", match.path)):
+        if text is not None:
+            facts.append([name, text.kind.value, text.value])
+    for kind, named in (("header", match.headers), ("cookie", match.cookies), ("query", match.query)):
+        facts += [[kind, each.name, each.value.kind.value, each.value.value] for each in named]
+    return facts
 
 
 def _canary(wire: CanaryStrategy) -> Canary:
     return Canary(
-        steps=tuple(map(_step, wire.steps or ())),
+        steps=tuple(_step(step, wire) for step in wire.steps or ()),
         max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
         max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
         stable_service=wire.stable_service,
         canary_service=wire.canary_service,
-        traffic_routing=TrafficRouting(
-            min_pods_per_replica_set=wire.min_pods_per_replica_set or 0,
-            dynamic_stable_scale=bool(wire.dynamic_stable_scale),
-        )
-        if wire.traffic_routing is not None
-        else None,
+        traffic_routing=traffic_routing(wire),
         canary_metadata=_metadata(wire.canary_metadata),
         stable_metadata=_metadata(wire.stable_metadata),
         anti_affinity=_anti_affinity(wire.anti_affinity),
@@ -277,10 +279,14 @@ def _canary(wire: CanaryStrategy) -> Canary:
     )
 
 
-def _step(wire: CanaryStep) -> Step:
+def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
     """The step's one kind; api/rules.py and api/planned.py have refused everything else."""
     if wire.set_weight is not None:
-        return SetWeight(wire.set_weight)
+        return SetWeight(weight_percent(wire.set_weight, canary))
+    if wire.set_header_route is not None:
+        return header_route(wire.set_header_route)
+    if wire.set_mirror_route is not None:
+        return mirror_route(wire.set_mirror_route)
     if (scale := wire.set_canary_scale) is not None:
         if scale.replicas is not None:
             return SetCanaryReplicas(scale.replicas)

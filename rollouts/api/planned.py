@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutSpec
+from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
 from rollouts.api.v1alpha1_traffic import TrafficRouting
 from rollouts.api.wire import Wire, wire_name
 
@@ -20,39 +20,35 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
         "autoscaling": "0.5",
         "history": "0.4",
     },
-    Drain: {"probes": "0.3"},
-    CanaryStrategy: {"analysis": "0.4", "pingPong": "0.3"},
+    CanaryStrategy: {"analysis": "0.4", "pingPong": "0.4"},
     BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
-    CanaryStep: {
-        "setHeaderRoute": "0.3",
-        "setMirrorRoute": "0.3",
-        "analysis": "0.4",
-        "experiment": "0.6",
-        "plugin": "0.6",
-    },
-    TrafficRouting: dict.fromkeys(
-        (
-            *("alb", "ambassador", "apisix", "appMesh", "gatewayAPI", "istio", "nginx", "smi", "traefik"),
-            *("plugins", "managedRoutes", "maxTrafficWeight"),
-        ),
-        "0.3",
-    ),
+    CanaryStep: {"analysis": "0.4", "experiment": "0.6", "plugin": "0.6"},
 }
 """For each part of the spec: its fields that are refused, and the version that they are planned for."""
+
+RETIRED: dict[type[Wire], dict[str, str]] = {
+    TrafficRouting: {
+        "ambassador": "Emissary's Mappings are not steered; route by the Gateway API and give the route as gatewayAPI",
+        "appMesh": "AWS ended App Mesh; its successor, VPC Lattice, takes HTTPRoutes: give them as gatewayAPI",
+        "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
+    },
+}
+"""What Argo Rollouts has, nobody maintains any more and this controller will not carry out; and the way out."""
 
 
 def refuse_planned(spec: RolloutSpec, problems: Problems) -> None:
     """Adds a problem for every planned field that `spec` uses; an explicit null is not a use."""
     for path, part in _parts(spec):
-        for attribute, name, version in _REFUSALS[type(part)]:
+        for attribute, name, version in _REFUSALS.get(type(part), ()):
             if getattr(part, attribute) is not None:
                 problems.add(f"{path}.{name}", f"is not supported yet; it is planned for version {version}")
+        for attribute, name, way_out in _RETIREMENTS.get(type(part), ()):
+            if getattr(part, attribute) is not None:
+                problems.add(f"{path}.{name}", f"is not supported: {way_out}")
 
 
 def _parts(spec: RolloutSpec) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
-    if spec.drain is not None:
-        yield "spec.drain", spec.drain
     if (strategy := spec.strategy) is None:
         return
     if strategy.blue_green is not None:
@@ -72,3 +68,4 @@ def _refusals(model: type[Wire], planned: dict[str, str]) -> tuple[tuple[str, st
 
 
 _REFUSALS = {model: _refusals(model, planned) for model, planned in PLANNED.items()}
+_RETIREMENTS = {model: _refusals(model, retired) for model, retired in RETIRED.items()}

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rollouts.api.drain import check_drain
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.routing import check_routing
 from rollouts.api.selectors import check_selector, is_label_key, is_label_value, matches, selected_keys
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1 import (
@@ -32,6 +34,7 @@ def check(spec: RolloutSpec, problems: Problems) -> None:
     """Adds every rule that `spec` breaks."""
     _check_times(spec, problems)
     _check_pods(spec, problems)
+    check_drain(spec.drain, problems)
     strategy = spec.strategy
     path = "spec.strategy"
     if strategy is None or (strategy.canary is None and strategy.blue_green is None):
@@ -219,6 +222,7 @@ def _check_canary(spec: RolloutSpec, canary: CanaryStrategy, problems: Problems)
     _check_threshold(canary.replica_progress_threshold, f"{path}.replicaProgressThreshold", problems)
     for index, step in enumerate(canary.steps or ()):
         _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
+    check_routing(canary, problems)
     _check_anti_affinity(canary.anti_affinity, f"{path}.antiAffinity", problems)
     _check_role_metadata(spec, canary.canary_metadata, f"{path}.canaryMetadata", problems)
     _check_role_metadata(spec, canary.stable_metadata, f"{path}.stableMetadata", problems)

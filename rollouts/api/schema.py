@@ -25,7 +25,7 @@ _PLAIN_KEY = re.compile(
 _COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
     ("Step", "string", ".status.step", "Steps done, of how many", 0),
-    ("Weight", "integer", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
+    ("Weight", "number", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
     ("Ready", "integer", ".status.readyReplicas", "Pods that are ready", 0),
     ("Desired", "integer", ".spec.replicas", "Pods that are wanted", 0),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),

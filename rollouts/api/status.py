@@ -6,16 +6,16 @@ back to its default and is named in the problems; an abort whose reason is unkno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic_core import from_json
 
-from rollouts.api.times import format_time, parse_time
+from rollouts.api.status_reader import Reader, Unreadable, weight_to_wire
+from rollouts.api.times import format_time
 from rollouts.core.cutover import SIGNAL
-from rollouts.core.pre_stop import Injection
+from rollouts.core.pre_stop import Injection, injection_fields, read_injection
 from rollouts.core.reasons import Reason
 from rollouts.core.status import (
     Abort,
@@ -23,21 +23,23 @@ from rollouts.core.status import (
     Condition,
     Cutover,
     HistoryEntry,
+    Idle,
     Outcome,
     Phase,
     RolloutStatus,
     ScaleDown,
+    Traffic,
     Verb,
     WaitingFor,
 )
+from rollouts.core.steps import WeightPercent
+from rollouts.core.traffic import VerifiedBy
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _CAN_WAIT = frozenset(
     {"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt", "waitingFor", "message"}
 )
-_T = TypeVar("_T")
-_W = TypeVar("_W", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "attempt": status.attempt or None,
         "abort": _abort_to_wire(status.abort),
         "progressedAt": _time(status.progressed_at_s),
-        "weight": status.weight_percent,
+        "weight": weight_to_wire(status.weight_percent),
+        "traffic": _traffic_to_wire(status.traffic),
         "blueGreen": _present(blue_green) or None,
         "restartedAt": _time(status.restarted_at_s),
         "replicas": status.replicas,
@@ -111,7 +114,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
     if not isinstance(wire, Mapping):
         return StatusRead(RolloutStatus(), ("status: is not an object",))
     problems: list[str] = []
-    status = _Reader(wire, "status", problems)
+    status = Reader(wire, "status", problems)
     blue_green, drain = status.child("blueGreen"), status.child("drain")
     read = RolloutStatus(
         phase=status.word("phase", Phase, Phase.PROGRESSING),
@@ -128,7 +131,8 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         attempt=status.number("attempt"),
         abort=status.part("abort", _abort_from_wire),
         progressed_at_s=status.time("progressedAt"),
-        weight_percent=status.optional_number("weight"),
+        weight_percent=status.optional_weight("weight"),
+        traffic=status.part("traffic", _traffic_from_wire),
         active_revision=blue_green.text("activeRevision"),
         preview_revision=blue_green.text("previewRevision"),
         gate_started_at_s=blue_green.time("gateStartedAt"),
@@ -179,26 +183,35 @@ def _time(at_s: float | None) -> str | None:
     return None if at_s is None else format_time(at_s)
 
 
+def _traffic_to_wire(traffic: Traffic | None) -> Manifest | None:
+    if traffic is None:
+        return None
+    observed = None
+    if traffic.observed_percent is not None or traffic.observed_routes:
+        observed = _traffic_part(traffic.observed_percent, traffic.observed_routes)
+    return _present(
+        {
+            "desired": _traffic_part(traffic.desired_percent, traffic.desired_routes),
+            "seenAt": _time(traffic.seen_at_s),
+            "observed": observed,
+            "verifiedBy": None if traffic.verified_by is None else traffic.verified_by.value,
+        }
+    )
+
+
+def _traffic_part(percent: WeightPercent | None, routes: tuple[str, ...]) -> Manifest:
+    return _present({"weight": weight_to_wire(percent), "routes": list(routes) or None})
+
+
 def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
     if status.injection is None and not status.cutovers:
         return None
     return _present(
         {
-            "preStop": _injection_to_wire(status.injection),
+            "preStop": injection_fields(status.injection) if status.injection is not None else None,
             "cutovers": [_cutover_to_wire(one) for one in status.cutovers] or None,
         }
     )
-
-
-def _injection_to_wire(injection: Injection | None) -> Manifest | None:
-    if injection is None:
-        return None
-    return {
-        "containers": list(injection.containers),
-        "seconds": injection.pre_stop_s,
-        "graceSeconds": injection.grace_s,
-        "native": injection.native,
-    }
 
 
 def _cutover_to_wire(cutover: Cutover) -> Manifest:
@@ -216,8 +229,17 @@ def _cutover_to_wire(cutover: Cutover) -> Manifest:
             "until": format_time(cutover.until_s),
             "message": cutover.message[:_MESSAGE_MAX] or None,
             "timedOut": cutover.timed_out or None,
+            "idle": _idle_to_wire(cutover.idle),
+            "streamsIdle": _idle_to_wire(cutover.streams_idle),
+            "drained": cutover.drained or None,
+            "inFlight": cutover.in_flight,
+            "streams": cutover.streams,
         }
     )
+
+
+def _idle_to_wire(idle: Idle | None) -> Manifest | None:
+    return None if idle is None else {"polls": idle.polls, "at": format_time(idle.at_s)}
 
 
 def _abort_to_wire(abort: Abort | None) -> Manifest | None:
@@ -283,124 +305,20 @@ def _condition_to_wire(condition: Condition) -> Manifest:
     }
 
 
-class _Unreadable(Exception):
-    """A part that makes no sense without the field named in the message."""
+def _traffic_from_wire(wire: Reader) -> Traffic:
+    """Without what is desired nothing is believed of it: `decide` says anew what it wants, and confirms it."""
+    desired, observed = wire.child("desired"), wire.child("observed")
+    return Traffic(
+        desired_percent=desired.need_weight("weight"),
+        desired_routes=desired.texts("routes"),
+        seen_at_s=wire.time("seenAt"),
+        observed_percent=observed.optional_weight("weight"),
+        observed_routes=observed.texts("routes"),
+        verified_by=wire.optional_word("verifiedBy", VerifiedBy),
+    )
 
 
-class _Reader:
-    """Reads the fields of one JSON object, never raising, except for `need_…`, which give the whole part up."""
-
-    def __init__(self, wire: Mapping[str, Any], path: str, problems: list[str]) -> None:
-        self._wire = wire
-        self._path = path
-        self._problems = problems
-
-    def text(self, name: str) -> str:
-        value = self._wire.get(name)
-        return value if isinstance(value, str) else self._default(name, "a string", "")
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        value = self._wire.get(name)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            return tuple(value)
-        return self._default(name, "a list of strings", ())
-
-    def seconds(self, name: str) -> float:
-        value = self._wire.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return float(value)
-        return self._default(name, "a number of 0 or more", 0.0)
-
-    def number(self, name: str) -> int:
-        return self.optional_number(name) or 0
-
-    def optional_number(self, name: str) -> int | None:
-        value = self._wire.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-        return self._default(name, "an integer of 0 or more", None)
-
-    def flag(self, name: str) -> bool:
-        value = self._wire.get(name)
-        return value if isinstance(value, bool) else self._default(name, "true or false", False)
-
-    def time(self, name: str) -> float | None:
-        value = self._wire.get(name)
-        if isinstance(value, str):
-            try:
-                return parse_time(value)
-            except ValueError:
-                pass
-        return self._default(name, "an RFC 3339 time", None)
-
-    def word(self, name: str, words: type[_W], default: _W) -> _W:
-        value = self._wire.get(name)
-        if isinstance(value, str) and value in words._value2member_map_:
-            return words(value)
-        return self._default(name, f"a {words.__name__} of this version", default)
-
-    def child(self, name: str) -> _Reader:
-        value = self._wire.get(name)
-        if not isinstance(value, Mapping):
-            value = self._default(name, "an object", {})
-        return _Reader(value, f"{self._path}.{name}", self._problems)
-
-    def part(self, name: str, read: Callable[[_Reader], _T]) -> _T | None:
-        if self._wire.get(name) is None:
-            return None
-        value = self._wire[name]
-        if not isinstance(value, Mapping):
-            return self._default(name, "an object", None)
-        return self._whole(f"{self._path}.{name}", value, read)
-
-    def parts(self, name: str, read: Callable[[_Reader], _T]) -> tuple[_T, ...]:
-        value = self._wire.get(name)
-        if not isinstance(value, list):
-            return self._default(name, "a list", ())
-        found = []
-        for index, entry in enumerate(value):
-            path = f"{self._path}.{name}[{index}]"
-            if not isinstance(entry, Mapping):
-                self._problems.append(f"{path}: is not an object")
-            elif (part := self._whole(path, entry, read)) is not None:
-                found.append(part)
-        return tuple(found)
-
-    def absent(self, name: str) -> bool:
-        return self._wire.get(name) is None
-
-    def need_text(self, name: str) -> str:
-        value = self._wire.get(name)
-        if not isinstance(value, str):
-            raise _Unreadable(name)
-        return value
-
-    def need_time(self, name: str) -> float:
-        try:
-            return parse_time(self.need_text(name))
-        except ValueError as error:
-            raise _Unreadable(name) from error
-
-    def need_word(self, name: str, words: type[_W]) -> _W:
-        value = self.need_text(name)
-        if value not in words._value2member_map_:
-            raise _Unreadable(name)
-        return words(value)
-
-    def _whole(self, path: str, value: Mapping[str, Any], read: Callable[[_Reader], _T]) -> _T | None:
-        try:
-            return read(_Reader(value, path, self._problems))
-        except _Unreadable as field:
-            self._problems.append(f"{path}.{field}: cannot be read, so {path} is left out")
-            return None
-
-    def _default(self, name: str, wanted: str, default: _T) -> _T:
-        if self._wire.get(name) is not None:
-            self._problems.append(f"{self._path}.{name}: is not {wanted}")
-        return default
-
-
-def _abort_from_wire(wire: _Reader) -> Abort:
+def _abort_from_wire(wire: Reader) -> Abort:
     """Anything that names a revision holds it back; only an abort of nothing is left out."""
     return Abort(
         revision=wire.need_text("revision"),
@@ -411,7 +329,7 @@ def _abort_from_wire(wire: _Reader) -> Abort:
     )
 
 
-def _waiting_from_wire(wire: _Reader) -> WaitingFor:
+def _waiting_from_wire(wire: Reader) -> WaitingFor:
     return WaitingFor(
         reason=wire.need_word("reason", Reason),
         message=wire.text("message"),
@@ -420,20 +338,19 @@ def _waiting_from_wire(wire: _Reader) -> WaitingFor:
     )
 
 
-def _scale_down_from_wire(wire: _Reader) -> ScaleDown:
+def _scale_down_from_wire(wire: Reader) -> ScaleDown:
     return ScaleDown(revision=wire.need_text("revision"), at_s=wire.need_time("at"))
 
 
-def _injection_from_wire(wire: _Reader) -> Injection:
-    return Injection(
-        containers=wire.texts("containers"),
-        pre_stop_s=wire.number("seconds"),
-        grace_s=wire.number("graceSeconds"),
-        native=wire.flag("native"),
-    )
+def _injection_from_wire(wire: Reader) -> Injection:
+    """The same fields as on a ReplicaSet: half of an injection says nothing about the pods."""
+    injection = read_injection(wire.fields)
+    if injection is None:
+        raise Unreadable("*")
+    return injection
 
 
-def _cutover_from_wire(wire: _Reader) -> Cutover:
+def _cutover_from_wire(wire: Reader) -> Cutover:
     """One without its times is one that nothing has confirmed: its wait begins anew."""
     confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
     if confirmed_at_s is None or until_s is None:
@@ -448,13 +365,22 @@ def _cutover_from_wire(wire: _Reader) -> Cutover:
         until_s=until_s,
         message=wire.text("message"),
         timed_out=wire.flag("timedOut"),
+        idle=wire.part("idle", _idle_from_wire),
+        streams_idle=wire.part("streamsIdle", _idle_from_wire),
+        drained=wire.flag("drained"),
+        in_flight=wire.optional_number("inFlight"),
+        streams=wire.optional_number("streams"),
     )
 
 
-def _command_from_wire(wire: _Reader) -> Command:
+def _idle_from_wire(wire: Reader) -> Idle:
+    return Idle(wire.number("polls"), wire.need_time("at"))
+
+
+def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
-        raise _Unreadable("step")  # None would let every step pass
+        raise Unreadable("step")  # None would let every step pass
     return Command(
         verb=wire.need_word("verb", Verb),
         value=wire.need_text("value"),
@@ -466,7 +392,7 @@ def _command_from_wire(wire: _Reader) -> Command:
     )
 
 
-def _history_from_wire(wire: _Reader) -> HistoryEntry:
+def _history_from_wire(wire: Reader) -> HistoryEntry:
     return HistoryEntry(
         revision=wire.need_text("revision"),
         number=wire.number("number"),
@@ -477,10 +403,10 @@ def _history_from_wire(wire: _Reader) -> HistoryEntry:
     )
 
 
-def _condition_from_wire(wire: _Reader) -> Condition:
+def _condition_from_wire(wire: Reader) -> Condition:
     status = wire.need_text("status")
     if status not in ("True", "False"):
-        raise _Unreadable("status")
+        raise Unreadable("status")
     return Condition(
         type=wire.need_text("type"),
         status=status == "True",

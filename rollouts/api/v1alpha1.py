@@ -32,6 +32,7 @@ from rollouts.api.wire import (
     PercentNumber,
     ServiceName,
     Text,
+    Weight,
     Wire,
     exactly_one,
     needs,
@@ -63,7 +64,9 @@ class CanaryStep(Wire):
 
     model_config = needs(rules=((ONE_STEP, "a step has exactly one kind"),))
 
-    set_weight: PercentNumber | None = Field(None, description="Share of the traffic for the canary, in percent.")
+    set_weight: Weight | None = Field(
+        None, description="Share of the traffic for the canary: percent, or parts of maxTrafficWeight."
+    )
     pause: PauseStep | None = Field(None, description="Waits for a time, or until somebody promotes the revision.")
     set_canary_scale: SetCanaryScale | None = Field(None, description="Sets the number of canary pods.")
     set_header_route: SetHeaderRoute | None = Field(None, description="Sends requests with some headers to the canary.")
@@ -139,6 +142,21 @@ class CanaryStrategy(Wire):
                     "(has(self.trafficRouting) && !has(self.scaleDownDelaySeconds))"
                 ),
                 "dynamicStableScale needs trafficRouting and excludes scaleDownDelaySeconds",
+            ),
+            (
+                (
+                    "!has(self.steps) || self.steps.all(step, !has(step.setWeight) || step.setWeight <= "
+                    "(has(self.trafficRouting) && has(self.trafficRouting.maxTrafficWeight) ? "
+                    "self.trafficRouting.maxTrafficWeight : 100))"
+                ),
+                "setWeight must be maxTrafficWeight or less, which is 100 when it is not given",
+            ),
+            (
+                (
+                    "has(self.trafficRouting) || !has(self.steps) || "
+                    "self.steps.all(step, !has(step.setHeaderRoute) && !has(step.setMirrorRoute))"
+                ),
+                "setHeaderRoute and setMirrorRoute need trafficRouting",
             ),
             (
                 (
@@ -261,14 +279,38 @@ class ConfigVersioning(Wire):
     settle_seconds: Count | None = Field(None, description="Changes within so many seconds are one revision.")
 
 
-class DrainProbe(Wire):
-    """Asks whether pods still serve."""
+class PrometheusDrainProbe(Wire):
+    """A query to the Prometheus that the operator named."""
 
-    model_config = needs("name")
+    model_config = needs("query")
+
+    query: Text | None = Field(
+        None,
+        description=(
+            "PromQL with one number as its result; {{revision}}, {{namespace}}, {{rollout}}, {{service}} stand for names."
+        ),
+    )
+    scrape_interval_seconds: DrainSeconds | None = Field(
+        None, description="How old the samples may be that the query looks at; default 30."
+    )
+
+
+class EnvoyDrainProbe(Wire):
+    """Active requests at the revision's pods, by the Envoys that the operator named as data planes."""
+
+
+class DrainProbe(Wire):
+    """Asks what is still in flight at the pods of a revision that its Service left, so that the wait can end early."""
+
+    model_config = needs("name", rules=((exactly_one("envoy", "prometheus"), "exactly one of envoy and prometheus"),))
 
     name: Name | None = Field(None, description="Name of the probe.")
-    envoy: FreeObject | None = Field(None, description="Active requests of Envoy.")
-    prometheus: FreeObject | None = Field(None, description="A query.")
+    envoy: EnvoyDrainProbe | None = Field(None, description="Active requests of Envoy.")
+    prometheus: PrometheusDrainProbe | None = Field(None, description="A query.")
+    max_seconds: Annotated[DrainSeconds, Field(ge=1)] | None = Field(
+        None,
+        description="What it counts are long streams (websockets, SSE): they are waited for so long, apart from requests.",
+    )
 
 
 class Drain(Wire):
@@ -295,7 +337,11 @@ class Drain(Wire):
         None,
         description="Continue (default): then its pods go. Pause: wait to the end, and say so. Either is recorded.",
     )
-    probes: Annotated[list[DrainProbe], Field(max_length=8)] | None = Field(None, description="More to ask; planned.")
+    probes: Annotated[list[DrainProbe], Field(max_length=8)] | None = Field(
+        None,
+        description="Who is asked what is in flight; three answers of nothing in a row end the wait early.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
 
 
 class ContainerResource(Wire):

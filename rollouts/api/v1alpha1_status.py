@@ -12,6 +12,7 @@ from pydantic import Field
 from rollouts.api.wire import Wire, needs
 
 Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Percent: TypeAlias = float  # as a rule a whole number; parts of maxTrafficWeight need not be
 
 
 class AbortStatus(Wire):
@@ -58,6 +59,13 @@ class PreStopStatus(Wire):
     native: bool | None = Field(None, description="As preStop.sleep; otherwise by exec of sleep.")
 
 
+class IdleStatus(Wire):
+    """Polls in a row that found nothing in flight."""
+
+    polls: int | None = Field(None, description="How many.")
+    at: Time | None = Field(None, description="When the last of them was asked.")
+
+
 class CutoverStatus(Wire):
     """A Service that went from one revision to another, and how long the pods of the first were kept."""
 
@@ -72,6 +80,11 @@ class CutoverStatus(Wire):
     until: Time | None = Field(None, description="When they may go.")
     message: str | None = Field(None, description="The reasons for these numbers.")
     timed_out: bool | None = Field(None, description="drain.timeoutSeconds came before the end.")
+    idle: IdleStatus | None = Field(None, description="What drain.probes found of requests.")
+    streams_idle: IdleStatus | None = Field(None, description="What drain.probes found of long streams.")
+    drained: bool | None = Field(None, description="drain.probes ended the wait before its time.")
+    in_flight: int | None = Field(None, description="Requests that they counted at the end; absent: nobody knew.")
+    streams: int | None = Field(None, description="Long streams that they counted at the end.")
 
 
 class DrainStatus(Wire):
@@ -80,6 +93,24 @@ class DrainStatus(Wire):
     pre_stop: PreStopStatus | None = Field(None, description="What was put into the current revision's template.")
     cutovers: list[CutoverStatus] | None = Field(
         None, description="Services that left a revision: those that are not over, and the last one; the newest last."
+    )
+
+
+class TrafficPartStatus(Wire):
+    """A split of the requests between the stable and the canary Service."""
+
+    weight: Percent | None = Field(None, description="Share of the requests for the canary, in percent.")
+    routes: list[str] | None = Field(None, description="Managed routes that bring it requests, or copies, besides.")
+
+
+class TrafficStatus(Wire):
+    """What the routes are to do, and what the data plane was last found to do."""
+
+    desired: TrafficPartStatus | None = Field(None, description="What the routes are to say.")
+    seen_at: Time | None = Field(None, description="When all of them were seen to say it; absent: not yet.")
+    observed: TrafficPartStatus | None = Field(None, description="What was last confirmed to be in force.")
+    verified_by: str | None = Field(
+        None, description="How: Config, Counters, Probes, SettleTime (nobody to ask), Outside (not our routes)."
     )
 
 
@@ -137,7 +168,8 @@ class RolloutStatus(Wire):
     attempt: int | None = Field(None, description="How often it was tried again.")
     abort: AbortStatus | None = Field(None, description="The revision that is held back, and why.")
     progressed_at: Time | None = Field(None, description="When anything last moved.")
-    weight: int | None = Field(None, description="Share of the traffic for the canary, in percent.")
+    weight: Percent | None = Field(None, description="Share of the traffic for the canary, in percent.")
+    traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
     blue_green: BlueGreenStatus | None = Field(None, description="State of a blue-green update.")
     restarted_at: Time | None = Field(None, description="Pods older than this were replaced.")
     replicas: int | None = Field(None, description="Pods.")

@@ -160,6 +160,7 @@ class GatewayRoute(Wire):
 
     name: Name | None = Field(None, description="Its name.")
     namespace: Name | None = Field(None, description="Its namespace; default: the Rollout's.")
+    rules: Names | None = Field(None, description="Names of its rules to steer; default: all that have both Services.")
 
 
 GatewayRoutes = Annotated[list[GatewayRoute], Field(max_length=32)]
@@ -170,9 +171,49 @@ class GatewayApi(Wire):
 
     http_routes: GatewayRoutes | None = Field(None, description="HTTPRoutes.")
     grpc_routes: GatewayRoutes | None = Field(None, description="GRPCRoutes.")
-    mode: Literal["patch", "own"] | None = Field(
-        None, description="Change your route in place, or own a route that yours points at."
-    )
+    tls_routes: GatewayRoutes | None = Field(None, description="TLSRoutes.")
+    tcp_routes: GatewayRoutes | None = Field(None, description="TCPRoutes.")
+    mode: Literal["patch", "own"] | None = Field(None, description="patch: your routes are changed in place.")
+
+
+class HttpProxy(Wire):
+    """An HTTPProxy whose weights are changed."""
+
+    model_config = needs("name")
+
+    name: Name | None = Field(None, description="Its name.")
+
+
+class Contour(Wire):
+    """Contour's own resources."""
+
+    model_config = needs("httpProxies")
+
+    http_proxies: Annotated[list[HttpProxy], Field(max_length=16)] | None = Field(None, description="HTTPProxies.")
+
+
+class RouteTable(Wire):
+    """A RouteTable of Gloo whose weights are changed."""
+
+    model_config = needs("name")
+
+    name: Name | None = Field(None, description="Its name.")
+    namespace: Name | None = Field(None, description="Its namespace; default: the Rollout's.")
+
+
+class Gloo(Wire):
+    """Gloo Edge."""
+
+    model_config = needs("routeTables")
+
+    route_tables: Annotated[list[RouteTable], Field(max_length=16)] | None = Field(None, description="RouteTables.")
+
+
+class Skipper(Wire):
+    """Skipper, by its annotation of weights."""
+
+    ingress: Name | None = Field(None, description="The Ingress that has both Services as backends.")
+    ingresses: Names | None = Field(None, description="Several of them.")
 
 
 class ManagedRoute(Wire):
@@ -249,9 +290,12 @@ class TrafficRouting(Wire):
     ambassador: Ambassador | None = Field(None, description="Ambassador.")
     apisix: Apisix | None = Field(None, description="Apache APISIX.")
     app_mesh: AppMesh | None = Field(None, description="AWS App Mesh.")
+    contour: Contour | None = Field(None, description="Contour's HTTPProxy.")
     gateway_api: GatewayApi | None = Field(None, alias="gatewayAPI", description="Gateway API.")
+    gloo: Gloo | None = Field(None, description="Gloo Edge's RouteTable.")
     istio: Istio | None = Field(None, description="Istio.")
     nginx: Nginx | None = Field(None, description="Annotations of ingress-nginx.")
+    skipper: Skipper | None = Field(None, description="Skipper.")
     smi: Smi | None = Field(None, description="Service Mesh Interface.")
     traefik: Traefik | None = Field(None, description="Traefik.")
     plugins: Annotated[dict[str, FreeObject], Field(max_length=8)] | None = Field(

@@ -100,6 +100,9 @@ Count: TypeAlias = Annotated[
 DrainSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAIN_S, json_schema_extra={"format": "int32"})]
 Number: TypeAlias = Annotated[int, Strict(), Field(ge=-MAX_INT32, le=MAX_INT32, json_schema_extra={"format": "int32"})]
 PercentNumber: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
+Weight: TypeAlias = Annotated[
+    int, Strict(), Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})
+]  # parts of maxTrafficWeight
 Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), WithJsonSchema(_INT_OR_STRING)]
 Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), WithJsonSchema(_INT_OR_STRING)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]

@@ -24,7 +24,7 @@ from rollouts.cli.table import ActRow, act_table
 from rollouts.cli.tree import draw, line, plain, weight_bar
 from rollouts.cli.view import view_of
 
-EXPECTED_S = 32.0  # what the progress bar is drawn against
+EXPECTED_S = 40.0  # what the progress bar is drawn against
 _REDRAW_S = 0.25
 _SEED = 7
 

@@ -22,7 +22,7 @@ from rollouts.cli.demo_manifests import (
     canary_app,
     with_image,
 )
-from rollouts.cli.demo_stage import NotAsPromised, Stage, selector_of
+from rollouts.cli.demo_stage import GATEWAY, NotAsPromised, Stage, selector_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.view import Seen, images_of, pod_line, revision_of, status_of
 from rollouts.core.reasons import Reason
@@ -32,6 +32,8 @@ from rollouts.manifests.ownership import REVISION
 Say = Callable[[str], None]
 _LAST_REQUESTS_S = 0.8  # a proxy may be half a second late: what an act breaks must show in its own row
 _STEADY_S = 1.0  # requests on a cluster at rest, so that there is something to compare with
+_MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
+_SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,9 @@ class Act:
 
 async def install(stage: Stage, say: Say) -> tuple[int, str]:
     """Promises that the first revision of both apps becomes Healthy at once, without steps."""
-    say(f"install two apps at {FIRST}: {CANARY_APP} moves by canary, {BLUE_GREEN_APP} by blue-green")
-    await stage.install(canary_app(stage.namespace))
+    by = "a route's weights" if stage.gateway is not None else "canary"
+    say(f"install two apps at {FIRST}: {CANARY_APP} moves by {by}, {BLUE_GREEN_APP} by blue-green")
+    await stage.install(canary_app(stage.namespace, gateway=GATEWAY if stage.gateway is not None else ""))
     await stage.install(blue_green_app(stage.namespace))
     for app in (BLUE_GREEN_APP, CANARY_APP):
         seen = await stage.until(app, _is_healthy, deadline_s=20, what=f"{app} is Healthy")
@@ -64,7 +67,10 @@ async def install(stage: Stage, say: Say) -> tuple[int, str]:
 
 
 async def canary(stage: Stage, say: Say) -> tuple[int, str]:
-    """Promises that the canary waits for a person at 25 %, goes on when promoted, and ends Healthy on the new image."""
+    """Promises that the canary waits for a person at 25 %, goes on when promoted, and ends Healthy on the new image.
+
+    Where a gateway splits the requests also that 25 % of them reach it, as the clients count.
+    """
     say(f"new image {SECOND} for {CANARY_APP}: 25 %, then it waits for a person")
     await stage.change(CANARY_APP, with_image(SECOND))
     seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
@@ -74,13 +80,12 @@ async def canary(stage: Stage, say: Say) -> tuple[int, str]:
     _promise(
         pods.get(status.current_revision) == 1, f"the canary has {pods.get(status.current_revision)} pods instead of 1"
     )
-    await asyncio.sleep(2 * _STEADY_S)  # requests on 25 %: look at the shares
+    await asyncio.sleep(_MEASURED_S)  # requests on 25 %
+    promise_share(stage, status.current_revision, 25)
     say(f"promote: rollouts.dev/promote={status.current_revision}@{status.step_index}")
     await _verb(stage, CANARY_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
-    seen = await stage.until(
-        CANARY_APP, _is_healthy, deadline_s=40, what="the canary is Healthy at the end of its steps"
-    )
-    await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
+    await stage.until(CANARY_APP, _is_healthy, deadline_s=40, what="the canary is Healthy at the end of its steps")
+    seen = await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
     return len(CANARY_STEPS), f"{CANARY_APP} Healthy at {SECOND}"
 
@@ -149,6 +154,19 @@ ACTS = (
     Act("bad image, aborted", abort),
     Act("blue-green, promoted", blue_green),
 )
+
+
+def promise_share(stage: Stage, revision: str, percent: int) -> None:
+    """Where requests go by weight: what the clients counted of the last two seconds is what the step says.
+
+    Raises: NotAsPromised.
+    """
+    if stage.gateway is None:
+        return
+    share = 100 * stage.shares(CANARY_APP).get(revision, 0.0)
+    _promise(
+        abs(share - percent) <= _SHARE_OFF_BY, f"the canary got {share:.0f} % of the requests instead of {percent} %"
+    )
 
 
 async def last_requests() -> None:

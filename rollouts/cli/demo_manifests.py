@@ -1,11 +1,12 @@
-"""The objects of `rollouts demo`: one Rollout by canary, one by blue-green, their Services. Pure."""
+"""The objects of `rollouts demo`: one Rollout by canary, one by blue-green, their Services, and a route. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT, Kind, Manifest
 
+HTTP_ROUTE = Kind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
 CANARY_APP = "shop"
 BLUE_GREEN_APP = "pay"
 REPLICAS = 4
@@ -15,16 +16,47 @@ CANARY_STEPS: tuple[Manifest, ...] = (
     {"setWeight": 25},
     {"pause": {}},
     {"setWeight": 50},
-    {"pause": {"duration": "5s"}},
+    {"pause": {"duration": "3s"}},
     {"setWeight": 75},
     {"pause": {"duration": "2s"}},
 )
 
 
-def canary_app(namespace: str) -> tuple[Manifest, ...]:
-    """A Service and its Rollout, which moves by the ratio of pods behind that Service."""
-    strategy = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": list(CANARY_STEPS)}}
-    return service(namespace, CANARY_APP, app=CANARY_APP), rollout(namespace, CANARY_APP, strategy)
+def canary_app(namespace: str, *, gateway: str = "") -> tuple[Manifest, ...]:
+    """Services and a Rollout.
+
+    Args:
+        gateway: name of a Gateway in the namespace, whose HTTPRoute then moves the traffic by weights. "" for none: it moves
+            by the ratio of pods behind one Service.
+    """
+    canary: Manifest = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(CANARY_STEPS)}
+    if not gateway:
+        return service(namespace, CANARY_APP, app=CANARY_APP), rollout(namespace, CANARY_APP, {"canary": canary})
+    canary |= {
+        "stableService": CANARY_APP,
+        "canaryService": f"{CANARY_APP}-canary",
+        "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": CANARY_APP}]}},
+        "scaleDownDelaySeconds": 1,
+        "abortScaleDownDelaySeconds": 1,
+    }
+    return (
+        service(namespace, CANARY_APP, app=CANARY_APP),
+        service(namespace, f"{CANARY_APP}-canary", app=CANARY_APP),
+        http_route(namespace, gateway),
+        rollout(namespace, CANARY_APP, {"canary": canary}),
+    )
+
+
+def http_route(namespace: str, gateway: str) -> Manifest:
+    """All requests to the stable Service; the canary Service stands beside it with weight 0."""
+    weights = ((CANARY_APP, 100), (f"{CANARY_APP}-canary", 0))
+    backends = [{"name": name, "port": 80, "weight": weight} for name, weight in weights]
+    return {
+        "apiVersion": HTTP_ROUTE.api_version,
+        "kind": HTTP_ROUTE.kind,
+        "metadata": {"name": CANARY_APP, "namespace": namespace},
+        "spec": {"parentRefs": [{"name": gateway}], "rules": [{"backendRefs": backends}]},
+    }
 
 
 def blue_green_app(namespace: str) -> tuple[Manifest, ...]:

@@ -15,19 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.demo_manifests import HTTP_ROUTE
 from rollouts.cli.follow import Collection, Followed, following
 from rollouts.cli.get import seen_in
 from rollouts.cli.session import Options, Session, open_session, session_on
 from rollouts.cli.view import Seen, status_of, view_of
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
+from rollouts.controller.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
+from rollouts.sim.actors.gateway import Gateway, GatewaySettings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.data_planes import SimDataPlanes
+from rollouts.sim.gateway_clients import GatewayClients
+from rollouts.sim.gateway_types import gateway_crds
 from rollouts.sim.http import SimHttp
 from rollouts.sim.traffic import Traffic
 from rollouts.telemetry import set_up_logging
@@ -37,7 +43,9 @@ CRD_KIND = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custo
 REQUESTS_PER_S = 50.0
 ALREADY_RUNNING_S = 4.0  # a controller that is in the cluster answers within this
 _CLOSE_S = 15.0
-_KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE)}
+GATEWAY = "public"
+PROXIES = GatewaySettings(proxies=3, route_lag_s=(0.05, 0.5))  # long enough to be seen
+_KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE, HTTP_ROUTE)}
 
 
 class NotAsPromised(Exception):
@@ -80,6 +88,7 @@ class Stage:
     Args:
         sim: None on a real cluster, whose Services this process cannot reach: no clients there.
         controller: None when a controller that is in the cluster does the work; its writes cannot be counted.
+        gateway: through which the users of routed apps come; None on a real cluster.
         patience: how many times longer than in the simulated cluster things may take.
         changed: called after every change, to draw it.
     """
@@ -88,9 +97,10 @@ class Stage:
     followed: Followed
     sim: SimulatedCluster | None
     controller: CountingApi | None
+    gateway: Gateway | None = None
     patience: float
     changed: Callable[[], None] = lambda: None
-    clients: dict[str, Traffic] = field(default_factory=dict)
+    clients: dict[str, Traffic | GatewayClients] = field(default_factory=dict)
     watched: str = ""
 
     @property
@@ -136,8 +146,12 @@ class Stage:
         await self.session.client.patch(ROLLOUT, self.namespace, name, patch, JSON_PATCH)
 
     def send_requests(self, service: str) -> None:
-        """Starts clients of a Service; on a real cluster it cannot."""
-        if self.sim is not None:
+        """Starts clients of a Service, through the gateway if a route has its name; on a real cluster it cannot."""
+        if self.sim is None:
+            return
+        if self.gateway is not None and self.sim.get(HTTP_ROUTE, self.namespace, service) is not None:
+            self.clients[service] = self.sim.gateway_clients(self.gateway, rate_per_s=REQUESTS_PER_S)
+        else:
             self.clients[service] = self.sim.clients(
                 namespace=self.namespace, service=service, rate_per_s=REQUESTS_PER_S
             )
@@ -183,17 +197,20 @@ async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Sta
     namespace = "rollouts-demo"
     async with AsyncExitStack() as stack:
         kubelet = KubeletSettings(startup_s=(0.4, 1.0), shutdown_s=0.1)
-        sim = SimulatedCluster(seed=seed, clock=SystemClock(), crds=crd_manifests(), kubelet=kubelet)
+        crds = (*crd_manifests(), *gateway_crds())
+        sim = SimulatedCluster(seed=seed, clock=SystemClock(), crds=crds, kubelet=kubelet)
         await stack.enter_async_context(sim)
         if serve is not None:
             http = await stack.enter_async_context(SimHttp(sim.api))
             http.write_kubeconfig(serve, namespace=namespace)
         session = session_on(sim.api, namespace=namespace, request_timeout_s=10.0)
         await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
+        gateway = sim.gateway(namespace=namespace, name=GATEWAY, settings=PROXIES)
         followed = await stack.enter_async_context(following(session, *_everything(namespace)))
         controller = CountingApi(sim.api)
-        await stack.enter_async_context(_controller(controller, namespace))
-        yield Stage(session=session, followed=followed, sim=sim, controller=controller, patience=1.0)
+        planes = SimDataPlanes([gateway], clock=sim.clock)
+        await stack.enter_async_context(_controller(controller, namespace, planes))
+        yield Stage(session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0)
 
 
 @asynccontextmanager
@@ -221,7 +238,7 @@ async def real_stage(options: Options) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def _controller(api: ApiServer, namespace: str) -> AsyncIterator[None]:
+async def _controller(api: ApiServer, namespace: str, planes: Planes | None = None) -> AsyncIterator[None]:
     """The controller, for this namespace, for as long as the block lasts; its end before that ends the block."""
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
@@ -229,15 +246,15 @@ async def _controller(api: ApiServer, namespace: str) -> AsyncIterator[None]:
     )
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_run_controller(settings, api, stop))
+        tasks.create_task(_run_controller(settings, api, stop, planes))
         try:
             yield
         finally:
             stop.set()
 
 
-async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event) -> None:
-    await run_controller(settings, api=api, stop=stop)
+async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event, planes: Planes | None) -> None:
+    await run_controller(settings, api=api, stop=stop, planes=planes)
     if not stop.is_set():
         raise NotAsPromised("the controller ended by itself")
 

@@ -22,7 +22,7 @@ DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")
 async def drain_report(options: Options, name: str, *, console: Console) -> Exit:
     """Tells of the pods' sleep, and of the last cutover: from, to, what confirmed it, how long was waited and why.
 
-    Returns: BAD when a wait ran out, UNFINISHED while one goes on, else OK.
+    Returns: BAD when a wait ran out or ended with requests in flight, UNFINISHED while one goes on, else OK.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -32,7 +32,7 @@ async def drain_report(options: Options, name: str, *, console: Console) -> Exit
         now_s = session.clock.now_s()
     for line in report(status, now_s=now_s):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if any(each.timed_out for each in status.cutovers):
+    if any(each.timed_out or each.in_flight for each in status.cutovers):
         return Exit.BAD
     return Exit.UNFINISHED if any(_is_open(each, now_s) for each in status.cutovers) else Exit.OK
 
@@ -58,6 +58,8 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
         yield f"  waiting for: its EndpointSlices to show no pod of {cutover.from_revision}"
         return
     yield f"  confirmed by: {SIGNAL}, {format_time(cutover.confirmed_at_s)}"
+    if cutover.idle is not None or cutover.streams_idle is not None:
+        yield f"  probes: {', '.join(_idle(cutover))}"
     wait_s = cutover.until_s - cutover.confirmed_at_s
     if _is_open(cutover, now_s):
         yield f"  waiting: {wait_s:g} s in all, {short(cutover.until_s - now_s)} left, until {format_time(cutover.until_s)}"
@@ -66,7 +68,26 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
     yield f"  for: {cutover.message}"
     if cutover.timed_out:
         yield f"  TIMED OUT: {cutover.needed_s:g} s were needed; requests may have been cut"
-    else:
+    if not _is_open(cutover, now_s):
+        yield from _rest(cutover)
+
+
+def _idle(cutover: Cutover) -> Iterator[str]:
+    for what, idle in (("requests", cutover.idle), ("streams", cutover.streams_idle)):
+        if idle is not None:
+            yield f"no {what} in flight on {idle.polls} polls in a row, the last {format_time(idle.at_s)}"
+
+
+def _rest(cutover: Cutover) -> Iterator[str]:
+    """What the end of the wait may have cut."""
+    counted = [
+        f"{count} {what}" for what, count in (("requests", cutover.in_flight), ("streams", cutover.streams)) if count
+    ]
+    if counted:
+        yield f"  IN FLIGHT at the end: {', '.join(counted)}"
+    elif cutover.in_flight == 0:
+        yield "  in flight at the end: nothing that the probes count"
+    elif not cutover.timed_out:
         yield "  in flight afterwards: only what took longer than maxRequestSeconds; no connection was looked at"
 
 

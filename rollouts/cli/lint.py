@@ -8,14 +8,16 @@ cutovers. What cannot be known without a cluster is taken at its least, so nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import yaml
 
 from rollouts.api.parse import parse_spec
 from rollouts.cli.tree import plain
+from rollouts.controller.routes import places_of
 from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.findings import Finding
 from rollouts.core.graceful_exit import exit_findings, surges, template_labels
@@ -23,6 +25,8 @@ from rollouts.core.rollout import RolloutSpec
 from rollouts.core.service_findings import relation_of, service_findings
 from rollouts.errors import SpecInvalid
 from rollouts.objects import ROLLOUT, SERVICE, Manifest
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.registry import installed, registry
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
 """What a cluster nobody has seen needs at least."""
@@ -164,11 +168,18 @@ def _problems(document: Manifest) -> Iterator[tuple[str, str]]:
     if not isinstance(spec, dict):
         yield "spec", "a mapping is required"
         return
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
     try:
-        parse_spec(spec)
+        places_of(parse_spec(spec), providers(), namespace=namespace or "default")
     except SpecInvalid as invalid:
         for problem in invalid.problems:
             yield problem.path, problem.message
+
+
+@cache
+def providers() -> Mapping[str, Provider]:
+    """Every traffic provider, as the controller of this installation has them."""
+    return registry(installed())
 
 
 def _advice(found: _Found) -> Iterator[Remark]:

@@ -23,9 +23,11 @@ from rollouts.cli import lint as lint_command
 from rollouts.cli import status as status_command
 from rollouts.cli import verbs
 from rollouts.cli.exits import EXIT_HELP, Exit
+from rollouts.cli.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.options import Command, duration, fail, finish, on_cluster
 from rollouts.cli.session import Options
 from rollouts.core.drain import ProxyMode
+from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
 
@@ -233,6 +235,32 @@ def lint(
         highlight=False,
     )
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
+
+
+@app.command("gitops")
+def gitops(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+    tools: Annotated[list[Tool] | None, typer.Option("--for", help="One tool; repeatable; default: both.")] = None,
+) -> None:
+    """Print what Argo CD and Flux must leave alone in the objects that the Rollouts in files steer. Needs no cluster.
+
+    A tool that sets weights or selectors back to what Git says, in the middle of an update, moves traffic.
+    """
+    manifests: list[Manifest] = []
+    problems = 0
+    for file in files:
+        source, text = _read(file)
+        report = lint_command.lint_text(text)
+        problems += len(report.problems)
+        for remark in report.problems:
+            Console(stderr=True).print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
+        manifests += [] if report.problems else lint_command.manifests_of(text)
+    if problems:
+        raise typer.Exit(Exit.BAD)
+    sys.stdout.write(gitops_text(ignored_in(manifests, lint_command.providers()), tools or list(Tool)))
 
 
 @app.command("plan")

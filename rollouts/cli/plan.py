@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import yaml
 from rich.console import Console
 
+from rollouts.api.parse import parse_spec
 from rollouts.cli.exits import Exit
 from rollouts.cli.lint import lint_text, manifests_of
 from rollouts.cli.options import fail
 from rollouts.cli.plan_draw import draw_plan
 from rollouts.cli.plan_live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan_report import PlanReport, as_json, report_of
+from rollouts.cli.plan_routes import read_routes
 from rollouts.cli.session import Options, Session, open_session
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.core.drain import ProxyMode
@@ -55,7 +58,7 @@ async def plan(
         return Exit.USAGE
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
-        reports = [await _one(session, each, services, facts) for each in rollouts]
+        reports = [await _one(session, each, services, manifests, facts) for each in rollouts]
     _print(reports, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
 
@@ -64,10 +67,18 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
     return (manifest.get("kind"), manifest.get("apiVersion")) == (kind.kind, kind.api_version)
 
 
-async def _one(session: Session, rollout: Manifest, services: tuple[Manifest, ...], facts: ClusterFacts) -> PlanReport:
+async def _one(
+    session: Session,
+    rollout: Manifest,
+    services: tuple[Manifest, ...],
+    manifests: tuple[Manifest, ...],
+    facts: ClusterFacts,
+) -> PlanReport:
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
-    live = await read_live(session, key)
+    spec = parse_spec(rollout["spec"])
+    routes = await read_routes(session, spec, namespace=namespace, manifests=manifests)
+    live = replace(await read_live(session, key), routes=routes)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)

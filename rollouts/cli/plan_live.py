@@ -14,6 +14,8 @@ from typing import Any
 
 from rollouts.api.times import parse_time
 from rollouts.cli.follow import Collection, list_all
+from rollouts.cli.lint import providers
+from rollouts.cli.plan_routes import Routes
 from rollouts.cli.session import Session
 from rollouts.cli.view import controlled_by
 from rollouts.cluster.discovery import server_version
@@ -28,12 +30,14 @@ from rollouts.cluster.structs import (
 from rollouts.controller.inbox import Inbox, ServiceAnswer
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.routes import RouteReader
+from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.drain import ProxyMode
 from rollouts.core.graceful_exit import template_labels
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import ServiceSeen, Snapshot
+from rollouts.core.traffic import Answer, RouteSeen, Verdict
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, REVISION, name_label
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
@@ -56,6 +60,7 @@ class Live:
         services: every Service of the namespace.
         slices: of the Services that are steered; none when they may not be read.
         pods: none when they may not be read.
+        routes: None when nobody has looked.
     """
 
     rollout: Manifest | None
@@ -63,6 +68,7 @@ class Live:
     services: tuple[Manifest, ...] = ()
     slices: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
+    routes: Routes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,13 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     tables[SERVICE].replace("", watched.values(), "1")
     tables[ENDPOINT_SLICE].replace("", _structs(ENDPOINT_SLICE, live.slices), "1")
     asked_s = clock.monotonic_s()
-    observer = Observer(store=store, inbox=inbox, steered=steered, clock=clock, facts=lambda: facts)
+    routes = None
+    if live.routes is not None:
+        kinds, untold = live.routes.kinds, SteeredRoutes()
+        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, steered=untold, providers=providers())
+        for route, answer in live.routes.answers.items():
+            inbox.put_route(key, route, answer)
+    observer = Observer(store=store, inbox=inbox, steered=steered, clock=clock, routes=routes, facts=lambda: facts)
     first = observer.observe(key)
     if not isinstance(first, Seen):
         raise RolloutsError(f"Rollout {key} cannot be read")
@@ -160,7 +172,18 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
             inbox.put_service(key, name, ServiceAnswer(services.get(name), asked_s))
     seen = observer.observe(key)
     assert isinstance(seen, Seen)  # noqa: S101 - it was a moment ago, and nothing else has changed
-    return seen.snapshot
+    return seen.snapshot if live.routes is None else _with_gateways(seen.snapshot, live.routes)
+
+
+def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
+    """The same, once a gateway has taken the routes that are still to be written."""
+    taken = {
+        name: replace(route, accepted=Verdict(Answer.YES))
+        if isinstance(route, RouteSeen) and name in routes.from_file
+        else route
+        for name, route in seen.routes.items()
+    }
+    return replace(seen, routes=taken)
 
 
 def with_service(seen: Snapshot, name: str, service: Manifest | None) -> Snapshot:

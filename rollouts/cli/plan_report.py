@@ -7,18 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from rollouts.api.status_reader import weight_to_wire
 from rollouts.cli.plan_live import Live, Startup, startup_of, with_service
 from rollouts.cli.view import step_words
-from rollouts.core.drain import DrainNumbers, ProxyFacts, ProxyMode, drain_numbers
+from rollouts.core.drain import DrainMode, DrainNumbers, ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.findings import Finding, Rule, Severity
 from rollouts.core.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.pre_stop import Injection, injection
+from rollouts.core.proxy_findings import proxy_findings
 from rollouts.core.reasons import Reason
 from rollouts.core.rehearsal import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
 from rollouts.core.rollout import Canary, RolloutSpec
 from rollouts.core.service_findings import Relation, relation_of, service_findings
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import Snapshot
+from rollouts.core.steps import WeightPercent
 from rollouts.objects import Manifest
 
 NEXT = "(next)"
@@ -53,7 +56,7 @@ class PlannedStep:
 
     kind: StageKind
     what: str
-    weight_percent: int | None
+    weight_percent: WeightPercent | None
     share_percent: int | None
     pods: Pods
     most_pods: int
@@ -240,7 +243,7 @@ def _step_json(step: PlannedStep) -> dict[str, Any]:
     return {
         "kind": step.kind.value,
         "what": step.what,
-        "weightPercent": step.weight_percent,
+        "weightPercent": weight_to_wire(step.weight_percent),
         "sharePercent": step.share_percent,
         "pods": {"new": step.pods.new, "old": step.pods.old, "others": step.pods.others},
         "mostPods": step.most_pods,
@@ -314,6 +317,8 @@ def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
             f"how the nodes proxy Services is not known, so the waits are those of the slowest way: {seen.proxy.known_by}",
             "name the mode, to the controller (--proxy-mode; in the chart: proxyMode) and to this command (--proxy-mode)",
         )
+    if seen.rollout.spec.drain.mode is not DrainMode.OFF:
+        yield from proxy_findings(seen.proxy)
     updated = [stage for stage in rehearsal.stages if stage.kind is not StageKind.FIRST]
     if updated and seen.rollout.spec.replicas and not min(stage.least_available for stage in updated):
         yield Finding(

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouts.cli.durations import short
-from rollouts.cli.tree import RolloutView, plain, waits_for
+from rollouts.cli.tree import RolloutView, percent_text, plain, waits_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def rollout_table(rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_n
             view.name,
             view.phase or "Unknown",
             f"{min(view.step_index, len(view.steps))}/{len(view.steps)}" if view.steps else "-",
-            f"{view.weight_percent} %" if view.weight_percent is not None else "-",
+            percent_text(view.weight_percent) if view.weight_percent is not None else "-",
             f"{view.available}/{view.desired}",
             str(view.updated),
             short(now_s - row.created_at_s),

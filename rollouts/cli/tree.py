@@ -16,6 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rollouts.cli.durations import short
+from rollouts.core.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
 _BAR_CELLS = 30
@@ -102,6 +103,7 @@ class RolloutView:
     Args:
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
         weight_percent: share of the canary; None where there is no weight.
+        traffic: what the data plane was last found to do, "" without routers.
         steps: in the words of the manifest, `setWeight 25`.
         step_index: the step being carried out; `len(steps)` when all are done.
         problems: what is wrong with the spec, with paths.
@@ -114,7 +116,8 @@ class RolloutView:
     phase: str
     message: str = ""
     strategy: str = ""
-    weight_percent: int | None = None
+    weight_percent: WeightPercent | None = None
+    traffic: str = ""
     steps: tuple[str, ...] = ()
     step_index: int = 0
     desired: int = 0
@@ -161,7 +164,7 @@ def line(view: RolloutView, *, now_s: float) -> str:
     if view.steps and view.step_index < len(view.steps):
         parts.append(f"step {view.step_index}/{len(view.steps)} ({view.steps[view.step_index]})")
     if view.weight_percent is not None:
-        parts.append(f"weight {view.weight_percent} %")
+        parts.append(f"weight {percent_text(view.weight_percent)}")
     parts.append(f"{view.available} of {view.desired} pods available, {view.updated} updated")
     text = ", ".join(parts)
     if why := waits_for(view, now_s=now_s):
@@ -193,7 +196,12 @@ def plain(text: str) -> str:
     )
 
 
-def weight_bar(percent: int, *, ascii_only: bool = False, cells: int = _BAR_CELLS) -> Text:
+def percent_text(percent: WeightPercent) -> str:
+    """`5 %`, `0.5 %`; what has no end is cut after four digits."""
+    return f"{percent} %" if isinstance(percent, int) else f"{float(percent):.4g} %"
+
+
+def weight_bar(percent: WeightPercent, *, ascii_only: bool = False, cells: int = _BAR_CELLS) -> Text:
     """A bar of `cells` cells, `percent` of them filled; at least one cell for anything that is not 0 or 100."""
     filled = round(cells * percent / 100)
     if 0 < percent < 100:
@@ -237,7 +245,10 @@ def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[
     if view.weight_percent is not None:
         canary, stable = ("canary", "stable") if view.strategy != "BlueGreen" else ("preview", "active")
         bar = weight_bar(view.weight_percent, ascii_only=marks is _ASCII)
-        yield "Weight", bar + Text(f"  {view.weight_percent} % {canary}, {100 - view.weight_percent} % {stable}")
+        rest = percent_text(100 - view.weight_percent)
+        yield "Weight", bar + Text(f"  {percent_text(view.weight_percent)} {canary}, {rest} {stable}")
+    if view.traffic:
+        yield "Traffic", Text(plain(view.traffic))
     if view.steps:
         yield "Steps", _steps(view, marks=marks)
     counts = f"{view.desired} wanted, {view.ready} ready, {view.available} available, {view.updated} updated"

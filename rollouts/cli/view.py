@@ -15,10 +15,11 @@ import msgspec
 from rollouts.api.status import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cli.durations import short
-from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine
+from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.pods import pod_of
-from rollouts.core.status import Condition, Phase, RolloutStatus
+from rollouts.core.status import Condition, Phase, RolloutStatus, Traffic
+from rollouts.core.steps import WeightPercent
 from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import Manifest
 
@@ -54,6 +55,7 @@ def view_of(seen: Seen) -> RolloutView:
         message=status.message,
         strategy=kind,
         weight_percent=status.weight_percent if kind == "Canary" and unfinished else None,
+        traffic=traffic_words(status.traffic) if kind == "Canary" and unfinished else "",
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
         desired=spec.get("replicas", 1),
@@ -67,6 +69,22 @@ def view_of(seen: Seen) -> RolloutView:
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
     )
+
+
+def traffic_words(traffic: Traffic | None) -> str:
+    """What the routes are to do and what was confirmed: `5 % in force (Config)`, `5 % wanted, 1 % in force (Config)`."""
+    if traffic is None:
+        return ""
+    wanted = _split_words(traffic.desired_percent, traffic.desired_routes)
+    if traffic.observed_percent is None:
+        return f"{wanted} wanted, nothing confirmed yet"
+    observed = _split_words(traffic.observed_percent, traffic.observed_routes)
+    by = f" ({traffic.verified_by})" if traffic.verified_by is not None else ""
+    return f"{observed} in force{by}" if observed == wanted else f"{wanted} wanted, {observed} in force{by}"
+
+
+def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
+    return " and ".join([percent_text(percent), *([f"route {', '.join(routes)}"] if routes else [])])
 
 
 def status_of(rollout: Manifest) -> RolloutStatus:

@@ -1,7 +1,8 @@
-"""What the API server is and serves. Asked at the start, never during a pass."""
+"""What the API server is and serves. Asked at the start, or on the side of a pass, never during one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -57,6 +58,17 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
     except msgspec.DecodeError as exc:
         raise ApiUnavailable(f"GET {root}: not a Kubernetes API server's answer: {body[:80]!r}") from exc
     return any(resource.name == kind.plural and resource.kind == kind.kind for resource in resources)
+
+
+async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: float) -> Kind | None:
+    """The first of `kinds` that the server serves: of versions of one kind, the best; None when it serves none.
+
+    Raises: ApiUnavailable, ApiForbidden; an error is never read as "not installed".
+    """
+    for kind in kinds:
+        if await served(api, kind, deadline_s=deadline_s):
+            return kind
+    return None
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -81,6 +81,10 @@ class Table(Generic[T]):
         """The object of that name."""
         return self._objects.get((namespace, name))
 
+    def covers(self, namespace: str) -> bool:
+        """Whether one of its watches shows the objects of that namespace."""
+        return "" in self._scopes or namespace in self._scopes
+
     def all(self) -> Collection[T]:
         """Every object; a live view."""
         return self._objects.values()
@@ -292,9 +296,13 @@ class Store:
         """The kind's table. Raises: KeyError."""
         return self._tables[kind]
 
+    def watched(self, kind: Kind) -> Table[Any] | None:
+        """The kind's table; None when it has none."""
+        return self._tables.get(kind)
+
     async def wait_synced(self) -> None:
         """Returns when every kind has been listed. Cancellation: safe."""
-        for table in self._tables.values():
+        for table in tuple(self._tables.values()):  # more may be added meanwhile
             await table.synced.wait()
 
     @property

@@ -78,6 +78,14 @@ class RolloutObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
+class RouteObject(Struct, frozen=True):
+    """A route of whatever kind: `spec` and `status` are JSON bytes of their own (empty when absent); its codec knows them."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
 class TemplateMetadata(Struct, frozen=True):
     """`.spec.template.metadata`."""
 
@@ -118,10 +126,30 @@ class ReplicaSetObject(Struct, frozen=True):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
+class ClientIPConfig(Struct, frozen=True):
+    """`.spec.sessionAffinityConfig.clientIP` of a Service."""
+
+    timeout_seconds: int | None = None
+
+
+class SessionAffinityConfig(Struct, frozen=True):
+    """`.spec.sessionAffinityConfig` of a Service."""
+
+    client_ip: ClientIPConfig | None = msgspec.field(default=None, name="clientIP")
+
+
 class ServiceSpec(Struct, frozen=True):
     """`.spec` of a Service."""
 
     selector: dict[str, str] | None = None
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    publish_not_ready_addresses: bool = False
+    internal_traffic_policy: str = "Cluster"
+    external_traffic_policy: str = "Cluster"
+    traffic_distribution: str | None = None
+    session_affinity: str = "None"
+    session_affinity_config: SessionAffinityConfig | None = None
 
 
 class ServiceObject(Struct, frozen=True):
@@ -187,6 +215,7 @@ class PodStatus(Struct, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: tuple[Condition, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
@@ -227,7 +256,7 @@ class KubernetesObject(Protocol):
 
 T = TypeVar("T", bound=KubernetesObject)
 ClusterObject: TypeAlias = (
-    RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | PodObject | LeaseObject
+    RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | PodObject | LeaseObject | RouteObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -335,6 +364,11 @@ def decode(kind: Kind, data: bytes) -> Any:
     return _decoder(kind).object(data)
 
 
+def decode_route(data: bytes) -> RouteObject:
+    """A route of any kind. Raises: ApiUnavailable, when the bytes are no object."""
+    return _ROUTES.object(data)
+
+
 def metadata_of(data: bytes) -> Metadata:
     """Metadata of what a write returned, for `Store.wrote`; a DELETE may answer with a Status, whose metadata is empty.
 
@@ -382,6 +416,7 @@ _METADATA = msgspec.json.Decoder(_OnlyMetadata)
 _STATUS = msgspec.json.Decoder(ServerStatus)
 _ERROR_EVENT = msgspec.json.Decoder(_ErrorEvent)
 _DECODERS: dict[Kind, Decoder[Any]] = {}
+_ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
 
 
 def _decoder(kind: Kind) -> Decoder[Any]:
@@ -410,7 +445,7 @@ def _keep(kept: T) -> T:
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
         del metadata.annotations[LAST_APPLIED]
     match kept:
-        case RolloutObject():
+        case RolloutObject() | RouteObject():
             # A Raw points into the whole line that it was read from and would keep it alive.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())

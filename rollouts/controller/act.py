@@ -6,45 +6,34 @@ inbox.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import assert_never
-
-import structlog
+from typing import Any, assert_never
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.store import Store
-from rollouts.cluster.structs import PodObject, decode, metadata_of
+from rollouts.cluster.store import Store, Table
+from rollouts.cluster.structs import metadata_of
+from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.calls import (
+    Apply,
     Ask,
     Create,
     Delete,
     Evict,
-    ListPods,
     Patch,
-    ReadService,
     RemoveRolloutAnnotation,
     Write,
     WriteStatus,
 )
-from rollouts.controller.inbox import Inbox, ServiceAnswer
-from rollouts.controller.pods import pod_page, pods_seen
+from rollouts.controller.inbox import Inbox
 from rollouts.controller.queue import WorkQueue
 from rollouts.core.snapshot import EvictionRefused
-from rollouts.errors import ApiConflict, ApiExists, ApiInvalid, ApiNotFound, ApiThrottled, RolloutsError, TransientError
+from rollouts.errors import ApiConflict, ApiExists, ApiInvalid, ApiNotFound, ApiThrottled
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
-from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key
-from rollouts.ports import JSON_PATCH, MERGE_PATCH, Clock
-
-ASK_AGAIN_S = 1.0
-ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
-ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
-LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
-
-log = structlog.get_logger()
+from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ class Performer:
     """Performs what `render` wrote down.
 
     Args:
-        questions: owns the tasks of questions; they end with it.
+        answers: asks the questions; their tasks end with its group.
     """
 
     def __init__(
@@ -72,7 +61,7 @@ class Performer:
         inbox: Inbox,
         queue: WorkQueue,
         clock: Clock,
-        questions: asyncio.TaskGroup,
+        answers: Answers,
     ) -> None:
         self._client = client
         self._store = store
@@ -80,10 +69,7 @@ class Performer:
         self._inbox = inbox
         self._queue = queue
         self._clock = clock
-        self._questions = questions
-        self._asking: dict[tuple[Key, Ask], asyncio.Task[None]] = {}
-        self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
-        self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
+        self._answers = answers
 
     async def perform(self, target: Target, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and answers how many were writes. Questions only start here.
@@ -98,22 +84,15 @@ class Performer:
         version = target.resource_version
         for call in calls:
             match call:
-                case ReadService() | ListPods():
-                    self._ask(target, call)
                 case RemoveRolloutAnnotation() | WriteStatus():
                     version = await self._write_rollout(target, version, call)
                     writes += 1
-                case Create() | Patch() | Delete() | Evict():
+                case Create() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)
                     writes += 1
                 case _:
-                    assert_never(call)
+                    self._answers.ask(target.key, target.uid, call)
         return writes
-
-    def stop_asking(self) -> None:
-        """Ends all questions: nobody will look at their answers."""
-        for task in self._asking.values():
-            task.cancel()
 
     async def _write_rollout(self, target: Target, version: str, call: RemoveRolloutAnnotation | WriteStatus) -> str:
         """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""
@@ -155,16 +134,19 @@ class Performer:
         self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
         return written.resource_version
 
-    async def _write(self, key: Key, call: Create | Patch | Delete | Evict) -> None:
+    async def _write(self, key: Key, call: Create | Patch | Apply | Delete | Evict) -> None:
         match call:
             case Create():
                 await self._create(key, call)
             case Patch():
                 await self._patch(key, call)
+            case Apply():
+                await self._apply(key, call)
             case Delete():
+                where = call.namespace or key.namespace
                 with suppress(ApiNotFound):  # that is what was wanted
-                    await self._client.delete(call.kind, key.namespace, call.name, call.uid, call.resource_version)
-                self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid)
+                    await self._client.delete(call.kind, where, call.name, call.uid, call.resource_version)
+                self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
             case Evict():
                 await self._evict(key, call)
             case _:
@@ -189,11 +171,12 @@ class Performer:
         self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
 
     async def _patch(self, key: Key, call: Patch) -> None:
-        watched = call.kind in (REPLICA_SET, SERVICE)
-        shown = watched and self._store.table(call.kind).get(key.namespace, call.name) is not None
+        where = call.namespace or key.namespace
+        table = self._watched(call.kind, where)
+        shown = table is not None and table.get(where, call.name) is not None
         try:
             answer = await self._client.patch(
-                call.kind, key.namespace, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
+                call.kind, where, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
             )
         except ApiNotFound as exc:
             self._forget_answers(key, call)
@@ -204,13 +187,44 @@ class Performer:
             raise
         finally:
             self._forget_answers(key, call)
-        if watched and (shown or not call.leaves_watch):
+        if table is not None and (shown or not call.leaves_watch):
             # What leaves our filtered watch without having been in it would never be shown.
             written = metadata_of(answer)
-            self._barrier.wrote(key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid)
+            self._barrier.wrote(
+                key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
+            )
+
+    async def _apply(self, key: Key, call: Apply) -> None:
+        try:
+            answer = await self._client.patch(
+                call.kind, call.namespace, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
+            )
+        except ApiNotFound as exc:
+            raise ApiConflict(
+                f"{call.kind.kind} {call.name} cannot be made: its namespace or its kind is gone"
+            ) from exc
+        finally:
+            self._inbox.route_changed(key, call.route)
+        if self._watched(call.kind, call.namespace) is not None:
+            made = metadata_of(answer)
+            self._barrier.wrote(
+                key,
+                call.kind,
+                call.name,
+                resource_version=made.resource_version,
+                uid=made.uid,
+                namespace=call.namespace,
+            )
+
+    def _watched(self, kind: Kind, namespace: str) -> Table[Any] | None:
+        """Where a write will be shown; None when no watch will."""
+        table = self._store.watched(kind)
+        return table if table is not None and table.covers(namespace) else None
 
     def _forget_answers(self, key: Key, call: Patch) -> None:
-        if call.kind == SERVICE:
+        if call.route is not None:
+            self._inbox.route_changed(key, call.route)
+        elif call.kind == SERVICE:
             self._inbox.service_changed(key, call.name)
         elif call.kind == POD:
             self._inbox.pods_changed(key)
@@ -225,54 +239,3 @@ class Performer:
         except (ApiNotFound, ApiConflict):
             pass  # gone already, or another pod has its name
         self._inbox.pods_changed(key)
-
-    def _ask(self, target: Target, ask: Ask) -> None:
-        if (target.key, ask) not in self._asking:
-            self._asking[target.key, ask] = self._questions.create_task(self._question(target, ask))
-
-    async def _question(self, target: Target, ask: Ask) -> None:
-        """One question to its end, with whatever answer; never fails the group."""
-        key = target.key
-        try:
-            async with self._room_for_lists if isinstance(ask, ListPods) else self._room_for_asks:
-                match ask:
-                    case ReadService(name=name):
-                        self._inbox.put_service(key, name, await self._read_service(key, name))
-                    case ListPods(label_selector=label_selector):
-                        await self._list_pods(target, label_selector)
-                    case _:
-                        assert_never(ask)
-            self._queue.add(key)
-        except RolloutsError as exc:
-            again_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
-            log.warning(
-                "question_failed", rollout=str(key), question=type(ask).__name__, error=str(exc), again_in_s=again_s
-            )
-            self._queue.add_at(key, self._clock.monotonic_s() + again_s)
-        finally:
-            self._asking.pop((key, ask), None)
-
-    async def _read_service(self, key: Key, name: str) -> ServiceAnswer:
-        asked_s = self._clock.monotonic_s()
-        try:
-            answer = await self._client.get(SERVICE, key.namespace, name)
-        except ApiNotFound:
-            return ServiceAnswer(None, asked_s)
-        return ServiceAnswer(decode(SERVICE, answer), asked_s)
-
-    async def _list_pods(self, target: Target, label_selector: str) -> None:
-        at_s = self._clock.now_s()
-        pods: list[PodObject] = []
-        token = ""
-        while True:
-            page = pod_page(
-                await self._client.list_page(
-                    POD, target.key.namespace, label_selector=label_selector, continue_token=token
-                )
-            )
-            pods.extend(page.items)
-            token = page.continue_token
-            if not token:
-                break
-        owners = self._store.table(REPLICA_SET).owned_by(target.uid)
-        self._inbox.put_pods(target.key, pods_seen(pods, owners, at_s=at_s))

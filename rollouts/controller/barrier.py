@@ -19,13 +19,15 @@ class Barrier:
         self._store = store
         self._queue = queue
         self._clock = clock
-        self._written: dict[Key, set[tuple[Kind, str]]] = {}
+        self._written: dict[Key, set[tuple[Kind, str, str]]] = {}
         self._waiters: dict[tuple[Kind, str, str], set[Key]] = {}
 
-    def wrote(self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str) -> None:
-        """Remembers a write of a pass over `key` to an object in its namespace; None for a deletion."""
-        self._store.wrote(kind, key.namespace, name, resource_version, uid)
-        self._written.setdefault(key, set()).add((kind, name))
+    def wrote(
+        self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str, namespace: str = ""
+    ) -> None:
+        """Remembers a write of a pass over `key` to an object, in its namespace unless one is given; None for a deletion."""
+        self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid)
+        self._written.setdefault(key, set()).add((kind, namespace or key.namespace, name))
 
     def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
         """Remembers that the server has a newer version than this one: nothing is decided on it again."""
@@ -36,13 +38,13 @@ class Barrier:
         written = self._written.get(key)
         if written is None:
             return False
-        behind = {(kind, name) for kind, name in written if self._store.is_behind(kind, key.namespace, name)}
+        behind = {each for each in written if self._store.is_behind(*each)}
         if not behind:
             del self._written[key]
             return False
         self._written[key] = behind
-        for kind, name in behind:
-            self._waiters.setdefault((kind, key.namespace, name), set()).add(key)
+        for each in behind:
+            self._waiters.setdefault(each, set()).add(key)
         self._queue.add_at(key, self._clock.monotonic_s() + BARRIER_DEADLINE_S)
         return True
 

@@ -1,12 +1,17 @@
-"""What `render` produces and `act` performs: closed unions of calls to the API server, all in the Rollout's namespace."""
+"""What `render` produces and `act` performs: closed unions of calls to the API server, and of questions to it and others.
+
+All objects are in the Rollout's namespace, but for routes, which name theirs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rollouts.core.traffic import RouteName
 from rollouts.objects import Kind, Manifest
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,8 @@ class Patch:
         body: a merge patch, or the operations of a JSON Patch; preconditions are in it.
         content_type: which of the two; a constant of ports.py.
         leaves_watch: afterwards our label-filtered watch shows the object no more.
+        namespace: "" for the Rollout's.
+        route: the route that is patched; None for other objects.
     """
 
     kind: Kind
@@ -36,16 +43,30 @@ class Patch:
     body: Mapping[str, Any] | Sequence[Any]
     content_type: str
     leaves_watch: bool = False
+    namespace: str = ""
+    route: RouteName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Server-side applies an object that we own beside a route."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    manifest: Manifest
+    route: RouteName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Deletes an object exactly as it was seen."""
+    """Deletes an object exactly as it was seen; `namespace` is "" for the Rollout's."""
 
     kind: Kind
     name: str
     uid: str
     resource_version: str
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +92,7 @@ class WriteStatus:
     patch: Manifest
 
 
-Write: TypeAlias = Create | Patch | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+Write: TypeAlias = Create | Patch | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +109,36 @@ class ListPods:
     label_selector: str
 
 
-Ask: TypeAlias = ReadService | ListPods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRoute:
+    """Finds out which version of the kind the server has, and GETs one route and what we own beside it.
+
+    Args:
+        kinds, owned_kinds: the versions, the best first.
+        owned_name: "" for nothing.
+    """
+
+    route: RouteName
+    kinds: tuple[Kind, ...]
+    owned_name: str = ""
+    owned_kinds: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskPlanes:
+    """Asks the data planes of a route whether they do what it says in that version, once at a time."""
+
+    route: RouteName
+    resource_version: str
+    question: LiveQuestion = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AskProbes:
+    """Asks the probes of `spec.drain` about a revision; its pods are listed first."""
+
+    question: DrainQuestion
+    label_selector: str
+
+
+Ask: TypeAlias = ReadService | ListPods | ReadRoute | AskPlanes | AskProbes

@@ -81,6 +81,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
             "cluster (kube-proxy's and Cilium's ConfigMaps, kube-proxy's DaemonSet, the nodes' kernels)"
         ),
     )
+    _add_traffic(add)
     given = parser.parse_args(arguments)
     return parse_settings(
         kubeconfig=given.kubeconfig,
@@ -94,7 +95,36 @@ def _settings(arguments: Sequence[str]) -> Settings:
         log_level=given.log_level,
         workers=given.workers,
         proxy_mode=given.proxy_mode,
+        routers=given.router,
+        data_planes=given.data_plane,
+        prometheus_url=given.prometheus_url,
     )
+
+
+def _add_traffic(add: Callable[..., object]) -> None:
+    """The flags about routers and their proxies."""
+    add(
+        "--router",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=(
+            "look at the start for routes of this router that are still steered, so that those of a Rollout that was deleted "
+            "meanwhile are given back; repeatable. Every router works without it"
+        ),
+    )
+    add(
+        "--data-plane",
+        metavar="NAMESPACE/GATEWAY=KIND:URL",
+        action="append",
+        default=[],
+        help=(
+            "the proxies of a gateway, asked whether they do what its routes say: shop/web=envoy:http://eg-admin.shop:19000, "
+            "KIND envoy or traefik, more URLs after commas, * for every other gateway; repeatable; without it a settle time is "
+            "waited"
+        ),
+    )
+    add("--prometheus-url", metavar="URL", default="", help="of Prometheus' HTTP API, for the probes of spec.drain")
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

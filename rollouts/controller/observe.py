@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -14,15 +14,25 @@ from rollouts.api.parse import parse_rollout, parse_spec
 from rollouts.api.status import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, Metadata, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import (
+    EndpointSliceObject,
+    Metadata,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+    ServiceSpec,
+)
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.proxies import ClusterFacts
+from rollouts.controller.routes import Place, RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.core.rollout import RolloutSpec
+from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import ReplicaSet, Service, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.core.status import RolloutStatus
+from rollouts.core.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.manifests.ownership import (
     MANAGED,
@@ -35,6 +45,7 @@ from rollouts.manifests.ownership import (
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import Clock
+from rollouts.traffic.codec import Context
 
 PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
 
@@ -50,11 +61,13 @@ class Seen:
 
     Args:
         status_wire: `.status` as the API server has it: what a patch is computed against.
+        routes: what stands behind the snapshot's routes: what a write to one is computed against.
     """
 
     metadata: Metadata
     snapshot: Snapshot
     status_wire: Manifest
+    routes: Mapping[RouteName, RouteRead] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +91,14 @@ class _Parsed:
     generation: int
     spec: RolloutSpec | tuple[SpecProblem, ...]
     template_labels: Mapping[str, str]
+    places: tuple[Place, ...] = ()
 
 
 class Observer:
     """Takes snapshots.
 
     Args:
+        routes: reads the routes that the spec's routers name; None where they are of no concern.
         facts: what is known of the cluster now; by default nothing is, so that the waits are the safe ones.
     """
 
@@ -94,6 +109,7 @@ class Observer:
         inbox: Inbox,
         steered: SteeredServices,
         clock: Clock,
+        routes: RouteReader | None = None,
         facts: Callable[[], ClusterFacts] = ClusterFacts,
     ) -> None:
         self._rollouts = store.table(ROLLOUT)
@@ -102,6 +118,7 @@ class Observer:
         self._slices = store.table(ENDPOINT_SLICE)
         self._inbox = inbox
         self._steered = steered
+        self._routes = routes
         self._facts = facts
         self._clock = clock
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
@@ -122,6 +139,7 @@ class Observer:
             )
         facts = self._facts()
         replica_sets = tuple(_replica_set(each) for each in self._replica_sets.owned_by(metadata.uid))
+        routes = self._all_routes(key, parsed, status, now_s=now_s)
         snapshot = Snapshot(
             now_s=now_s,
             rollout=parse_rollout(
@@ -138,12 +156,14 @@ class Observer:
             status=status,
             replica_sets=replica_sets,
             services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s),
+            routes={name: read.route for name, read in routes.items()},
+            drains=self._inbox.drained(key),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
             proxy=facts.proxy,
             native_sleep=facts.native_sleep,
         )
-        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire)
+        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes)
 
     def forget(self, uid: str) -> None:
         """Drops what was parsed of a Rollout that is gone."""
@@ -167,7 +187,8 @@ class Observer:
         if parsed is None or parsed.generation != metadata.generation:
             try:
                 spec = parse_spec(bytes(rollout.spec) or b"{}")
-                parsed = _Parsed(metadata.generation, spec, _template_labels(spec))
+                places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
+                parsed = _Parsed(metadata.generation, spec, _template_labels(spec), places)
             except SpecInvalid as exc:
                 parsed = _Parsed(metadata.generation, exc.problems, {})
             self._parsed[metadata.uid] = parsed
@@ -175,6 +196,13 @@ class Observer:
                 self._parsed.popitem(last=False)
         self._parsed.move_to_end(metadata.uid)
         return parsed
+
+    def _all_routes(
+        self, key: Key, parsed: _Parsed, status: RolloutStatus, *, now_s: float
+    ) -> Mapping[RouteName, RouteRead]:
+        if self._routes is None or not isinstance(parsed.spec, RolloutSpec):
+            return {}
+        return self._routes.read(key, parsed.places, context_of(key, parsed.spec, status), now_s=now_s)
 
     def _all_services(
         self,
@@ -204,6 +232,24 @@ class Observer:
         return _service_seen(answer.service, template_labels, {})
 
 
+def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
+    """Whom a Rollout's routes split the requests between."""
+    stable, canary = "", ""
+    match spec.strategy:
+        case Canary(stable_service=stable_service, canary_service=canary_service):
+            stable, canary = stable_service or "", canary_service or ""
+        case BlueGreen():
+            pass
+    return Context(
+        rollout=key.name,
+        namespace=key.namespace,
+        stable_service=stable,
+        canary_service=canary,
+        stable_revision=status.stable_revision,
+        canary_revision=status.current_revision or spec.revision,
+    )
+
+
 def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
     metadata = seen.metadata
     selector = seen.spec.selector or {}
@@ -217,7 +263,24 @@ def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
         selects_template=all(template_labels.get(key) == value for key, value in users.items()),
         has_selector=bool(users),
+        traits=_traits(seen.spec),
         ready_by_revision=ready,
+    )
+
+
+def _traits(spec: ServiceSpec) -> ServiceTraits:
+    config = spec.session_affinity_config
+    client_ip = config.client_ip if config is not None else None
+    return ServiceTraits(
+        type=spec.type,
+        headless=spec.cluster_ip == HEADLESS,
+        publish_not_ready_addresses=spec.publish_not_ready_addresses,
+        internal_traffic_policy=spec.internal_traffic_policy,
+        external_traffic_policy=spec.external_traffic_policy,
+        traffic_distribution=spec.traffic_distribution or "",
+        client_ip_s=client_ip_s(
+            affinity=spec.session_affinity, timeout_s=client_ip.timeout_seconds if client_ip is not None else None
+        ),
     )
 
 

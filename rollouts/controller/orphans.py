@@ -1,10 +1,12 @@
-"""Gives back Services whose Rollout is gone: left alone they would select one revision's pods for ever.
+"""Gives back routes and Services whose Rollout is gone: left alone they would lead to one revision's pods for ever.
 
-Event-driven: a deleted Rollout and a Service that names an unknown one both bring their key to the queue, and a pass over a
-key without a Rollout ends here. An API error is never read as "the Rollout is gone".
+Event-driven: a deleted Rollout and a route or Service that names an unknown one both bring their key to the queue, and a pass
+over a key without a Rollout ends here. An API error is never read as "the Rollout is gone".
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import structlog
 
@@ -12,13 +14,18 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import metadata_of
 from rollouts.controller.barrier import Barrier
+from rollouts.controller.calls import Delete, Patch
+from rollouts.controller.render_routes import release
+from rollouts.controller.routes import RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.core.intents import ReleaseService
+from rollouts.core.traffic import Route, RouteSeen
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.manifests.service import release_service
 from rollouts.objects import ROLLOUT, SERVICE, Key
 from rollouts.ports import MERGE_PATCH
+from rollouts.traffic.codec import Context
 
 log = structlog.get_logger()
 
@@ -26,20 +33,32 @@ log = structlog.get_logger()
 class Orphans:
     """Releases what a Rollout that no longer exists has steered."""
 
-    def __init__(self, *, client: Client, store: Store, barrier: Barrier, steered: SteeredServices) -> None:
+    def __init__(
+        self,
+        *,
+        client: Client,
+        store: Store,
+        barrier: Barrier,
+        steered: SteeredServices,
+        routes: RouteReader | None = None,
+    ) -> None:
         self._client = client
         self._store = store
         self._barrier = barrier
         self._steered = steered
+        self._routes = routes
 
     async def release(self, key: Key) -> int:
-        """Releases every Service that Rollout `key`, which our store does not have, steers; answers how many.
+        """Releases every route, then every Service, that Rollout `key`, which our store does not have, steers; answers how many.
 
         Guarantees: nothing is written unless the store is complete and the API server itself says 404 for the Rollout.
         Raises: what `Client` raises; some may have been released by then, the rest will be when it is tried again.
         """
         names = self._steered.of(key)
-        if not names or not (self._store.table(ROLLOUT).synced.is_set() and self._store.table(SERVICE).synced.is_set()):
+        routes = self._read_routes(key)
+        if not (names or routes):
+            return 0
+        if not (self._store.table(ROLLOUT).synced.is_set() and self._store.table(SERVICE).synced.is_set()):
             return 0
         try:
             await self._client.get(ROLLOUT, key.namespace, key.name)
@@ -48,8 +67,47 @@ class Orphans:
         else:
             return 0  # it has come back: its own pass will look after its Services
         released = 0
+        for read in routes:  # first: a route that is given back sends nothing to the revision that a Service leaves
+            released += await self._release_route(key, read)
         for name in names:
             released += await self._release(key, name)
+        return released
+
+    def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
+        if self._routes is None:
+            return ()
+        # The codec knows from its own note on the route between which Services it was steered.
+        context = Context(rollout=key.name, namespace=key.namespace, stable_service="", canary_service="")
+        return tuple(self._routes.read(key, (), context, now_s=0.0).values())
+
+    async def _release_route(self, key: Key, read: RouteRead) -> int:
+        provider, objects = read.place.provider, read.objects
+        if objects is None:
+            return 0
+        if provider is None:
+            log.error("route_not_released", rollout=str(key), route=str(read.place.route), why=_problem(read.route))
+            return 0
+        released = 0
+        for call in release(read, provider, objects):
+            if isinstance(call, Delete):
+                # The garbage collector takes it too, when it is in the Rollout's namespace.
+                with suppress(ApiNotFound):
+                    await self._client.delete(call.kind, call.namespace, call.name, call.uid, call.resource_version)
+                continue
+            if not isinstance(call, Patch):
+                continue
+            try:
+                answer = await self._client.patch(
+                    call.kind, call.namespace, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
+                )
+            except ApiNotFound:
+                continue
+            version = metadata_of(answer).resource_version
+            self._barrier.wrote(
+                key, call.kind, call.name, resource_version=version, uid=call.uid, namespace=call.namespace
+            )
+            log.info("route_released", rollout=str(key), route=str(read.place.route))
+            released += 1
         return released
 
     async def _release(self, key: Key, name: str) -> int:
@@ -67,3 +125,7 @@ class Orphans:
         self._barrier.wrote(key, SERVICE, name, resource_version=version, uid=service.metadata.uid)
         log.info("service_released", rollout=str(key), service=name)
         return 1
+
+
+def _problem(route: Route) -> str:
+    return route.problem if isinstance(route, RouteSeen) else "it was not read"

@@ -4,8 +4,9 @@ Asked once at the start and once an hour, for all Rollouts together; every quest
 (404) is not known, which is a condition of the Rollouts and never a failure. What was known stays when an answer is late.
 
 The order: ConfigMap `kube-system/kube-proxy` (kubeadm), `kube-proxy-config` (EKS), the DaemonSet's arguments, `cilium-config`.
-A ConfigMap says the same for all nodes; kernels differ, and the oldest counts. kube-proxy's own `/proxyMode` is on each node's
-loopback address, so it cannot be asked from a Pod.
+A ConfigMap says the same for all nodes; kernels differ, and the oldest counts. kube-proxy's own `/proxyMode` and metrics are on
+each node's loopback address by default, so they cannot be asked from a Pod; where the configuration binds its metrics elsewhere,
+the lag of the proxies is learnt from them (`probes/kube_proxy.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from ipaddress import ip_address
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -40,6 +42,9 @@ AGAIN_S = 60.0  # after an answer that did not come
 VERSION_DEADLINE_S = 15.0
 NATIVE_SLEEP = (1, 34)  # KEP-3960 and KEP-4818 are GA; the kubelets of an older one may still drop the field
 
+METRICS_DEADLINE_S = 5.0
+METRICS_PORT = 10249
+
 _CONFIG_KIND = "KubeProxyConfiguration"
 _KERNEL = re.compile(r"(\d+)\.(\d+)")
 
@@ -58,16 +63,33 @@ class ClusterFacts:
     native_sleep: bool = True
 
 
+class AskNodes(Protocol):
+    """`probes.kube_proxy.learnt_lag_s`: what the nodes' kube-proxies say of their lag."""
+
+    async def __call__(
+        self, addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float
+    ) -> float | None:
+        """Seconds; None when nothing can be learnt. Raises: nothing that a node could cause."""
+        ...
+
+
 class Proxies:
     """The facts, kept up to date by `run`.
 
     Args:
         declared: the proxy mode that the administrator names; None to find out.
         on_change: called when the facts differ from before.
+        ask_nodes: asks kube-proxies whose metrics are within reach; None to ask no node.
     """
 
     def __init__(
-        self, *, client: Client, api: ApiServer, declared: ProxyMode | None, on_change: Callable[[], None]
+        self,
+        *,
+        client: Client,
+        api: ApiServer,
+        declared: ProxyMode | None,
+        on_change: Callable[[], None],
+        ask_nodes: AskNodes | None = None,
     ) -> None:
         self.facts = ClusterFacts()
         self.asked = asyncio.Event()
@@ -76,6 +98,7 @@ class Proxies:
         self._api = api
         self._declared = declared
         self._on_change = on_change
+        self._ask_nodes = ask_nodes
 
     async def run(self) -> None:
         """Asks, and asks again, until it is cancelled."""
@@ -105,23 +128,30 @@ class Proxies:
         self.facts = replace(self.facts, native_sleep=(version.major, version.minor) >= NATIVE_SLEEP)
 
     async def _ask_proxy(self) -> None:
-        self.facts = replace(self.facts, proxy=await proxy_facts(self._client, declared=self._declared))
+        self.facts = replace(
+            self.facts, proxy=await proxy_facts(self._client, declared=self._declared, ask_nodes=self._ask_nodes)
+        )
 
 
-async def proxy_facts(client: Client, *, declared: ProxyMode | None = None) -> ProxyFacts:
+async def proxy_facts(
+    client: Client, *, declared: ProxyMode | None = None, ask_nodes: AskNodes | None = None
+) -> ProxyFacts:
     """How the nodes bring connections to pods, the worst of them.
 
     Args:
         declared: taken as the mode; only kernels are then asked for, where they matter.
+        ask_nodes: see `Proxies`.
 
     Raises: TransientError, when the API server does not answer; ApiInvalid.
     """
     facts, tried = None, list[str]()
+    port: int | None = None
     if declared is not None:
         facts = ProxyFacts(mode=declared, known_by=f"--proxy-mode {declared} says so")
     for name, key in CONFIG_MAPS if facts is None else ():
         data = await _config_map(client, name, tried)
         if data is not None and (facts := _from_config(data.get(key, ""), name)) is not None:
+            port = _metrics_port(_configuration(data.get(key, "")).get("metricsBindAddress"))
             break
     if facts is None:
         facts = await _from_daemon_set(client, tried)
@@ -130,9 +160,23 @@ async def proxy_facts(client: Client, *, declared: ProxyMode | None = None) -> P
     if facts is None:
         remedy = "name the mode with --proxy-mode (in the chart: proxyMode)"
         facts = ProxyFacts(known_by=f"nothing says how nodes proxy Services ({'; '.join(tried)}); {remedy}")
+    nodes: list[_Node] | None = None
     if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
-        facts = replace(facts, oldest_kernel=await _oldest_kernel(client))
+        nodes = await _nodes(client)
+        facts = replace(facts, oldest_kernel=_oldest_kernel(nodes or ()))
+    if port is not None and ask_nodes is not None:
+        nodes = await _nodes(client) if nodes is None else nodes
+        facts = replace(facts, learnt_lag_s=await _learnt_lag_s(nodes or (), facts, port=port, ask_nodes=ask_nodes))
     return facts
+
+
+async def _learnt_lag_s(nodes: Sequence[_Node], facts: ProxyFacts, *, port: int, ask_nodes: AskNodes) -> float | None:
+    """What every node's kube-proxy was seen to take; None when a node has no address or nothing can be learnt."""
+    addresses = [next((one.address for one in each.status.addresses if one.type == "InternalIP"), "") for each in nodes]
+    if not addresses or "" in addresses:
+        return None
+    period_s = DEFAULT_MIN_SYNC_S if facts.min_sync_period_s is None else facts.min_sync_period_s
+    return await ask_nodes(addresses, port=port, min_sync_period_s=period_s, deadline_s=METRICS_DEADLINE_S)
 
 
 async def _config_map(client: Client, name: str, tried: list[str]) -> Mapping[str, str] | None:
@@ -150,15 +194,35 @@ async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> 
     return None
 
 
-def _from_config(text: str, name: str) -> ProxyFacts | None:
-    """From a KubeProxyConfiguration; None when the text is none. An empty mode is iptables (kube-proxy on Linux)."""
+def _configuration(text: str) -> Mapping[str, Any]:
+    """A KubeProxyConfiguration; {} when the text is none."""
     import yaml  # noqa: PLC0415 - the connection's library needs it; the controller does not until here
 
     try:
         config = yaml.safe_load(text)
     except yaml.YAMLError:
+        return {}
+    return config if isinstance(config, dict) and config.get("kind") == _CONFIG_KIND else {}
+
+
+def _metrics_port(address: object) -> int | None:
+    """Where a node's kube-proxy can be asked from a Pod: `0.0.0.0`, `0.0.0.0:10249`, `[::]:10249`; None for the loopback."""
+    if not isinstance(address, str) or not address:
         return None
-    if not isinstance(config, dict) or config.get("kind") != _CONFIG_KIND:
+    host, colon, port = address.rpartition(":")
+    if not colon or (address.count(":") > 1 and not address.startswith("[")):  # an address without a port
+        host, port = address, str(METRICS_PORT)
+    try:
+        bound = ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return int(port) if bound.is_unspecified and port.isascii() and port.isdigit() else None
+
+
+def _from_config(text: str, name: str) -> ProxyFacts | None:
+    """From a KubeProxyConfiguration; None when the text is none. An empty mode is iptables (kube-proxy on Linux)."""
+    config = _configuration(text)
+    if not config:
         return None
     mode = _mode(config.get("mode") or ProxyMode.IPTABLES)
     if mode is None:
@@ -203,9 +267,9 @@ def _from_cilium(data: Mapping[str, str] | None) -> ProxyFacts | None:
     )
 
 
-async def _oldest_kernel(client: Client) -> tuple[int, int] | None:
-    """Of all nodes; None when they may not be listed, when there are none, or when one names no version."""
-    kernels: list[tuple[int, int]] = []
+async def _nodes(client: Client) -> list[_Node] | None:
+    """All of them; None when they may not be listed."""
+    nodes: list[_Node] = []
     token = ""
     while True:
         try:
@@ -213,14 +277,21 @@ async def _oldest_kernel(client: Client) -> tuple[int, int] | None:
         except (ApiForbidden, ApiNotFound):
             return None
         page = msgspec.json.decode(answer, type=_Nodes)
-        for node in page.items:
-            found = _KERNEL.match(node.status.node_info.kernel_version)
-            if found is None:
-                return None
-            kernels.append((int(found[1]), int(found[2])))
+        nodes += page.items
         token = page.metadata.continue_token
         if not token:
-            return min(kernels, default=None)
+            return nodes
+
+
+def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
+    """None when there are no nodes, or when one names no version."""
+    kernels: list[tuple[int, int]] = []
+    for node in nodes:
+        found = _KERNEL.match(node.status.node_info.kernel_version)
+        if found is None:
+            return None
+        kernels.append((int(found[1]), int(found[2])))
+    return min(kernels, default=None)
 
 
 def _mode(word: object) -> ProxyMode | None:
@@ -280,8 +351,14 @@ class _NodeInfo(msgspec.Struct, rename="camel"):
     kernel_version: str = ""
 
 
+class _NodeAddress(msgspec.Struct):
+    type: str = ""
+    address: str = ""
+
+
 class _NodeStatus(msgspec.Struct, rename="camel"):
     node_info: _NodeInfo = msgspec.field(default_factory=_NodeInfo)
+    addresses: list[_NodeAddress] = msgspec.field(default_factory=list)
 
 
 class _Node(msgspec.Struct):

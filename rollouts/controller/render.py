@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
 
 from rollouts.api.status import can_wait, merge_patch, status_to_wire
 from rollouts.controller.calls import (
@@ -17,8 +19,13 @@ from rollouts.controller.calls import (
     Write,
     WriteStatus,
 )
+from rollouts.controller.render_routes import render_routing
+from rollouts.controller.routes import RouteRead
 from rollouts.core.intents import (
+    AskDrained,
+    AskLive,
     AskPods,
+    AskRoute,
     AskService,
     CreateReplicaSet,
     DeleteReplicaSet,
@@ -28,22 +35,56 @@ from rollouts.core.intents import (
     PatchPod,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
 from rollouts.core.rollout import Rollout
+from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus
+from rollouts.core.traffic import RouteName
 from rollouts.manifests.event import Regarding, event, event_name
-from rollouts.manifests.ownership import NAME, PREFIX, name_label
+from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import point_service, release_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
 from rollouts.ports import MERGE_PATCH
 
+Plain: TypeAlias = (
+    CreateReplicaSet
+    | PatchReplicaSet
+    | DeleteReplicaSet
+    | PointService
+    | ReleaseService
+    | PatchPod
+    | EvictPod
+    | RemoveAnnotation
+    | AskService
+    | AskPods
+)
+"""The intents that have nothing to do with routes."""
 
-def render(rollout: Rollout, intent: Intent) -> Write | Ask:
-    """The one call that carries `intent` out."""
+
+def render(
+    snapshot: Snapshot, intent: Intent, routes: Mapping[RouteName, RouteRead] = MappingProxyType({})
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` out, in order: one, or for a route as many as its codec needs, none when it is so already.
+
+    Args:
+        routes: what was read of the snapshot's routes.
+
+    Raises: Unroutable, when a codec cannot say what is wanted; ApiConflict, when a route is not the one that was decided on.
+    """
+    match intent:
+        case SetTraffic() | ReleaseRoute() | AskRoute() | AskLive() | AskDrained():
+            return render_routing(snapshot, intent, routes)
+        case _:
+            return (_render(snapshot.rollout, intent),)
+
+
+def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
     match intent:
         case CreateReplicaSet():
             manifest = replica_set(rollout, intent)
@@ -73,7 +114,7 @@ def render(rollout: Rollout, intent: Intent) -> Write | Ask:
         case AskService(name=name):
             return ReadService(name)
         case AskPods():
-            return ListPods(f"{NAME}={name_label(rollout.name)}")
+            return ListPods(pods_selector(rollout.name))
         case _:
             assert_never(intent)
 

@@ -1,10 +1,12 @@
-"""Which Services each Rollout steers, by the annotation that it left on them: an index over the watched Services."""
+"""Which Services and routes each Rollout steers, by the annotation that it left on them: indexes over what is watched."""
 
 from __future__ import annotations
 
-from rollouts.cluster.structs import ServiceObject
+from dataclasses import dataclass
+
+from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.manifests.ownership import MANAGED_BY
-from rollouts.objects import Key
+from rollouts.objects import ROLLOUT, Key, Kind
 
 
 def managed_by(service: ServiceObject) -> str:
@@ -36,3 +38,50 @@ class SteeredServices:
 def _owner(service: ServiceObject) -> Key | None:
     name = managed_by(service)
     return Key(service.metadata.namespace, name) if name else None
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredRoute:
+    """Where a route is that some Rollout steers."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class SteeredRoutes:
+    """The routes of every kind that is watched; what a Rollout owns beside its routes is not among them."""
+
+    def __init__(self) -> None:
+        self._routes: dict[Key, set[tuple[Kind, str, str]]] = {}
+
+    def learn(self, kind: Kind, before: RouteObject | None, after: RouteObject | None) -> None:
+        """Follows one change of a watched route."""
+        if before is not None and (owner := steering(before)):
+            routes = self._routes.get(owner, set())
+            routes.discard((kind, before.metadata.namespace, before.metadata.name))
+            if not routes:
+                self._routes.pop(owner, None)
+        if after is not None and (owner := steering(after)) and not _is_ours(after):
+            self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
+
+    def of(self, key: Key) -> tuple[SteeredRoute, ...]:
+        """The routes that Rollout `key` steers, in order of kind, namespace and name."""
+        found = self._routes.get(key, ())
+        return tuple(sorted((SteeredRoute(kind, space, name) for kind, space, name in found), key=str))
+
+
+def _is_ours(route: RouteObject) -> bool:
+    return any(owner.controller and owner.kind == ROLLOUT.kind for owner in route.metadata.owner_references or ())
+
+
+def steering(route: RouteObject) -> Key | None:
+    """The Rollout that steers `route`: in the route's namespace, unless the annotation names another."""
+    text = (route.metadata.annotations or {}).get(MANAGED_BY, "")
+    namespace, _, name = text.rpartition("/")
+    return Key(namespace or route.metadata.namespace, name) if name else None
+
+
+def managed_by_text(rollout: Key, *, namespace: str) -> str:
+    """What the annotation says on a route in `namespace`, so that `steering` reads it back."""
+    return rollout.name if rollout.namespace == namespace else str(rollout)

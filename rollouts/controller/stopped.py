@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rollouts.core.reasons import Reason
 from rollouts.core.status import Condition, Phase, RolloutStatus
-from rollouts.errors import ApiExists, ApiForbidden, TerminalError
+from rollouts.errors import ApiExists, ApiForbidden, TerminalError, Unroutable
 
 MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
 
@@ -18,6 +18,8 @@ def reason_of(error: TerminalError) -> Reason:
             return Reason.API_FORBIDDEN
         case ApiExists():
             return Reason.NAME_TAKEN
+        case Unroutable():
+            return Reason.ROUTE_NOT_USABLE
         case _:
             return Reason.API_REFUSED
 

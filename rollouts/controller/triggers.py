@@ -13,16 +13,17 @@ from rollouts.cluster.structs import (
     Metadata,
     ReplicaSetObject,
     RolloutObject,
+    RouteObject,
     ServiceObject,
 )
 from rollouts.controller.inbox import Inbox
-from rollouts.controller.steered import managed_by
+from rollouts.controller.steered import managed_by, steering
 from rollouts.objects import ROLLOUT, Key
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
 
-Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject
+Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | RouteObject
 """The kinds that the controller watches."""
 
 
@@ -30,7 +31,7 @@ class Triggers:
     """From a change to the keys it concerns.
 
     Args:
-        inbox: knows which Rollouts asked about a Service that was not watched then.
+        inbox: knows which Rollouts asked about a Service or a route that was not watched then.
         find_service: the watched Service of that namespace and name.
     """
 
@@ -61,6 +62,9 @@ class Triggers:
             case EndpointSliceObject():
                 name = (seen.metadata.labels or {}).get(SERVICE_NAME, "")
                 return self._keys_of_service(namespace, name, self._find_service(namespace, name))
+            case RouteObject():
+                owner = steering(seen)
+                return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case _:
                 assert_never(seen)
 
@@ -90,6 +94,8 @@ def _says_the_same(before: Watched, after: Watched) -> bool:
             return before.spec == after.spec
         case EndpointSliceObject(), EndpointSliceObject():
             return before.endpoints == after.endpoints
+        case RouteObject(), RouteObject():  # who has taken it stands in its status
+            return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
         case _:
             return False
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -22,9 +22,10 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, connect
 from rollouts.cluster.lease import Elector
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, RouteObject, ServiceObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act import Performer
+from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.events import EventSender
 from rollouts.controller.health import HealthServer
@@ -32,18 +33,25 @@ from rollouts.controller.held import HeldStatus
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer
 from rollouts.controller.orphans import Orphans
+from rollouts.controller.planes import Planes
 from rollouts.controller.proxies import Proxies
 from rollouts.controller.queue import WorkQueue
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.route_kinds import RouteKinds, kinds_of
+from rollouts.controller.routes import RouteReader
+from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME, Triggers
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
-from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import ApiServer, Clock
+from rollouts.probes.kube_proxy import learnt_lag_s
+from rollouts.probes.planes import DataPlanes, parse_data_planes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.registry import installed, registry, unknown
 
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
@@ -65,7 +73,7 @@ _WATCHES: tuple[tuple[Kind, str], ...] = (
 )
 
 
-async def run_controller(
+async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces it
     settings: Settings,
     *,
     api: ApiServer | None = None,
@@ -75,6 +83,7 @@ async def run_controller(
     stop: asyncio.Event | None = None,
     on_ready: Callable[[Telemetry], None] | None = None,
     own_process: bool = False,
+    planes: Planes | None = None,
 ) -> int:
     """Runs the controller until `stop` is set or its lease is lost; answers the exit code for the process.
 
@@ -85,6 +94,7 @@ async def run_controller(
         stop: set to end in order: no new pass, the writes that have begun are finished, the lease is given back.
         on_ready: called once, when everything has been listed.
         own_process: the whole process is the controller: what the first lists brought is kept out of garbage collection.
+        planes: None for those that `settings` names. Those that are given are not closed.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should end, and Kubernetes start it again.
     """
@@ -109,7 +119,13 @@ async def run_controller(
                 rng=rng,
                 on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
             )
-        controller = Controller(settings, api=api, elector=elector, clock=clock, rng=rng)
+        if planes is None and (settings.data_planes or settings.prometheus_url):
+            named = DataPlanes(
+                parse_data_planes(settings.data_planes), prometheus_url=settings.prometheus_url, clock=clock
+            )
+            stack.push_async_callback(named.aclose)
+            planes = named
+        controller = Controller(settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes)
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.not_ready, exposition=controller.telemetry.exposition)
             await stack.enter_async_context(health.listening(settings.metrics_address))
@@ -121,7 +137,14 @@ class Controller:
     """All parts of one controller, connected."""
 
     def __init__(
-        self, settings: Settings, *, api: ApiServer, elector: Elector | None, clock: Clock, rng: random.Random
+        self,
+        settings: Settings,
+        *,
+        api: ApiServer,
+        elector: Elector | None,
+        clock: Clock,
+        rng: random.Random,
+        planes: Planes | None = None,
     ) -> None:
         self.telemetry = Telemetry()
         self._settings = settings
@@ -138,6 +161,19 @@ class Controller:
         self._queue = WorkQueue(clock=clock, rng=rng)
         self._inbox = Inbox(clock=clock)
         self._steered = SteeredServices()
+        self._steered_routes = SteeredRoutes()
+        self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
+        self._planes = planes
+        self._routes = RouteReader(
+            store=self._store,
+            inbox=self._inbox,
+            kinds=self._kinds,
+            steered=self._steered_routes,
+            providers=_providers(settings),
+            planes=planes,
+        )
+        self._group: asyncio.TaskGroup | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get)
         self._held = HeldStatus(clock=clock)
@@ -154,12 +190,15 @@ class Controller:
 
         self._client = client(REQUEST_DEADLINE_S)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
-        self._proxies = Proxies(client=self._client, api=api, declared=declared, on_change=self._wake_all)
+        self._proxies = Proxies(
+            client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
+        )
         self._observer = Observer(
             store=self._store,
             inbox=self._inbox,
             steered=self._steered,
             clock=clock,
+            routes=self._routes,
             facts=lambda: self._proxies.facts,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
@@ -178,15 +217,18 @@ class Controller:
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole
-            background = [
+            self._group, background = group, self._background
+            background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._events.run()))
             background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
+            background.append(group.create_task(self._look_for_routes()))
             try:
                 return await self._lead_until(stop)
             finally:
+                self._group = None  # no watch begins any more
                 for task in background:
                     task.cancel()
 
@@ -219,6 +261,16 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
+                answers = Answers(
+                    client=self._client,
+                    store=self._store,
+                    inbox=self._inbox,
+                    queue=self._queue,
+                    kinds=self._kinds,
+                    planes=self._planes,
+                    clock=self._clock,
+                    questions=questions,
+                )
                 performer = Performer(
                     client=self._client,
                     store=self._store,
@@ -226,13 +278,13 @@ class Controller:
                     inbox=self._inbox,
                     queue=self._queue,
                     clock=self._clock,
-                    questions=questions,
+                    answers=answers,
                 )
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
-                performer.stop_asking()
+                answers.stop()
         finally:
             self._leading = False
 
@@ -242,7 +294,13 @@ class Controller:
             barrier=self._barrier,
             observer=self._observer,
             performer=performer,
-            orphans=Orphans(client=self._client, store=self._store, barrier=self._barrier, steered=self._steered),
+            orphans=Orphans(
+                client=self._client,
+                store=self._store,
+                barrier=self._barrier,
+                steered=self._steered,
+                routes=self._routes,
+            ),
             held=self._held,
             events=self._events,
             telemetry=self.telemetry,
@@ -252,6 +310,23 @@ class Controller:
 
     def _watched(self) -> list[tuple[Kind, str, str]]:
         return [(kind, labels, scope) for kind, labels in _WATCHES for scope in self._scopes]
+
+    async def _look_for_routes(self) -> None:
+        await self._store.wait_synced()
+        routers = [
+            kinds for name in self._settings.routers for kinds in kinds_of(self._routes.providers.get(name)) if kinds
+        ]
+        await self._kinds.look_for_steered(routers, client=self._client, namespaces=self._scopes)
+
+    def _watch_routes(self, kind: Kind) -> None:
+        """A Rollout names a route of this kind: those that are steered are watched from now on, until the process ends."""
+        if self._group is None or self._store.watched(kind) is not None:
+            return
+        self._store.add(kind, RouteObject, namespaces=self._scopes)
+        for scope in self._scopes:
+            watch = self._watch(kind, f"{MANAGED}={MANAGED_VALUE}", scope)
+            self._background.append(self._group.create_task(watch))
+        log.info("watching_routes", kind=kind.kind, api_version=kind.api_version)
 
     async def _watch(self, kind: Kind, labels: str, scope: str) -> None:
         await reflect(
@@ -269,6 +344,8 @@ class Controller:
         metadata = (after or before).metadata
         if kind == SERVICE:
             self._steered.learn(before, after)
+        elif isinstance(after or before, RouteObject):
+            self._steered_routes.learn(kind, before, after)
         elif kind == ROLLOUT:
             self._crd_missing = False
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -332,6 +409,15 @@ def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
     return store
+
+
+def _providers(settings: Settings) -> Mapping[str, Provider]:
+    """Every traffic provider of this installation. Raises: SettingsInvalid for a router that is none."""
+    providers = registry(installed())
+    for name in settings.routers:
+        if name not in providers:
+            raise SettingsInvalid(f"--router: {name}: {unknown(name, providers)}")
+    return providers
 
 
 def _user_agent() -> str:

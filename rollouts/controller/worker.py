@@ -11,10 +11,22 @@ from typing import TypeAlias, assert_never
 
 import structlog
 
+from rollouts.api.status_reader import weight_to_wire
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act import Performer, Target
 from rollouts.controller.barrier import Barrier
-from rollouts.controller.calls import Ask, ListPods, ReadService, Write, WriteStatus
+from rollouts.controller.calls import (
+    Apply,
+    Ask,
+    AskPlanes,
+    AskProbes,
+    ListPods,
+    Patch,
+    ReadRoute,
+    ReadService,
+    Write,
+    WriteStatus,
+)
 from rollouts.controller.events import EventSender
 from rollouts.controller.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
 from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
@@ -24,8 +36,17 @@ from rollouts.controller.render import render, render_notice, render_status
 from rollouts.controller.stopped import reason_of, stopped_status
 from rollouts.core.decide import decide, decide_invalid
 from rollouts.core.intents import Decision, Notice
+from rollouts.core.reasons import Reason
 from rollouts.core.update import step_count
-from rollouts.errors import ApiConflict, ApiForbidden, ApiThrottled, NotLeader, TerminalError, TransientError
+from rollouts.errors import (
+    ApiConflict,
+    ApiForbidden,
+    ApiThrottled,
+    NotLeader,
+    TerminalError,
+    TransientError,
+    Unroutable,
+)
 from rollouts.objects import Key
 from rollouts.ports import Clock
 from rollouts.telemetry import Telemetry, pass_span
@@ -41,6 +62,7 @@ REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event
 log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
+_ASKS = ReadService | ListPods | ReadRoute | AskPlanes | AskProbes
 
 
 @dataclass(slots=True)
@@ -143,6 +165,7 @@ class Worker:
     async def _pass(self, this: _Pass) -> None:
         """Observe, decide, render, act: the picture in ARCHITECTURE.md."""
         observed = self._observer.observe(this.key)
+        refused: Unroutable | None = None
         match observed:
             case Gone():
                 this.writes = await self._orphans.release(this.key)
@@ -158,13 +181,18 @@ class Worker:
                 calls: list[Write | Ask] = []
             case Seen():
                 decision = decide(observed.snapshot)
-                calls = [render(observed.snapshot.rollout, intent) for intent in decision.intents]
+                calls, refused = _rendered(observed, decision)
             case _:
                 assert_never(observed)
         this.rollout, this.decision = observed, decision
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
+        if refused is not None:
+            # What comes before it, growing above all, does not depend on a route that cannot say what the step asks for.
+            this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
+            raise refused
         status = self._status_due(this, observed, decision, calls)
         await self._carry_out(this, observed.metadata, decision, calls, status)
+        self._count_routes(calls, decision.notices)
         self._requeue(this, decision, now_s=_now_s(observed))
         self._telemetry.set_phase(this.key, decision.status.phase)
 
@@ -198,7 +226,7 @@ class Worker:
         if write is None:
             self._held.settled(this.key)
             return None
-        asks = sum(isinstance(call, ReadService | ListPods) for call in calls)
+        asks = sum(isinstance(call, _ASKS) for call in calls)
         # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
         asks_only = asks > 0 and asks == len(calls) and not decision.notices
         if not can_wait and not asks_only:
@@ -250,6 +278,12 @@ class Worker:
             event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
             self._events.offer(metadata.namespace, event)
 
+    def _count_routes(self, calls: list[Write | Ask], notices: tuple[Notice, ...]) -> None:
+        for call in calls:
+            if isinstance(call, Patch | Apply) and call.route is not None:
+                self._telemetry.route_writes.labels(call.route.router).inc()
+        self._telemetry.route_drifts.inc(sum(notice.reason is Reason.ROUTE_DRIFTED for notice in notices))
+
     def _count(self, error: type[BaseException]) -> None:
         self._telemetry.errors.labels(error.__name__).inc()
 
@@ -261,12 +295,23 @@ class Worker:
             rollout=str(this.key),
             phase=status.phase,
             step=status.step_index,
-            weight_percent=status.weight_percent,
+            weight_percent=weight_to_wire(status.weight_percent),
             intents=this.intents,
             writes=this.writes,
             requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
             took_ms=round(took_s * 1000, 2),
         )
+
+
+def _rendered(seen: Seen, decision: Decision) -> tuple[list[Write | Ask], Unroutable | None]:
+    """The calls for the intents in their order, up to one that a route cannot carry out, and why it cannot."""
+    calls: list[Write | Ask] = []
+    for intent in decision.intents:
+        try:
+            calls += render(seen.snapshot, intent, seen.routes)
+        except Unroutable as exc:
+            return calls, exc
+    return calls, None
 
 
 def _target(key: Key, metadata: Metadata) -> Target:

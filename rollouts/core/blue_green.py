@@ -20,6 +20,7 @@ from rollouts.core.sizing import (
     drained_s,
     in_safe_order,
     kept_size,
+    moves_of,
     next_scale_down_s,
     resized,
     with_scale_down,
@@ -176,7 +177,7 @@ def _intents(view: View, strategy: BlueGreen, services: _Services) -> tuple[Inte
     elif not view.aborted:
         create = (create_new(view, replicas=_wanted_new(view, strategy)),)
     patches += [resized(view, each, replicas=kept_size(view, each, limit=limit)) for each in view.older]
-    return in_safe_order(view, patches, create=create, services=services.all)
+    return in_safe_order(view, patches, create=create, moves=moves_of(services.all))
 
 
 def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:

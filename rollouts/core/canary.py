@@ -7,30 +7,32 @@ canary's follows the weight. With `stableService` the old pods leave only after 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
+from rollouts.core.canary_sizes import Sizes, canary_sizes, reach, wanted_canary
 from rollouts.core.cutover import draining, draining_wait, with_cutover
 from rollouts.core.frozen import replace
 from rollouts.core.intents import Intent, Notice, PatchReplicaSet, PointService
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
+from rollouts.core.roles import exchanged
 from rollouts.core.rollout import Canary
-from rollouts.core.scaling import (
-    Size,
-    at_desired,
-    canary_pass,
-    routed_canary_replicas,
-    routed_stable_replicas,
-    surge_and_unavailable,
-    target_pair,
+from rollouts.core.routing import ROUTES_NEED_A_PERSON, Routing, exchanges_roles, has_routers, in_force, route_traffic
+from rollouts.core.scaling import at_desired, least_met, surge_and_unavailable
+from rollouts.core.services import (
+    NEEDS_A_PERSON,
+    Pointing,
+    lasting,
+    no_worse,
+    point,
+    selected_revision,
+    shown_revisions,
 )
-from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point, shown_revisions
 from rollouts.core.sizing import (
     create_new,
     drained_s,
     in_safe_order,
-    kept_size,
+    moves_of,
     next_scale_down_s,
     resized,
     with_scale_down,
@@ -43,48 +45,47 @@ from rollouts.core.steps import (
     PauseUntilPromoted,
     SetCanaryReplicas,
     SetCanaryScalePercent,
+    SetHeaderRoute,
+    SetMirrorRoute,
     SetWeight,
+    WeightPercent,
 )
 from rollouts.core.update import promoted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """Pods each side is to have after this pass, and (`wanted_…`) when the step is done."""
-
-    new: int
-    stable: int
-    older: tuple[int, ...]
-    wanted_new: int
-    wanted_stable: int
-
-
 def plan_canary(view: View, strategy: Canary) -> Plan:
-    """One pass of a canary. Any prefix of its intents is safe: grow, then point Services, then shrink."""
+    """One pass of a canary. Any prefix of its intents is safe: grow, then route and point Services, then shrink."""
     steps = len(strategy.steps)
     if view.promoted_full and view.status.step_index < steps and not view.aborted and not view.paused:
         return Plan(status=replace(view.status, step_index=steps, step_started_at_s=view.now_s))
     weight_percent = _weight_percent(view, strategy)
     services = _services(view, strategy, weight_percent)
     view = view.with_status(_cutovers(view, strategy, services))
+    routing = _routing(view, strategy, weight_percent, services)
+    view = view.with_status(routing.status)
     holding = _holds_stable(view, strategy, services)
-    sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, holding=holding))
+    sizes = canary_sizes(view, strategy, weight_percent, brought=in_force(view, soon=routing.split), holding=holding)
     reached = _reached(view, strategy, sizes)
-    wait = _wait(view, strategy, sizes, reached=reached, services=services)
+    wait = _wait(view, strategy, sizes, reached=reached, services=services, routing=routing)
     recorded = view.status.weight_percent == weight_percent
     plan = Plan(
         status=view.status if recorded else replace(view.status, weight_percent=weight_percent),
-        intents=_intents(view, sizes, services),
+        intents=_intents(view, sizes, services, routing),
         wait=wait,
         wake_at_s=earliest(
-            [_pause_end_s(view, strategy), next_scale_down_s(view), *(each.wake_at_s for each in services)]
+            [
+                _pause_end_s(view, strategy),
+                next_scale_down_s(view),
+                routing.wake_at_s,
+                *(each.wake_at_s for each in services),
+            ]
         ),
-        notices=tuple(notice for each in services for notice in each.notices),
+        notices=(*(notice for each in services for notice in each.notices), *routing.notices),
     )
     if view.aborted or view.paused or not view.durable:
         return plan
     if view.status.step_index < steps:
-        return _stepped(view, strategy, plan, reached=reached)
+        return _stepped(view, strategy, plan, reached=reached, arrived=routing.arrived)
     if wait is None and view.status.current_revision != view.status.stable_revision:
         return _promotion(view, strategy)
     return plan
@@ -97,13 +98,11 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     match strategy.steps[status.step_index]:
         case Pause() | PauseUntilPromoted():
             return status.step_index
-        case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
+        case _:
             return None
-        case never:
-            assert_never(never)
 
 
-def _weight_percent(view: View, strategy: Canary) -> int:
+def _weight_percent(view: View, strategy: Canary) -> WeightPercent:
     """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step; a pause raises none."""
     if view.stable is None:
         return 100
@@ -117,7 +116,7 @@ def _weight_percent(view: View, strategy: Canary) -> int:
     return min(wanted, view.status.weight_percent or 0) if view.paused else wanted
 
 
-def _services(view: View, strategy: Canary, weight_percent: int) -> tuple[Pointing, ...]:
+def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tuple[Pointing, ...]:
     """What stableService and canaryService need, in that order, each only if it is named."""
     one = min(1, view.spec.replicas)
     _, unavailable = surge_and_unavailable(
@@ -128,50 +127,49 @@ def _services(view: View, strategy: Canary, weight_percent: int) -> tuple[Pointi
         target = view.stable or view.new
         at_least = max(one, no_worse(view, strategy.stable_service, target, enough=view.spec.replicas - unavailable))
         if view.stable is not None and _cuts_over(view, strategy, weight_percent):
-            target, at_least = view.new, _reach(view, strategy)
+            target, at_least = view.new, reach(view, strategy)
         pointings.append(point(view, strategy.stable_service, target, at_least=at_least))
     if strategy.canary_service:
-        leaves = view.aborted or _wanted_canary(view, strategy, weight_percent) == 0
+        leaves = view.aborted or wanted_canary(view, strategy, weight_percent) == 0
         new_serves = view.new is not None and lasting(view.new) > 0 and not leaves
         target = view.new if new_serves or view.stable is None else view.stable
-        pointings.append(point(view, strategy.canary_service, target, at_least=one))
+        target, at_least = _canary_target(view, strategy, target, weight_percent=weight_percent, one=one)
+        pointings.append(point(view, strategy.canary_service, target, at_least=at_least))
     return tuple(pointings)
 
 
-def _cuts_over(view: View, strategy: Canary, weight_percent: int) -> bool:
-    """The stable Service goes to the new revision: all steps are done and as many new pods as there is room for are there."""
-    if view.new is None or view.aborted or weight_percent < 100 or view.status.step_index < len(strategy.steps):
+def _canary_target(
+    view: View, strategy: Canary, target: ReplicaSet | None, *, weight_percent: WeightPercent, one: int
+) -> tuple[ReplicaSet | None, int]:
+    """With routers: the canary Service changes only while nothing reaches it, and counts only with the pods of its step."""
+    if not has_routers(strategy):
+        return target, one
+    selected = selected_revision(view, strategy.canary_service)
+    if selected and in_force(view).reaches_canary:
+        target = next((each for each in view.seen.replica_sets if each.revision == selected), target)
+    if target is None or target is not view.new or view.stable is None or view.aborted:
+        return target, one
+    wanted = wanted_canary(view, strategy, weight_percent)
+    return target, max(one, least_met(desired=wanted, threshold=strategy.replica_progress_threshold))
+
+
+def _routing(view: View, strategy: Canary, weight_percent: WeightPercent, services: tuple[Pointing, ...]) -> Routing:
+    stable, canary = services if len(services) > 1 else (Pointing(), Pointing())
+    return route_traffic(view, strategy, weight_percent=weight_percent, stable=stable, canary=canary)
+
+
+def _cuts_over(view: View, strategy: Canary, weight_percent: WeightPercent) -> bool:
+    """The stable Service goes to the new revision: all steps are done and as many new pods as there is room for are there.
+
+    With routers also only once nothing reaches the stable Service any more.
+    """
+    early = view.aborted or weight_percent < 100 or view.status.step_index < len(strategy.steps)
+    if view.new is None or early or exchanges_roles(view, strategy):
         return False
     seen = view.seen.services.get(strategy.stable_service or "")
     switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
-    return switched or (lasting(view.new) >= _reach(view, strategy) and not view.paused)
-
-
-def _reach(view: View, strategy: Canary) -> int:
-    """Pods that the new revision can have while the last stable pods still serve."""
-    replicas = view.spec.replicas
-    if strategy.traffic_routing is not None:
-        return replicas
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
-    return max(min(replicas, replicas + surge - 1), min(1, replicas))
-
-
-def _wanted_canary(view: View, strategy: Canary, weight_percent: int) -> int:
-    """Pods that the step asks of the new revision beside a stable one."""
-    replicas = view.spec.replicas
-    if strategy.traffic_routing is not None:
-        return routed_canary_replicas(
-            replicas=replicas,
-            weight_percent=weight_percent,
-            min_pods=strategy.traffic_routing.min_pods_per_replica_set,
-            pinned=_pinned(view, strategy),
-        )
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
-    return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
+    left = not has_routers(strategy) or in_force(view).least_percent == 100 or view.spec.replicas == 0
+    return switched or (left and lasting(view.new) >= reach(view, strategy) and not view.paused)
 
 
 def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
@@ -204,126 +202,6 @@ def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> R
     return view.status
 
 
-def _sizes(view: View, strategy: Canary, weight_percent: int, *, holding: bool) -> Sizes:
-    if strategy.traffic_routing is not None:
-        return _within_floor(view, strategy, _routed_sizes(view, strategy, weight_percent))
-    replicas = view.spec.replicas
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
-    new_spec = view.new.spec_replicas if view.new else 0
-    after = canary_pass(
-        replicas=replicas,
-        weight_percent=weight_percent,
-        max_surge=strategy.max_surge,
-        max_unavailable=strategy.max_unavailable,
-        canary=_size(view.new),
-        stable=_size(view.stable) if view.stable else None,
-        older=[_size(each) for each in view.older],
-    )
-    wanted_new, wanted_stable = replicas, 0
-    if view.stable is not None:
-        pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
-        wanted_new, wanted_stable = pair.canary, pair.stable
-    new, stable = after.canary, after.stable
-    if view.stable is not None:
-        least = 0
-        if view.paused:  # a pause lets the autoscaler act, but takes no step further
-            excess = max(0, view.stable.spec_replicas + new_spec - replicas - surge)
-            least = view.stable.spec_replicas - excess
-        if holding and replicas + surge > 1:
-            drains = draining(view, view.stable.revision)
-            least = max(least, view.stable.spec_replicas if drains else min(1, view.stable.spec_replicas))
-        stable = max(stable, least)
-        if holding:
-            new = max(min(new, replicas + surge - stable), min(new, new_spec))
-    return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
-
-
-def _routed_sizes(view: View, strategy: Canary, weight_percent: int) -> Sizes:
-    routing = strategy.traffic_routing
-    assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
-    replicas, new_spec = view.spec.replicas, view.new.spec_replicas if view.new else 0
-    limit = strategy.scale_down_delay_revision_limit
-    older = tuple(kept_size(view, each, limit=limit) for each in view.older)
-    if view.stable is None:
-        return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    wanted_stable = routed_stable_replicas(
-        replicas=replicas,
-        weight_percent=weight_percent,
-        recorded_weight_percent=view.status.weight_percent or 0,
-        dynamic=routing.dynamic_stable_scale,
-    )
-    if view.aborted:
-        stable_is_whole = view.stable.available >= replicas
-        keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
-        wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
-    else:
-        wanted_new = _wanted_canary(view, strategy, weight_percent)
-    stable = wanted_stable
-    new_is_there = view.new is not None and view.new.available >= wanted_new
-    if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):
-        stable = max(stable, min(view.stable.spec_replicas, replicas))
-    return Sizes(new=wanted_new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
-
-
-def _within_floor(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
-    """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
-
-    A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
-    """
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
-    sets = [*view.older, *(each for each in (view.new, view.stable) if each is not None)]
-    spare = sum(_size(each).lasting for each in sets) - (view.spec.replicas - unavailable)
-
-    def within(replica_set: ReplicaSet | None, size: int) -> int:
-        nonlocal spare
-        stay = _size(replica_set).lasting
-        after = max(size, stay - max(spare, 0))
-        spare -= max(0, stay - after)
-        return after
-
-    older = tuple(within(each, size) for each, size in zip(view.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=within(view.new, sizes.new), stable=within(view.stable, sizes.stable))
-
-
-def _while_shown(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
-    """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
-    if view.spec.replicas == 0 or (strategy.traffic_routing is None and view.spec.replicas + surge <= 1):
-        return sizes
-    shown = shown_revisions(view)
-
-    def kept(replica_set: ReplicaSet | None, size: int) -> int:
-        serves = replica_set is not None and (replica_set.revision in shown or draining(view, replica_set.revision))
-        return max(size, min(1, _size(replica_set).lasting)) if serves else size
-
-    older = tuple(kept(each, size) for each, size in zip(view.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=kept(view.new, sizes.new), stable=kept(view.stable, sizes.stable))
-
-
-def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
-    """The nearest `setCanaryScale` at or before the current step, unless one that matches the weight came after it."""
-    index = view.status.step_index
-    if index >= len(strategy.steps):
-        return None
-    for step in reversed(strategy.steps[: index + 1]):
-        match step:
-            case SetCanaryReplicas() | SetCanaryScalePercent():
-                return step
-            case MatchTrafficWeight():
-                return None
-            case SetWeight() | Pause() | PauseUntilPromoted():
-                continue
-            case _:
-                assert_never(step)
-    return None
-
-
 def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:
     """Whether the sizes of the step are reached: told by what is available, and by what this pass tells the rest to be."""
     if view.new is None or view.new.deleting:
@@ -338,7 +216,7 @@ def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:
     return new and sizes.stable == sizes.wanted_stable and older_gone
 
 
-def _intents(view: View, sizes: Sizes, services: tuple[Pointing, ...]) -> tuple[Intent, ...]:
+def _intents(view: View, sizes: Sizes, services: tuple[Pointing, ...], routing: Routing) -> tuple[Intent, ...]:
     patches: list[PatchReplicaSet | None] = []
     create: tuple[Intent, ...] = ()
     if view.stable is not None:
@@ -348,10 +226,12 @@ def _intents(view: View, sizes: Sizes, services: tuple[Pointing, ...]) -> tuple[
     elif not view.aborted:
         create = (create_new(view, replicas=sizes.new),)
     patches += [resized(view, each, replicas=size) for each, size in zip(view.older, sizes.older, strict=True)]
-    return in_safe_order(view, patches, create=create, services=services)
+    return in_safe_order(view, patches, create=create, moves=(*routing.intents, *moves_of(services)))
 
 
-def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services: tuple[Pointing, ...]) -> Wait | None:
+def _wait(
+    view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services: tuple[Pointing, ...], routing: Routing
+) -> Wait | None:
     """The first thing that keeps the current step, or the promotion, from being complete."""
     revision = view.status.current_revision
     if view.new is not None and view.new.failure:
@@ -360,10 +240,15 @@ def _wait(view: View, strategy: Canary, sizes: Sizes, *, reached: bool, services
     held = next((each.wait for each in services if each.wait is not None), None)
     if held is not None and held.reason in NEEDS_A_PERSON:
         return held
-    if not view.aborted and (at_end or isinstance(strategy.steps[view.status.step_index], SetWeight)) and not reached:
+    if view.aborted or (routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON):
+        return routing.wait
+    step = None if at_end else strategy.steps[view.status.step_index]
+    if isinstance(step, SetWeight | SetHeaderRoute | SetMirrorRoute | None) and not (reached and routing.arrived):
+        if reached:
+            return routing.wait or held or Wait(Reason.TRAFFIC_SWITCHING, "the data plane has all; the Services follow")
         return draining_wait(view) or _size_wait(view, sizes)
-    if view.aborted or not at_end:
-        return None if view.aborted else _pause_wait(view, strategy)
+    if not at_end:
+        return _pause_wait(view, strategy)
     leaving = [each for each, size in zip(view.older, sizes.older, strict=True) if size == 0 and each.replicas > 0]
     if strategy.traffic_routing is None and view.stable is not None and view.stable.replicas > 0:
         leaving.append(view.stable)
@@ -396,10 +281,8 @@ def _pause_wait(view: View, strategy: Canary) -> Wait | None:
             return Wait(
                 Reason.PROMOTION_NEEDED, f"step {index}: revision {view.status.current_revision} is to be promoted"
             )
-        case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
+        case _:
             return None
-        case never:
-            assert_never(never)
 
 
 def _pause_end_s(view: View, strategy: Canary) -> float | None:
@@ -413,13 +296,15 @@ def _pause_end_s(view: View, strategy: Canary) -> float | None:
             return None
 
 
-def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool) -> Plan:
+def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool, arrived: bool) -> Plan:
     """The plan with the current step done, if it is; what the next step needs follows once this is durable."""
     index = view.status.step_index
     match strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
             recorded = view.seen.status.weight_percent == plan.status.weight_percent  # a retry or a resume comes first
-            done = reached and recorded and (plan.wait is None or plan.wait.reason not in NEEDS_A_PERSON)
+            done = reached and arrived and recorded and (plan.wait is None or plan.wait.reason not in NEEDS_A_PERSON)
+        case SetHeaderRoute() | SetMirrorRoute():
+            done = reached and arrived
         case Pause():
             end_s = _pause_end_s(view, strategy)
             done = view.promoted_past(index) or (end_s is not None and view.now_s >= end_s)
@@ -452,6 +337,8 @@ def _promotion(view: View, strategy: Canary) -> Plan:
     """The new revision becomes the stable one; written alone, before anything follows from it."""
     old = view.status.stable_revision
     status = promoted(view.seen, view.status)
+    if exchanges_roles(view, strategy):
+        status = exchanged(status)
     routing = strategy.traffic_routing
     if routing is not None:
         if strategy.stable_service:
@@ -466,7 +353,3 @@ def _promotion(view: View, strategy: Canary) -> Plan:
         Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
     )
     return Plan(status=replace(status, weight_percent=100), notices=(notice,))
-
-
-def _size(replica_set: ReplicaSet | None) -> Size:
-    return Size(replica_set.spec_replicas, replica_set.available) if replica_set else Size(0, 0)

@@ -9,15 +9,20 @@ from __future__ import annotations
 from rollouts.core.commands import Problem
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode, ProxyMode
+from rollouts.core.findings import Finding
 from rollouts.core.frozen import replace
 from rollouts.core.plan import NOT_HELD_UP, PAUSES, View, Wait
 from rollouts.core.pre_stop import unsafe
+from rollouts.core.proxy_findings import port_reuse
 from rollouts.core.reasons import Reason
+from rollouts.core.revision import REVISION_LABEL
 from rollouts.core.rollout import BlueGreen, RolloutSpec
 from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.service_findings import steered_findings
 from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
 
-REVISION_LABEL = "rollouts.dev/revision"
+WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"})
+"""Conditions that an Event tells once, when they begin or say something else."""
 
 
 def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> RolloutStatus:
@@ -172,7 +177,7 @@ def _conditions(
                 (kind, kind == "Stalled", Reason.PROGRESS_DEADLINE_EXCEEDED, late)
                 for kind in ("Ready", "Stalled", "Progressing")
             ]
-    facts += [_available(view, status), *_drain_facts(view, status)]
+    facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
     if problems:
         reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
         facts.append(("InvalidCommand", True, problems[0].reason, reasons))
@@ -198,8 +203,12 @@ def _drain_facts(view: View, status: RolloutStatus) -> list[tuple[str, bool, Rea
         return []
     facts: list[tuple[str, bool, Reason, str]] = []
     numbers = numbers_of(view)
-    if lacking := unsafe(drain, view.spec.ends, numbers):
-        facts.append(("DrainUnsafe", True, Reason.DRAIN_UNSAFE, f"{lacking} ({numbers.pre_stop_why})"))
+    lacking = unsafe(drain, view.spec.ends, numbers)
+    problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
+    if nodes := port_reuse(view.seen.proxy):
+        problems.append(f"nodes: {nodes.what}; {nodes.fix}")
+    if problems:
+        facts.append(("DrainUnsafe", True, Reason.DRAIN_UNSAFE, "; ".join(problems)))
     if view.seen.proxy.mode is ProxyMode.UNKNOWN:
         facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, view.seen.proxy.known_by))
     last = status.cutovers[-1] if status.cutovers else None
@@ -207,6 +216,20 @@ def _drain_facts(view: View, status: RolloutStatus) -> list[tuple[str, bool, Rea
         message = f"revision {last.from_revision} after {drain.timeout_s:g} s: {last.message}"
         facts.append(("DrainTimedOut", True, Reason.DRAIN_TIMED_OUT, message))
     return facts
+
+
+def _service_facts(view: View) -> list[tuple[str, bool, Reason, str]]:
+    """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
+    by_finding: dict[Finding, list[str]] = {}
+    for name, finding in steered_findings(view.spec.strategy, view.seen.services.values()):
+        by_finding.setdefault(finding, []).append(name)
+    if not by_finding:
+        return []
+    sentences = (
+        f"Service {' and '.join(sorted(names))}: {finding.path}: {finding.what}; {finding.fix}"
+        for finding, names in by_finding.items()
+    )
+    return [("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
 
 
 def _dated(

@@ -3,6 +3,9 @@
 The clock starts when no EndpointSlice shows the old revision any more and is recorded in status, so a crash can only lengthen the
 wait. `scaleDownDelaySeconds` runs beside it. What has to be waited is in core/drain.py; nothing is recorded with `mode: Off`.
 
+Probes (`spec.drain.probes`) may end the wait before its time: when the proxies' lag is over and nothing was in flight on three
+polls in a row. What could not be asked is never nothing. The count is in status too, and a hole in the polls starts it anew.
+
 A canary by the ratio of pods gives pods up at every step; those are covered by their preStop sleep. There the wait holds the last
 stable pods when `stableService` leaves them, and one pod of a revision that `stableService` leaves before it was promoted.
 """
@@ -11,13 +14,24 @@ from __future__ import annotations
 
 from rollouts.core.drain import DrainMode, DrainNumbers, OnTimeout, drain_numbers
 from rollouts.core.frozen import replace
+from rollouts.core.intents import AskDrained
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.services import shown_revisions
-from rollouts.core.status import Cutover, RolloutStatus
+from rollouts.core.snapshot import DrainSeen
+from rollouts.core.status import Cutover, Idle, RolloutStatus
 
 SIGNAL = "EndpointSlices"
 """What a cutover is confirmed by: the slices of the Services show the old revision no more."""
+
+POLL_S = 1.0
+IDLE_POLLS = 3
+"""One poll may fall between two requests of a client, or be answered by a proxy that has not counted yet."""
+
+POLLS_APART_S = 5.0
+"""Polls further apart than this are not in a row: a restart, or a probe that was late."""
+
+_EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
 def numbers_of(view: View) -> DrainNumbers:
@@ -67,31 +81,84 @@ def draining_wait(view: View) -> Wait | None:
         return None
     last = max(confirmed, key=lambda each: each.until_s or 0.0)
     reason = Reason.DRAIN_TIMED_OUT if last.timed_out else Reason.DRAINING
-    return Wait(reason, f"revision {last.from_revision} keeps its pods: {last.message}", last.until_s)
+    told = _in_flight(view, last)
+    return Wait(reason, f"revision {last.from_revision} keeps its pods: {last.message}{told}", last.until_s)
+
+
+def drain_questions(view: View) -> tuple[AskDrained, ...]:
+    """Asks the probes about each revision that drains, a second after their last answer."""
+    asked = (
+        each.from_revision
+        for each in _polled(view)
+        if (seen := _answer(view, each)) is None or view.now_s - seen.at_s >= POLL_S - _EARLY_S
+    )
+    return tuple(AskDrained(revision) for revision in dict.fromkeys(asked))
 
 
 def next_drained_s(view: View) -> float | None:
-    """When time alone changes what cutovers ask for: one is over, or its `timeoutSeconds` pass."""
-    limit_s = view.spec.drain.timeout_s
+    """When time alone changes what cutovers ask for: one is over, its `timeoutSeconds` pass, or its probes are to be asked."""
+    drain = view.spec.drain
     times = [
         at_s
         for each in view.status.cutovers
         if each.confirmed_at_s is not None and _is_open(view, each)
-        for at_s in (each.until_s, each.confirmed_at_s + limit_s)
+        for at_s in (each.until_s, each.confirmed_at_s + drain.timeout_s)
     ]
+    for each in _polled(view):
+        times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
+        if (seen := _answer(view, each)) is not None:
+            times.append(seen.at_s + POLL_S)
     return earliest(each for each in times if each is not None and each > view.now_s)
 
 
+def _polled(view: View) -> list[Cutover]:
+    """Those whose end the probes may bring."""
+    if not view.spec.drain.probes:
+        return []
+    with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
+    return [
+        each
+        for each in view.status.cutovers
+        if each.from_revision in with_pods
+        and each.confirmed_at_s is not None
+        and not each.drained
+        and _is_open(view, each)
+    ]
+
+
+def _answer(view: View, cutover: Cutover) -> DrainSeen | None:
+    """What the probes said about this cutover; None when they were not asked since it was confirmed."""
+    seen = view.seen.drains.get(cutover.from_revision)
+    if seen is None or cutover.confirmed_at_s is None or seen.at_s < cutover.confirmed_at_s:
+        return None
+    return seen
+
+
+def _in_flight(view: View, cutover: Cutover) -> str:
+    if not view.spec.drain.probes or (seen := _answer(view, cutover)) is None:
+        return ""
+    known = [f"{seen.in_flight} requests"] if seen.in_flight is not None else []
+    known += [f"{seen.streams} streams"] if seen.streams else []
+    told = f"; in flight: {', '.join(known)}" if known else ""
+    return f"{told}; {seen.message}" if seen.message else told
+
+
 def _is_open(view: View, cutover: Cutover) -> bool:
-    return cutover.until_s is None or view.now_s < cutover.until_s
+    if cutover.until_s is None or view.now_s < cutover.until_s:
+        return True
+    # What the probes ended is relied on once the record is seen: the time that was recorded before is still to come.
+    return cutover.drained and not any(
+        each.drained and (each.service, each.from_revision) == (cutover.service, cutover.from_revision)
+        for each in view.seen.status.cutovers
+    )
 
 
 def _as_of_now(view: View, cutover: Cutover, shown: frozenset[str]) -> Cutover:
     """Confirmed once the old revision is shown nowhere, and again not when it is shown again; then the end by today's spec."""
     if cutover.until_s is not None and not _is_open(view, cutover):
-        return cutover if cutover.timed_out else _timed_out(view, cutover)
+        return _with_rest(view, cutover if cutover.timed_out or cutover.drained else _timed_out(view, cutover))
     if cutover.from_revision in shown:
-        return replace(cutover, confirmed_at_s=None, until_s=None)
+        return replace(cutover, confirmed_at_s=None, until_s=None, idle=None, streams_idle=None)
     drain, numbers = view.spec.drain, numbers_of(view)
     confirmed_at_s = view.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s
     cut_short = numbers.drain_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE
@@ -106,7 +173,63 @@ def _as_of_now(view: View, cutover: Cutover, shown: frozenset[str]) -> Cutover:
         until_s=confirmed_at_s + (drain.timeout_s if cut_short else numbers.drain_s),
         message=because,
     )
-    return _timed_out(view, current)
+    polled = _ended_by_probes(view, _with_poll(view, current))
+    return polled if polled.drained else _timed_out(view, polled)
+
+
+def _with_poll(view: View, cutover: Cutover) -> Cutover:
+    """The same with the probes' last answer counted, if it is about a moment when no proxy sent anything new any more."""
+    seen = _answer(view, cutover)
+    if not view.spec.drain.probes or seen is None or cutover.confirmed_at_s is None:
+        return replace(cutover, idle=None, streams_idle=None) if not view.spec.drain.probes else cutover
+    if seen.at_s - seen.age_s < cutover.confirmed_at_s + cutover.proxy_lag_s:
+        return cutover
+    return replace(
+        cutover,
+        idle=_counted(cutover.idle, seen.in_flight, at_s=seen.at_s),
+        streams_idle=_counted(cutover.streams_idle, seen.streams, at_s=seen.at_s),
+    )
+
+
+def _counted(idle: Idle | None, count: int | None, *, at_s: float) -> Idle | None:
+    """One poll more. Enough of them are not counted on, so that a wait for streams writes nothing while it goes on."""
+    if count is None or count > 0:
+        return None
+    if idle is None:
+        return Idle(1, at_s)
+    apart_s = at_s - idle.at_s
+    if idle.polls >= IDLE_POLLS or apart_s < POLL_S - _EARLY_S:
+        return idle
+    return Idle(idle.polls + 1 if apart_s <= POLLS_APART_S else 1, at_s)
+
+
+def _ended_by_probes(view: View, cutover: Cutover) -> Cutover:
+    """The same, over from now on when the lag is over, and nothing is in flight, of what may still be within its own time."""
+    probes, confirmed_at_s = view.spec.drain.probes, cutover.confirmed_at_s
+    if not probes or confirmed_at_s is None or cutover.until_s is None or view.now_s >= cutover.until_s:
+        return cutover
+    no_more_s = confirmed_at_s + cutover.proxy_lag_s
+    requests_over = _long_idle(cutover.idle) or view.now_s >= no_more_s + view.spec.drain.max_request_s
+    streams_over = view.spec.drain.max_stream_s == 0 or _long_idle(cutover.streams_idle)
+    if view.now_s < no_more_s or not requests_over or not streams_over:
+        return cutover
+    ended = f"{cutover.message}; over sooner: nothing was in flight on {IDLE_POLLS} polls in a row"
+    return _with_rest(view, replace(cutover, until_s=view.now_s, drained=True, message=ended))
+
+
+def _long_idle(idle: Idle | None) -> bool:
+    return idle is not None and idle.polls >= IDLE_POLLS
+
+
+def _with_rest(view: View, cutover: Cutover) -> Cutover:
+    """The same with what the probes counted when it ended, if that is known and not recorded yet."""
+    seen = _answer(view, cutover)
+    if seen is None or cutover.until_s is None or (cutover.in_flight, cutover.streams) != (None, None):
+        return cutover
+    streams = seen.streams if view.spec.drain.max_stream_s else None
+    if not view.spec.drain.probes or not -POLLS_APART_S <= seen.at_s - cutover.until_s <= POLLS_APART_S:
+        return cutover
+    return replace(cutover, in_flight=seen.in_flight, streams=streams)
 
 
 def _timed_out(view: View, cutover: Cutover) -> Cutover:

@@ -11,14 +11,16 @@ from typing import assert_never
 
 from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
-from rollouts.core.conditions import concluded, deadline_exceeded, with_invalid_spec
-from rollouts.core.cutover import settled_cutovers
+from rollouts.core.conditions import WARNED, concluded, deadline_exceeded, with_invalid_spec
+from rollouts.core.cutover import drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
-from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseService
+from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseRoute, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, earliest, view_of
 from rollouts.core.reasons import Reason
+from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
+from rollouts.core.routing import route_releases
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, with_scale_down
 from rollouts.core.snapshot import Snapshot
@@ -33,6 +35,7 @@ def decide(seen: Snapshot) -> Decision:
     """What should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
+    seen = in_their_roles(seen)
     status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
     reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
     if reading.commands != status.commands:
@@ -84,6 +87,8 @@ def _strategy_plan(view: View) -> Plan:
         case Canary() as strategy:
             return canary.plan_canary(view, strategy)
         case BlueGreen() as strategy:
+            if view.status.traffic is not None:  # of a canary before; its routes are given back
+                view = view.with_status(replace(view.status, traffic=None))
             return blue_green.plan_blue_green(view, strategy)
         case never:
             assert_never(never)
@@ -179,20 +184,27 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
     tidy = surplus(view) if settled else ()
     evictions = restart.intents if settled else ()
-    given_back = releases(view)
+    given_back: tuple[ReleaseService | ReleaseRoute, ...] = (*releases(view), *route_releases(view))
     if wait is None and not view.aborted:
         wait = keeping_wait(view.with_status(plan.status))
     return Plan(
         status=restart.status if settled else plan.status,
-        intents=one_patch_each((*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *tidy)),
+        intents=one_patch_each(
+            (*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
+        ),
         wait=wait,
         wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
 
 
-def _released(intents: tuple[ReleaseService, ...]) -> tuple[Notice, ...]:
-    return tuple(Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in intents)
+def _released(intents: tuple[ReleaseService | ReleaseRoute, ...]) -> tuple[Notice, ...]:
+    return tuple(
+        Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again")
+        if isinstance(each, ReleaseService)
+        else Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it")
+        for each in intents
+    )
 
 
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
@@ -229,7 +241,7 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type == "Progressing" and condition.reason is Reason.PROGRESS_DEADLINE_EXCEEDED:
             notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type in ("DrainUnsafe", "DrainTimedOut"):
+        if condition.type in WARNED:
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type == "Paused":
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))

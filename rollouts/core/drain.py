@@ -17,9 +17,11 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import TypeAlias
 
 DEFAULT_MAX_REQUEST_S = 30.0  # as long as Kubernetes lets a pod end by default
 DEFAULT_TIMEOUT_S = 300.0
+DEFAULT_SCRAPE_S = 30.0  # twice the scrape interval of most Prometheus set-ups, so that a late scrape is covered
 DEFAULT_MIN_SYNC_S = 1.0  # kube-proxy's default in iptables and nftables mode
 
 SYNC_MARGIN_S = 2.0
@@ -81,7 +83,7 @@ class ProxyFacts:
         known_by: one sentence that says where this is from, or why it is not known and what to do.
         min_sync_period_s: the least time between two syncs; None when it is not known.
         oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
-        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; shown to people,
+        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; `plan` tells them,
             as neither shortens a wait.
         learnt_lag_s: the slowest sync that was measured; None when none was.
     """
@@ -96,6 +98,33 @@ class ProxyFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusProbe:
+    """A query whose value is what is in flight at a revision's pods.
+
+    Args:
+        query: PromQL with `{{namespace}}`, `{{rollout}}`, `{{revision}}` and `{{service}}` in its strings.
+        max_s: what it counts are long streams: they are waited for so long, apart from requests; None for requests.
+        age_s: how old the samples may be that the query looks at: the scrape interval.
+    """
+
+    name: str
+    query: str
+    max_s: float | None = None
+    age_s: float = DEFAULT_SCRAPE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvoyProbe:
+    """Active requests at a revision's pods, by the Envoys that are configured as data planes."""
+
+    name: str
+    max_s: float | None = None
+
+
+DrainProbe: TypeAlias = PrometheusProbe | EnvoyProbe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrainSpec:
     """`spec.drain`. A Rollout without one has these defaults.
 
@@ -103,6 +132,7 @@ class DrainSpec:
         max_request_s: the longest request. Default: 30, or the template's `terminationGracePeriodSeconds` when that is less, as
             no longer request survives the end of a pod today.
         timeout_s: no wait for a revision that lost its traffic is longer, without its being said.
+        probes: who is asked what is still in flight, so that the wait may end early.
     """
 
     mode: DrainMode = DrainMode.AUTO
@@ -110,6 +140,12 @@ class DrainSpec:
     max_request_s: float = DEFAULT_MAX_REQUEST_S
     timeout_s: float = DEFAULT_TIMEOUT_S
     on_timeout: OnTimeout = OnTimeout.CONTINUE
+    probes: tuple[DrainProbe, ...] = ()
+
+    @property
+    def max_stream_s(self) -> float:
+        """The longest stream that a probe counts; 0 when none counts streams."""
+        return max((each.max_s for each in self.probes if each.max_s is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +177,7 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
 
     * preStop = max(5, 2 p), and at least 120 + 2 p with ipvs on a kernel before 5.9;
     * grace period = preStop + longest request + 5;
-    * drain = p (+ 120 with ipvs on a kernel before 5.9) + longest request.
+    * drain = p (+ 120 with ipvs on a kernel before 5.9) + longest request, or longest stream that a probe counts.
 
     A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. That adds
     nothing here: new connections do not go to weight 0, but for ports that are used again on kernels before 5.9. UDP has no
@@ -174,9 +210,14 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
         grace_why=grace_why,
         proxy_lag_s=lag_s,
         proxy_lag_why=lag_why,
-        drain_s=lag_s + spec.max_request_s,
-        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {spec.max_request_s:g} s for the longest request",
+        drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
+        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {_longest(spec)}",
     )
+
+
+def _longest(spec: DrainSpec) -> str:
+    requests = f"{spec.max_request_s:g} s for the longest request"
+    return f"{requests}, {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else requests
 
 
 def _pre_stop(spec: DrainSpec, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
@@ -208,13 +249,19 @@ def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
 
 def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
     """Extra time where a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
-    if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
+    if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN) or kernel_moves_reused_ports(facts):
         return 0.0, ""
-    kernel = facts.oldest_kernel
-    if kernel is not None and kernel >= IPVS_REUSE_SAFE_KERNEL:
-        return 0.0, ""
-    on = "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"
     maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
-    renewed = "and anew each time it is used meanwhile, which nftables mode or a newer kernel ends and no wait can"
-    leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed, {renewed}"
-    return IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {on} {leads}"
+    leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed"
+    return IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {kernel_words(facts)} {leads}"
+
+
+def kernel_moves_reused_ports(facts: ProxyFacts) -> bool:
+    """Whether a port that is used again goes to a server with weight on every node, under ipvs; False when nobody knows."""
+    return facts.oldest_kernel is not None and facts.oldest_kernel >= IPVS_REUSE_SAFE_KERNEL
+
+
+def kernel_words(facts: ProxyFacts) -> str:
+    """The oldest kernel, for people."""
+    kernel = facts.oldest_kernel
+    return "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"

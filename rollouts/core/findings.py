@@ -1,6 +1,7 @@
 """What in a manifest loses requests at a cutover, or makes a share of traffic another than was asked for, with the remedy.
 
-`graceful_exit.py` finds it in pod templates, `service_findings.py` in Services; `rollouts lint` and `rollouts plan` print it.
+`graceful_exit.py` finds it in pod templates, `service_findings.py` in Services, `proxy_findings.py` in what is known of nodes;
+`rollouts lint` and `rollouts plan` print it.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Rule(StrEnum):
     SERVICE_MISSING = "ServiceMissing"
     NO_SERVICE = "NoService"
     PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
+    IPVS_PORT_REUSE = "IpvsPortReuse"
+    IPVS_FORGETS_CONNECTIONS = "IpvsForgetsConnections"
     NO_CAPACITY = "NoCapacity"
     STUCK = "Stuck"
 

@@ -9,6 +9,7 @@ from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import PodMetadata
 from rollouts.core.status import RolloutStatus, Verb
+from rollouts.core.traffic import RouteName, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,48 @@ class RemoveAnnotation:
     value: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTraffic:
+    """Makes the route say `split` and marks it as steered by this Rollout; fails with a conflict when it has moved since."""
+
+    route: RouteName
+    uid: str
+    resource_version: str
+    split: Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRoute:
+    """Gives a route back as its user wrote it: the spec no longer names it, or the Rollout is going."""
+
+    route: RouteName
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskRoute:
+    """Reads one route that is not watched; the answer comes back through the inbox."""
+
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLive:
+    """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox."""
+
+    route: RouteName
+    resource_version: str
+    split: Split
+
+
+@dataclass(frozen=True, slots=True)
+class AskDrained:
+    """Asks the probes of `spec.drain` what is still in flight at a revision's pods; the answer comes back through the inbox."""
+
+    revision: str
+
+
 @dataclass(frozen=True, slots=True)
 class AskService:
     """Reads one Service that is not watched; the answer comes back through the inbox."""
@@ -123,6 +166,11 @@ Intent: TypeAlias = (
     | PatchPod
     | EvictPod
     | RemoveAnnotation
+    | SetTraffic
+    | ReleaseRoute
+    | AskRoute
+    | AskLive
+    | AskDrained
     | AskService
     | AskPods
 )

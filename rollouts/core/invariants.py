@@ -12,12 +12,16 @@ EndpointSlices still show. `previewService` carries no users' traffic.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
+from rollouts.core.anticipation import Violation, anticipated, available, held, lasting, limits, resized
 from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
+    AskDrained,
+    AskLive,
     AskPods,
+    AskRoute,
     AskService,
     CreateReplicaSet,
     Decision,
@@ -27,27 +31,29 @@ from rollouts.core.intents import (
     PatchPod,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
+from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
-from rollouts.core.scaling import routed_stable_replicas, surge_and_unavailable, target_pair
-from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.routing_invariants import broken_by_routing, promoted_when_handed_back
+from rollouts.core.scaling import routed_stable_replicas, target_pair
+from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import WAS_STABLE, Cutover, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A rule that a decision breaks, and how."""
-
-    rule: str
-    message: str
+from rollouts.core.traffic import RouteSeen
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     """Every rule that `decision`, or a part of it that a crash leaves, breaks. Empty for a good one."""
-    violations = [*steps_go_forward(seen, decision), *pauses_last(seen, decision.status)]
+    seen = in_their_roles(seen)
+    violations = [
+        *steps_go_forward(seen, decision),
+        *pauses_last(seen, decision.status),
+        *promoted_when_handed_back(seen, decision.status),
+    ]
     before = seen
     for intent in decision.intents:
         violations += [
@@ -59,6 +65,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
             *a_pause_holds_the_pods(before, intent, decision.status),
             *one_replica_set_per_revision(before, intent),
             *only_ours_and_as_seen(before, intent),
+            *broken_by_routing(before, intent),
         ]
         before = anticipated(before, intent)
     return violations
@@ -85,17 +92,17 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     """
     if not isinstance(intent, PointService) or intent.name == _preview_service(before):
         return []
-    available = _available(before, intent.revision)
+    pods = available(before, intent.revision)
     replicas = before.rollout.spec.replicas
     needed = min(1, replicas)
     service = before.services.get(intent.name)
     users = intent.name == _users_service(before)
     if users and isinstance(service, ServiceSeen) and service.revision:
-        _, unavailable = _limits(before)
-        needed = max(needed, min(replicas - unavailable, _available(before, service.revision)))
-    if available >= needed:
+        _, unavailable = limits(before)
+        needed = max(needed, min(replicas - unavailable, available(before, service.revision)))
+    if pods >= needed:
         return []
-    message = f"Service {intent.name} goes to {intent.revision}, {available} of {needed} needed pods available"
+    message = f"Service {intent.name} goes to {intent.revision}, {pods} of {needed} needed pods available"
     return [Violation("S1", f"{message} (current is {status.current_revision})")]
 
 
@@ -106,7 +113,7 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
     pod, unless `replicas` + `maxSurge` is 1, where the old pod must go before the new one may come. What is deleted has no pods.
     Sources: argo-rollouts issues 2050 and 2235.
     """
-    replica_set, size = _resized(before, intent)
+    replica_set, size = resized(before, intent)
     if isinstance(intent, DeleteReplicaSet):
         target = next((each for each in before.replica_sets if each.uid == intent.uid), None)
         if target is not None and (target.spec_replicas or target.replicas):
@@ -120,11 +127,11 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
     needed = replicas
     if isinstance(strategy, Canary):
         names.add(strategy.canary_service)
-        surge, _ = _limits(before)
+        surge, _ = limits(before)
         needed = 1 if strategy.traffic_routing is not None or replicas + surge > 1 else 0
     for service in before.services.values():
         users = service.name in names and isinstance(service, ServiceSeen) and replica_set.revision in _shown(service)
-        if users and size < min(needed, _lasting(replica_set)):
+        if users and size < min(needed, lasting(replica_set)):
             message = f"{replica_set.revision} shrinks to {size}, Service {service.name} still brings traffic"
             return [Violation("S2", message)]
     return []
@@ -136,15 +143,15 @@ def pods_stay_until_drained(before: Snapshot, intent: Intent, status: RolloutSta
     All of them; of a canary by the ratio of pods the stable revision all, another one a pod that is available, and none where
     `replicas` + `maxSurge` is 1. What was waited is counted from the recorded moment, with the numbers of today's spec.
     """
-    replica_set, size = _resized(before, intent)
+    replica_set, size = resized(before, intent)
     drain = before.rollout.spec.drain
     if replica_set is None or size >= replica_set.spec_replicas or drain.mode is DrainMode.OFF:
         return []
     strategy, replicas = before.rollout.spec.strategy, before.rollout.spec.replicas
     least = replica_set.spec_replicas
     if isinstance(strategy, Canary) and strategy.traffic_routing is None:
-        surge, _ = _limits(before)
-        if replicas == 0 or replicas + surge <= 1 or not _lasting(replica_set):
+        surge, _ = limits(before)
+        if replicas == 0 or replicas + surge <= 1 or not lasting(replica_set):
             return []
         least = least if replica_set.revision == status.stable_revision else 1
     needed_s = drain_numbers(drain, before.proxy).drain_s
@@ -171,7 +178,7 @@ def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     where it selects none). ReplicaSets remove their unready pods first, so a shrink costs available pods only below that number.
     """
     spec = before.rollout.spec
-    _, unavailable = _limits(before)
+    _, unavailable = limits(before)
     after = anticipated(before, intent)
     lowest = spec.replicas - unavailable
     had, has = _serving(before), _serving(after)
@@ -189,7 +196,7 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
     Blue-green and `trafficRouting`: `replicas`. `dynamicStableScale`: its share of the traffic as status recorded it before this
     pass. Canary by the ratio of pods: the pods that the ratio gives it, as far as they are available (the others make room).
     """
-    replica_set, size = _resized(before, intent)
+    replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas or replica_set.deleting:
         return []
     if replica_set.revision != status.stable_revision or status.stable_revision == status.current_revision:
@@ -200,10 +207,10 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
     if isinstance(strategy, Canary):
         weight = status.weight_percent or 0
         recorded = before.status.weight_percent or 0
-        surge, _ = _limits(before)
+        surge, _ = limits(before)
         if strategy.traffic_routing is None:
             needed = target_pair(replicas=spec.replicas, weight_percent=max(weight, recorded), surge=surge).stable
-            needed = min(needed, _lasting(replica_set))
+            needed = min(needed, lasting(replica_set))
         else:
             needed = routed_stable_replicas(
                 replicas=spec.replicas,
@@ -222,14 +229,14 @@ def a_pause_holds_the_pods(before: Snapshot, intent: Intent, status: RolloutStat
     An autoscaler that lowers `replicas` may take what is above `replicas` + `maxSurge`, with traffic routing (and for
     blue-green, where each side has its own number) what is above `replicas`.
     """
-    replica_set, size = _resized(before, intent)
-    if replica_set is None or not _held(before) or size >= replica_set.spec_replicas:
+    replica_set, size = resized(before, intent)
+    if replica_set is None or not held(before) or size >= replica_set.spec_replicas:
         return []
     if replica_set.revision != status.stable_revision or status.stable_revision == status.current_revision:
         return []
     strategy, replicas = before.rollout.spec.strategy, before.rollout.spec.replicas
     if isinstance(strategy, Canary) and strategy.traffic_routing is None and not status.abort:
-        surge, _ = _limits(before)
+        surge, _ = limits(before)
         total = sum(each.spec_replicas for each in before.replica_sets)
         least = replica_set.spec_replicas - max(0, total - replicas - surge)
     else:
@@ -282,7 +289,7 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
 
 def _grows(seen: Snapshot, intent: Intent, *, revision: str) -> bool:
     """Whether the intent gives `revision` more pods."""
-    replica_set, size = _resized(seen, intent)
+    replica_set, size = resized(seen, intent)
     return replica_set is not None and replica_set.revision == revision and size > replica_set.spec_replicas
 
 
@@ -295,15 +302,15 @@ def pauses_last(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     before, strategy = seen.status, seen.rollout.spec.strategy
     if after.current_revision != before.current_revision or after.strategy_hash != before.strategy_hash:
         grows = after.current_revision != after.stable_revision and (after.weight_percent or 0) > 0
-        if _held(seen) and grows and isinstance(strategy, Canary) and _exists(seen, after.stable_revision):
+        if held(seen) and grows and isinstance(strategy, Canary) and _exists(seen, after.stable_revision):
             return [Violation("S9", "the weight of a new revision grows during a pause")]
         return []
     stable = before.stable_revision and before.stable_revision != before.current_revision
     if not stable or not _exists(seen, before.stable_revision):
         return []
-    if _held(seen) and isinstance(strategy, Canary) and (after.weight_percent or 0) > (before.weight_percent or 0):
+    if held(seen) and isinstance(strategy, Canary) and (after.weight_percent or 0) > (before.weight_percent or 0):
         return [Violation("S9", f"weight {before.weight_percent} → {after.weight_percent} during a pause")]
-    if _held(seen) and after.step_index > before.step_index:
+    if held(seen) and after.step_index > before.step_index:
         return [Violation("S9", f"step {before.step_index} → {after.step_index} during a pause")]
     elapsed_s = seen.now_s - (before.step_started_at_s or seen.now_s)
     promoted = {each.step for each in after.commands if each.verb is Verb.PROMOTE}
@@ -349,61 +356,19 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
             ours = before.rollout.name
             owners = {"", ours} if isinstance(intent, PointService) else {ours}
             good = good and isinstance(service, ServiceSeen) and service.managed_by in owners
+        case SetTraffic() | ReleaseRoute():
+            route = before.routes.get(intent.route)
+            owners = {"", before.rollout.name} if isinstance(intent, SetTraffic) else {before.rollout.name}
+            good = isinstance(route, RouteSeen) and route.managed_by in owners
+            good = good and isinstance(route, RouteSeen) and route.uid == intent.uid
+            good = good and isinstance(route, RouteSeen) and route.resource_version == intent.resource_version
         case PatchPod() | EvictPod():
             good = before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
-        case CreateReplicaSet() | RemoveAnnotation() | AskService() | AskPods():
+        case CreateReplicaSet() | RemoveAnnotation() | AskService() | AskPods() | AskRoute() | AskLive() | AskDrained():
             good = True
         case _:
             assert_never(intent)
     return [] if good else [Violation("S13", f"not ours, or not as seen: {intent}")]
-
-
-def anticipated(before: Snapshot, intent: Intent) -> Snapshot:
-    """The world that is seen once `intent` is carried out and before anybody reacts to it."""
-    match intent:
-        case PatchReplicaSet(uid=uid, replicas=size) if size is not None:
-            sets = tuple(
-                replace(each, spec_replicas=size, observed=False) if each.uid == uid else each
-                for each in before.replica_sets
-            )
-            return replace(before, replica_sets=sets)
-        case CreateReplicaSet():
-            made = ReplicaSet(
-                name=intent.revision,
-                uid=f"new-{intent.revision}",
-                resource_version="",
-                revision=intent.revision,
-                number=intent.number,
-                created_at_s=before.now_s,
-                spec_replicas=intent.replicas,
-                observed=False,
-            )
-            return replace(before, replica_sets=(*before.replica_sets, made))
-        case DeleteReplicaSet(uid=uid):
-            return replace(before, replica_sets=tuple(each for each in before.replica_sets if each.uid != uid))
-        case PointService(name=name, revision=revision):
-            service = before.services.get(name)
-            if not isinstance(service, ServiceSeen):
-                return before
-            steered = replace(service, revision=revision, managed_by=before.rollout.name, watched=True)
-            return replace(before, services={**before.services, name: steered})
-        case EvictPod(uid=uid) if before.pods is not None:
-            left = tuple(replace(each, deleting=True) if each.uid == uid else each for each in before.pods.pods)
-            return replace(before, pods=replace(before.pods, pods=left))
-        case _:
-            return before
-
-
-def _resized(before: Snapshot, intent: Intent) -> tuple[ReplicaSet | None, int]:
-    if isinstance(intent, PatchReplicaSet) and intent.replicas is not None:
-        return next((each for each in before.replica_sets if each.uid == intent.uid), None), intent.replicas
-    return None, 0
-
-
-def _limits(before: Snapshot) -> tuple[int, int]:
-    spec = before.rollout.spec
-    surge = spec.strategy.max_surge if isinstance(spec.strategy, Canary) else 1
-    return surge_and_unavailable(max_surge=surge, max_unavailable=spec.strategy.max_unavailable, replicas=spec.replicas)
 
 
 def _users_service(before: Snapshot) -> str | None:
@@ -424,20 +389,12 @@ def _exists(before: Snapshot, revision: str) -> bool:
     return any(each.revision == revision and not each.deleting for each in before.replica_sets)
 
 
-def _available(before: Snapshot, revision: str) -> int:
-    return sum(_lasting(each) for each in before.replica_sets if each.revision == revision)
-
-
-def _lasting(replica_set: ReplicaSet) -> int:
-    return min(replica_set.spec_replicas, replica_set.available)
-
-
 def _serving(before: Snapshot) -> int:
     if not isinstance(before.rollout.spec.strategy, BlueGreen):
-        return sum(_lasting(each) for each in before.replica_sets if not each.deleting)
+        return sum(lasting(each) for each in before.replica_sets if not each.deleting)
     service = before.services.get(_users_service(before) or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
-    return _available(before, selected or before.status.stable_revision)
+    return available(before, selected or before.status.stable_revision)
 
 
 def _counted_anew(before: Snapshot) -> Snapshot:
@@ -446,10 +403,6 @@ def _counted_anew(before: Snapshot) -> Snapshot:
     return replace(
         before, replica_sets=tuple(replace(each, available=ready[each.revision]) for each in before.replica_sets)
     )
-
-
-def _held(before: Snapshot) -> bool:
-    return before.rollout.spec.paused or before.rollout.annotations.get(Verb.PAUSE) == "true"
 
 
 def _all_passed(seen: Snapshot) -> bool:

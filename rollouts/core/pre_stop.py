@@ -64,6 +64,27 @@ class Injection:
         return f"preStop sleep of {self.pre_stop_s} s in {names}{how}, terminationGracePeriodSeconds {self.grace_s}"
 
 
+def injection_fields(injection: Injection) -> dict[str, Any]:
+    """An injection as JSON, in the order of the alphabet: in `.status.drain.preStop`, and as text on the ReplicaSet."""
+    return {
+        "containers": list(injection.containers),
+        "graceSeconds": injection.grace_s,
+        "native": injection.native,
+        "seconds": injection.pre_stop_s,
+    }
+
+
+def read_injection(fields: object) -> Injection | None:
+    """The injection that was written like that; None for anything else. Raises: nothing."""
+    noted = _object(fields)
+    seconds, grace_s, names = noted.get("seconds"), noted.get("graceSeconds"), noted.get("containers")
+    if type(seconds) is not int or type(grace_s) is not int or not isinstance(names, list):
+        return None
+    if seconds < 0 or grace_s < 0 or not all(type(each) is str for each in names):
+        return None
+    return Injection(containers=tuple(names), pre_stop_s=seconds, grace_s=grace_s, native=noted.get("native") is True)
+
+
 def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
     """How the pods of a template end. What Kubernetes would not take is left for the API server to refuse. Raises: nothing."""
     spec = _object(template.get("spec"))

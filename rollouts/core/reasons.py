@@ -32,6 +32,10 @@ class Reason(StrEnum):
     ROLLOUT_RESUMED = "RolloutResumed", "A pause is over."
     ROLLOUT_RESTARTED = "RolloutRestarted", "All pods older than the time asked for have been replaced."
     SWITCH_SERVICE = "SwitchService", "A Service selects another revision."
+    TRAFFIC_WEIGHT_UPDATED = "TrafficWeightUpdated", "A route was told another split of the traffic."
+    TRAFFIC_LIVE = "TrafficLive", "The data plane does what the routes say."
+    ROUTE_DRIFTED = "RouteDrifted", "Somebody else changed what the Rollout set in a route; it was set again."
+    ROUTE_RELEASED = "RouteReleased", "A route is no longer steered by the Rollout."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer steered by the Rollout."
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and has its pods available."
@@ -42,7 +46,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec", "The spec cannot be carried out; the running revision is left as it is."
     DRAIN_UNSAFE = (
         "DrainUnsafe",
-        "Pods end sooner than their last requests: the preStop sleep or the grace period is short.",
+        "Pods end sooner than their last requests: a preStop sleep or a grace period is short, or no wait is long enough.",
     )
     DRAIN_TIMED_OUT = (
         "DrainTimedOut",
@@ -51,6 +55,10 @@ class Reason(StrEnum):
     PROXY_MODE_UNKNOWN = (
         "ProxyModeUnknown",
         "Nobody could say how the nodes proxy Services, so the safe numbers are waited.",
+    )
+    SERVICE_UNSAFE = (
+        "ServiceUnsafe",
+        "A field of a Service that the spec names bends the shares of traffic, or loses requests at a switch.",
     )
     # waits
     PODS_NOT_AVAILABLE = "PodsNotAvailable", "Waits for pods of a revision to become available."
@@ -67,6 +75,13 @@ class Reason(StrEnum):
         "A Service that the spec names belongs to another Rollout or selects other pods.",
     )
     SERVICE_SWITCHING = "ServiceSwitching", "Waits for a Service's EndpointSlices to show the revision it selects."
+    ROUTE_NOT_FOUND = "RouteNotFound", "A route that the spec names does not exist, or its kind is not installed."
+    ROUTE_NOT_USABLE = (
+        "RouteNotUsable",
+        "A route that the spec names belongs to another Rollout, or cannot say what the step asks for.",
+    )
+    ROUTE_NOT_ACCEPTED = "RouteNotAccepted", "A gateway has not taken the route, and its status may say why."
+    TRAFFIC_SWITCHING = "TrafficSwitching", "Waits until the data plane splits the traffic as the step says."
     DRAINING = "Draining", "Waits until no proxy brings new requests to the old pods and those that had begun are over."
     RETRY_NEEDED = "RetryNeeded", "Waits for a new revision, or for somebody to retry the aborted one."
     RESTARTING = "Restarting", "Waits for old pods to be replaced."

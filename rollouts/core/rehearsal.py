@@ -13,7 +13,10 @@ from typing import assert_never
 
 from rollouts.core.decide import decide
 from rollouts.core.intents import (
+    AskDrained,
+    AskLive,
     AskPods,
+    AskRoute,
     AskService,
     CreateReplicaSet,
     Decision,
@@ -23,14 +26,19 @@ from rollouts.core.intents import (
     PatchPod,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
 from rollouts.core.plan import earliest
 from rollouts.core.reasons import Reason
+from rollouts.core.roles import seen_from_the_other_side
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb, WaitingFor
+from rollouts.core.steps import WeightPercent
+from rollouts.core.traffic import Answer, LiveSeen, RouteName, RouteSeen, Split, Verdict, VerifiedBy
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
 _BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
@@ -89,7 +97,7 @@ class Stage:
 
     kind: StageKind
     step_index: int | None
-    weight_percent: int | None
+    weight_percent: WeightPercent | None
     pods: Pods
     most_pods: int
     least_available: int
@@ -173,7 +181,11 @@ class _Theatre:
         for intent in decision.intents:
             self._apply(intent)
         shown = {name: self._with_slices(each) for name, each in self.seen.services.items()}
+        exchanged = decision.status.pong_is_stable != self.seen.status.pong_is_stable
         self.seen = replace(self.seen, status=decision.status, services=shown)
+        if exchanged:  # the canary Service is another one now
+            routes = {name: seen_from_the_other_side(each) for name, each in self.seen.routes.items()}
+            self.seen = replace(self.seen, routes=routes)
 
     def _record(self, before: RolloutStatus) -> None:
         """Brings the present stage up to date, which ends where this pass has left it, and opens the next one."""
@@ -288,8 +300,15 @@ class _Theatre:
                 self.seen = replace(self.seen, rollout=replace(self.seen.rollout, annotations=left))
             case AskPods():
                 self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))
-            case PatchPod() | EvictPod() | AskService():
-                pass  # single pods are not modelled, and every Service was seen before
+            case SetTraffic(route=name, split=split):
+                self._route(name, split=split, managed_by=self.seen.rollout.name)
+            case ReleaseRoute(route=name):
+                routes = {each: route for each, route in self.seen.routes.items() if each != name}
+                self.seen = replace(self.seen, routes=routes)
+            case AskLive(route=name):
+                self._route(name, live=True)
+            case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
+                pass  # single pods and requests are not modelled, and every Service and route was seen before
             case never:
                 assert_never(never)
 
@@ -342,6 +361,25 @@ class _Theatre:
         if isinstance(service, ServiceSeen):
             pointed = replace(service, revision=revision, managed_by=managed_by, watched=watched)
             self.seen = replace(self.seen, services={**self.seen.services, name: pointed})
+
+    def _route(
+        self, name: RouteName, *, split: Split | None = None, managed_by: str | None = None, live: bool = False
+    ) -> None:
+        """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
+        route = self.seen.routes.get(name)
+        if not isinstance(route, RouteSeen):
+            return
+        if split is not None and split != route.split:
+            version = f"{route.resource_version}+"
+            route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
+        if managed_by is not None:
+            route = replace(route, managed_by=managed_by)
+        if live:
+            answer = LiveSeen(
+                at_s=self.seen.now_s, resource_version=route.resource_version, live=True, by=VerifiedBy.CONFIG
+            )
+            route = replace(route, live=answer)
+        self.seen = replace(self.seen, routes={**self.seen.routes, name: route})
 
     def _with_slices(self, service: object) -> ServiceSeen:
         """The Service with the ready pods that its selector finds, as far as anybody watches them."""

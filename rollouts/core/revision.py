@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 HASH_SCHEME = "v1"
+REVISION_LABEL = "rollouts.dev/revision"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9
 _GENERATE_NAME_MAX = 58  # kube-apiserver cuts a pod's generateName here; longer and pods would lose their revision

@@ -53,15 +53,27 @@ class ProgressThreshold:
     value: IntOrPercent
 
 
+@dataclass(frozen=True, slots=True)
+class Router:
+    """One traffic provider that the spec names, with its part of the spec as canonical JSON: its codec knows what it says."""
+
+    name: str
+    settings_json: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficRouting:
     """Traffic is moved by weights, not by the ratio of pods, so stable keeps its size while the canary grows.
 
     Args:
+        routers: who moves it; with none somebody outside of the Rollout does, and the weight in status is what they follow.
+        managed_routes: names of the routes that steps make, the first one wins.
         min_pods_per_replica_set: at least so many canary pods once there is any.
         dynamic_stable_scale: stable shrinks as its weight does.
     """
 
+    routers: tuple[Router, ...] = ()
+    managed_routes: tuple[str, ...] = ()
     min_pods_per_replica_set: int = 0
     dynamic_stable_scale: bool = False
 
@@ -72,6 +84,8 @@ class Canary:
 
     Args:
         traffic_routing: None for a canary by the ratio of pods.
+        ping_pong: the two Services take turns at being the stable one, so that none changes what it selects at the end; as
+            the spec names them `pingService` is the stable one, `with_roles` says which is now.
         scale_down_delay_s: how long the old stable is kept after promotion; only with traffic routing.
         scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
         abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
@@ -83,6 +97,7 @@ class Canary:
     stable_service: str | None = None
     canary_service: str | None = None
     traffic_routing: TrafficRouting | None = None
+    ping_pong: bool = False
     canary_metadata: PodMetadata = PodMetadata()
     stable_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None

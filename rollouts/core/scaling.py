@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rollouts.core.rollout import IntOrPercent, Percent, ProgressThreshold
-from rollouts.core.steps import SetCanaryReplicas, SetCanaryScalePercent
+from rollouts.core.steps import SetCanaryReplicas, SetCanaryScalePercent, WeightPercent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class CanaryPass:
 
 def resolved_surge(limit: IntOrPercent, *, replicas: int) -> int:
     """Pods that may exist above `replicas`; a percentage rounds up, as a Deployment's maxSurge does."""
-    return _ceil_percent(replicas, limit.value) if isinstance(limit, Percent) else limit
+    return ceil_percent(replicas, limit.value) if isinstance(limit, Percent) else limit
 
 
 def resolved_unavailable(limit: IntOrPercent, *, replicas: int) -> int:
@@ -75,7 +75,7 @@ def surge_and_unavailable(*, max_surge: IntOrPercent, max_unavailable: IntOrPerc
     return surge, unavailable
 
 
-def target_pair(*, replicas: int, weight_percent: int, surge: int) -> Pair:
+def target_pair(*, replicas: int, weight_percent: WeightPercent, surge: int) -> Pair:
     """The two sizes whose ratio is nearest to the weight, with `replicas` pods in all, or one more where surge allows it.
 
     Between weights 1 and 99 each side keeps at least one pod, unless there is but one pod and no surge. Of two that are equally
@@ -85,9 +85,10 @@ def target_pair(*, replicas: int, weight_percent: int, surge: int) -> Pair:
         return Pair(0, 0)
     common = replicas * (replicas + 1)  # makes errors in shares of N and of N + 1 comparable without fractions
 
-    def error(split: tuple[int, int]) -> int:
+    def error(split: tuple[int, int]) -> WeightPercent:
         canary, total = split
-        return abs(100 * canary - weight_percent * total) * (common // total)
+        off = 100 * canary - weight_percent * total
+        return max(off, -off) * (common // total)
 
     canary, total = min(_splits(replicas=replicas, weight_percent=weight_percent, surge=surge), key=error)
     return Pair(canary, total - canary)
@@ -96,7 +97,7 @@ def target_pair(*, replicas: int, weight_percent: int, surge: int) -> Pair:
 def canary_pass(
     *,
     replicas: int,
-    weight_percent: int,
+    weight_percent: WeightPercent,
     max_surge: IntOrPercent,
     max_unavailable: IntOrPercent,
     canary: Size,
@@ -135,7 +136,7 @@ def canary_pass(
 def routed_canary_replicas(
     *,
     replicas: int,
-    weight_percent: int,
+    weight_percent: WeightPercent,
     min_pods: int,
     pinned: SetCanaryReplicas | SetCanaryScalePercent | None,
 ) -> int:
@@ -150,13 +151,15 @@ def routed_canary_replicas(
         case SetCanaryReplicas(replicas=pods):
             return pods
         case SetCanaryScalePercent(percent=percent):
-            share = _ceil_percent(replicas, percent)
+            share = ceil_percent(replicas, percent)
         case None:
-            share = _ceil_percent(replicas, weight_percent)
+            share = ceil_percent(replicas, weight_percent)
     return max(share, min(min_pods, replicas)) if share else 0
 
 
-def routed_stable_replicas(*, replicas: int, weight_percent: int, recorded_weight_percent: int, dynamic: bool) -> int:
+def routed_stable_replicas(
+    *, replicas: int, weight_percent: WeightPercent, recorded_weight_percent: WeightPercent, dynamic: bool
+) -> int:
     """Pods of the stable revision when traffic is moved by weights: all of them, or with `dynamic` enough for its share.
 
     Args:
@@ -166,7 +169,7 @@ def routed_stable_replicas(*, replicas: int, weight_percent: int, recorded_weigh
     """
     if not dynamic:
         return replicas
-    return _ceil_percent(replicas, 100 - min(weight_percent, recorded_weight_percent))
+    return ceil_percent(replicas, 100 - min(weight_percent, recorded_weight_percent))
 
 
 def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold | None) -> bool:
@@ -183,6 +186,13 @@ def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold 
             return available >= desired
 
 
+def least_met(*, desired: int, threshold: ProgressThreshold | None) -> int:
+    """The fewest available pods of `desired` with which `threshold_met` holds."""
+    return next(
+        pods for pods in range(desired + 1) if threshold_met(desired=desired, available=pods, threshold=threshold)
+    )
+
+
 def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressThreshold | None) -> bool:
     """Whether a ReplicaSet has the size that its step asks for.
 
@@ -196,9 +206,9 @@ def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressTh
     return threshold_met(desired=desired, available=available, threshold=threshold)
 
 
-def _splits(*, replicas: int, weight_percent: int, surge: int) -> list[tuple[int, int]]:
+def _splits(*, replicas: int, weight_percent: WeightPercent, surge: int) -> list[tuple[int, int]]:
     """Splits worth comparing, (canary, total), in the order in which equally good ones win; never none."""
-    down, up = replicas * weight_percent // 100, _ceil_percent(replicas, weight_percent)
+    down, up = replicas * weight_percent // 100, ceil_percent(replicas, weight_percent)
     may_be_empty = weight_percent in (0, 100) or (replicas == 1 and surge == 0)
     splits = []
     if up < replicas or may_be_empty:
@@ -278,7 +288,8 @@ def _drained(
     return max(0, min(after, ceiling - other_after)), other_after
 
 
-def _ceil_percent(pods: int, percent: int) -> int:
+def ceil_percent(pods: int, percent: WeightPercent) -> int:
+    """`percent` of `pods`, rounded up."""
     return -(-pods * percent // 100)
 
 

@@ -1,4 +1,7 @@
-"""What a Service does to the shares of a canary and to a cutover. Pure: a Service's manifest in, findings out.
+"""What a Service does to the shares of a canary and to a cutover. Pure: a Service's manifest or traits in, findings out.
+
+`rollouts lint` and `rollouts plan` tell it of every Service that selects the pods, the condition `ServiceUnsafe` of those that
+the strategy names: the controller looks at no others.
 
 Sources: KEP-4444 and KEP-3015 (`trafficDistribution`), KEP-2086 (`internalTrafficPolicy`), KEP-1669 (terminating endpoints),
 KEP-752 (EndpointSlice), https://kubernetes.io/docs/reference/networking/virtual-ips/, and measurements with kube-proxy 1.36
@@ -7,17 +10,19 @@ in iptables and nftables mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from rollouts.core.conditions import REVISION_LABEL
 from rollouts.core.findings import Finding, Rule, Severity
-from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.revision import REVISION_LABEL
+from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy
+from rollouts.core.service_traits import ServiceTraits, read_traits
 from rollouts.core.services import named_services
+from rollouts.core.snapshot import Service, ServiceSeen
 from rollouts.objects import Manifest
 
-CLIENT_IP_TIMEOUT_S = 10_800  # Kubernetes' default
 DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
 _MOST_TOPOLOGICAL = {
     "PreferClose": "its zone",
@@ -57,16 +62,36 @@ def relation_of(service: Manifest, spec: RolloutSpec, template_labels: Mapping[s
 
 def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding, ...]:
     """What is to be known of the Service before an update. Raises: nothing; an unreadable field is as one that is not there."""
-    spec = _mapping(service.get("spec"))
+    found = (*trait_findings(read_traits(_mapping(service.get("spec"))), relation=relation), _beside(relation))
+    if no_selector := _no_selector(service, relation):
+        found = (no_selector, *found)
+    return tuple(each for each in found if each is not None)
+
+
+def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
+    """What was found in the Services that the strategy names, as far as they were seen, each with its Service's name.
+
+    One without a selector, or that is not there, holds the update up and is told by that wait.
+    """
+    named = named_services(strategy)
+    return tuple(
+        (each.name, finding)
+        for each in services
+        if isinstance(each, ServiceSeen) and each.name in named
+        for finding in trait_findings(each.traits, relation=Relation.STEERED)
+    )
+
+
+@lru_cache(maxsize=256)  # every pass asks; most Services are alike
+def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Finding, ...]:
+    """What the fields of a Service do to shares and cutovers."""
     found = (
-        _no_selector(service, relation),
-        _not_ready(spec),
-        _internal(spec),
-        _external(spec, relation),
-        _distribution(spec, relation),
-        _affinity(spec, relation),
-        _headless(spec, relation),
-        _beside(relation),
+        _not_ready(traits),
+        _internal(traits),
+        _external(traits, relation),
+        _distribution(traits, relation),
+        _affinity(traits, relation),
+        _headless(traits, relation),
     )
     return tuple(each for each in found if each is not None)
 
@@ -83,8 +108,8 @@ def _no_selector(service: Manifest, relation: Relation) -> Finding | None:
     )
 
 
-def _not_ready(spec: Mapping[str, Any]) -> Finding | None:
-    if spec.get("publishNotReadyAddresses") is not True:
+def _not_ready(traits: ServiceTraits) -> Finding | None:
+    if not traits.publish_not_ready_addresses:
         return None
     return Finding(
         Rule.PUBLISHES_NOT_READY,
@@ -96,8 +121,8 @@ def _not_ready(spec: Mapping[str, Any]) -> Finding | None:
     )
 
 
-def _internal(spec: Mapping[str, Any]) -> Finding | None:
-    if spec.get("internalTrafficPolicy") != "Local":
+def _internal(traits: ServiceTraits) -> Finding | None:
+    if traits.internal_traffic_policy != "Local":
         return None
     return Finding(
         Rule.INTERNAL_TRAFFIC_LOCAL,
@@ -109,8 +134,8 @@ def _internal(spec: Mapping[str, Any]) -> Finding | None:
     )
 
 
-def _external(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
-    if spec.get("externalTrafficPolicy") != "Local" or spec.get("type") not in ("NodePort", "LoadBalancer"):
+def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if traits.external_traffic_policy != "Local" or traits.type not in ("NodePort", "LoadBalancer"):
         return None
     path = "spec.externalTrafficPolicy"
     if relation is Relation.STEERED:
@@ -132,8 +157,8 @@ def _external(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
     )
 
 
-def _distribution(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
-    value = spec.get("trafficDistribution")
+def _distribution(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    value = traits.traffic_distribution
     if value not in _MOST_TOPOLOGICAL:
         return None
     path, near = "spec.trafficDistribution", _MOST_TOPOLOGICAL[value]
@@ -156,11 +181,9 @@ def _distribution(spec: Mapping[str, Any], relation: Relation) -> Finding | None
     )
 
 
-def _affinity(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
-    if spec.get("sessionAffinity") != "ClientIP":
+def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if traits.client_ip_s is None:
         return None
-    seconds = _mapping(_mapping(spec.get("sessionAffinityConfig")).get("clientIP")).get("timeoutSeconds")
-    timeout_s = seconds if type(seconds) is int else CLIENT_IP_TIMEOUT_S
     shares = (
         "one client is one pod, and all that come through one NAT or proxy are one client, so shares are not the ratio of pods; "
         if relation is not Relation.STEERED
@@ -170,14 +193,14 @@ def _affinity(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
         Rule.SESSION_AFFINITY,
         Severity.WARNING,
         "spec.sessionAffinity",
-        f"{shares}a client stays with its pod for {timeout_s} s after its last connection and is moved when that pod leaves the "
-        "EndpointSlices: its session is not, so what the pod alone knows of it is gone",
+        f"{shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and is moved when that pod "
+        "leaves the EndpointSlices: its session is not, so what the pod alone knows of it is gone",
         "keep sessions outside the pods and use None, or split traffic by a gateway that knows sessions",
     )
 
 
-def _headless(spec: Mapping[str, Any], relation: Relation) -> Finding | None:
-    if spec.get("clusterIP") != "None":
+def _headless(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if not traits.headless:
         return None
     return Finding(
         Rule.HEADLESS,

@@ -151,6 +151,12 @@ def shown_revisions(view: View) -> frozenset[str]:
     return frozenset((selected | shown) - {""})
 
 
+def selected_revision(view: View, name: str | None) -> str:
+    """The revision in the selector of Service `name`, "" when it names none or was not seen."""
+    service = view.seen.services.get(name or "")
+    return service.revision if isinstance(service, ServiceSeen) else ""
+
+
 def no_worse(view: View, name: str, target: ReplicaSet | None, *, enough: int) -> int:
     """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
     service = view.seen.services.get(name)

@@ -66,9 +66,13 @@ def in_safe_order(
     patches: Iterable[PatchReplicaSet | None],
     *,
     create: tuple[Intent, ...],
-    services: Iterable[Pointing],
+    moves: Iterable[Intent],
 ) -> tuple[Intent, ...]:
-    """Grow, create, point Services, then shrink: any prefix leaves at least the pods that served before it."""
+    """Grow, create, move traffic, then shrink: any prefix leaves at least the pods that served before it.
+
+    Args:
+        moves: what changes routes and Services.
+    """
     sizes = {each.name: each.spec_replicas for each in view.seen.replica_sets}
     grows: list[Intent] = []
     shrinks: list[Intent] = []
@@ -76,8 +80,12 @@ def in_safe_order(
         if patch is not None:
             takes_away = patch.replicas is not None and patch.replicas < sizes[patch.name]
             (shrinks if takes_away else grows).append(patch)
-    pointing = (intent for each in services for intent in each.intents)
-    return (*grows, *create, *pointing, *shrinks)
+    return (*grows, *create, *moves, *shrinks)
+
+
+def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:
+    """What several Services need, in their order."""
+    return tuple(intent for each in services for intent in each.intents)
 
 
 def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
@@ -103,8 +111,11 @@ def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> Rol
 
 
 def drained_s(view: View, revision: str, *, no_sooner_than_s: float) -> float:
-    """When a revision that lost its traffic may lose its pods: its delay and its drain run side by side."""
-    cutover = draining(view, revision)
+    """When a revision that lost its traffic may lose its pods: its delay and its drain run side by side.
+
+    A drain that probes may end sooner is no deadline; it keeps the pods by itself.
+    """
+    cutover = draining(view, revision) if not view.spec.drain.probes else None
     return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
 
 

@@ -9,7 +9,9 @@ from typing import TypeAlias
 from rollouts.core.drain import ProxyFacts
 from rollouts.core.pre_stop import Injection
 from rollouts.core.rollout import PodMetadata, Rollout
+from rollouts.core.service_traits import PLAIN, ServiceTraits
 from rollouts.core.status import RolloutStatus
+from rollouts.core.traffic import Route, RouteName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class ServiceSeen:
         managed_by: name of the Rollout that steers it (annotation `rollouts.dev/managed-by`), "" for none.
         watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
         selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
+        traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
     """
 
@@ -69,6 +72,7 @@ class ServiceSeen:
     watched: bool
     selects_template: bool = True
     has_selector: bool = True
+    traits: ServiceTraits = PLAIN
     ready_by_revision: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -126,6 +130,23 @@ class EvictionRefused:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class DrainSeen:
+    """What the probes of `spec.drain` said of one revision at `at_s`.
+
+    Args:
+        in_flight: requests at its pods; None when a probe could not be asked (`message` says why), or none counts requests.
+        streams: long streams at its pods, by the probes with a time of their own; None when one could not be asked.
+        age_s: how much older than `at_s` that may be which was counted: a scrape interval.
+    """
+
+    at_s: float
+    in_flight: int | None
+    message: str = ""
+    streams: int | None = 0
+    age_s: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything one decision may depend on.
@@ -135,6 +156,8 @@ class Snapshot:
         status: what `.status` records: the only memory.
         replica_sets: those whose controller is this Rollout's uid.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout.
+        routes: every route that the spec's routers name, in their order, and every one that is still steered by this Rollout.
+        drains: by revision: the last answer of the drain probes.
         pods: None until a pass asked for them.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
         proxy: what is known of the cluster's proxies.
@@ -146,6 +169,8 @@ class Snapshot:
     status: RolloutStatus
     replica_sets: tuple[ReplicaSet, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
+    routes: Mapping[RouteName, Route] = field(default_factory=dict)
+    drains: Mapping[str, DrainSeen] = field(default_factory=dict)
     pods: PodsSeen | None = None
     eviction_refused: EvictionRefused | None = None
     proxy: ProxyFacts = ProxyFacts()

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
+from rollouts.core.steps import WeightPercent
+from rollouts.core.traffic import VerifiedBy
 
 
 class Phase(StrEnum):
@@ -96,6 +98,14 @@ class ScaleDown:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """So many polls in a row found nothing in flight, the last of them at `at_s`."""
+
+    polls: int
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
     """A Service that went from one revision to another, and how long the pods of the first are kept for what is in flight.
@@ -107,6 +117,10 @@ class Cutover:
         until_s: when its pods may go; None until it is confirmed.
         message: what is waited for, with the reasons for the numbers.
         timed_out: `timeoutSeconds` came before the end.
+        idle, streams_idle: what the probes found of requests and of long streams once the proxies' lag was over; None when
+            something was in flight, or nobody was asked.
+        drained: the probes ended the wait before its time.
+        in_flight, streams: what they counted when it ended; None when nobody knew.
     """
 
     service: str
@@ -118,6 +132,33 @@ class Cutover:
     until_s: float | None = None
     message: str = ""
     timed_out: bool = False
+    idle: Idle | None = None
+    streams_idle: Idle | None = None
+    drained: bool = False
+    in_flight: int | None = None
+    streams: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What the routes are to do, and what the data plane was last found to do; only with routers.
+
+    Until `observed` is what is desired either may be in force, and whatever is between, on some proxy.
+
+    Args:
+        desired_percent: share of the requests for the canary Service.
+        desired_routes: names of the managed routes that bring requests, or copies, to it besides.
+        seen_at_s: when every route was seen to say what is desired; None until then. A settle time counts from here.
+        observed_percent, observed_routes: what was last confirmed to be live; None and () before the first time.
+        verified_by: how that was confirmed.
+    """
+
+    desired_percent: WeightPercent
+    desired_routes: tuple[str, ...] = ()
+    seen_at_s: float | None = None
+    observed_percent: WeightPercent | None = None
+    observed_routes: tuple[str, ...] = ()
+    verified_by: VerifiedBy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +198,8 @@ class RolloutStatus:
         attempt: how often the current revision was tried again after an abort.
         progressed_at_s: the last time anything moved; the progress deadline is measured from here.
         weight_percent: share of traffic (or of pods) that the canary is to have now.
+        traffic: the routes' side of it; None without routers.
+        pong_is_stable: with `pingPong`: the stable revision is behind `pongService`.
         active_revision, preview_revision: blue-green: what the Services' selectors were seen to name.
         gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
         gate_passed: blue-green: the preview may take the traffic.
@@ -180,7 +223,9 @@ class RolloutStatus:
     attempt: int = 0
     abort: Abort | None = None
     progressed_at_s: float | None = None
-    weight_percent: int | None = None
+    weight_percent: WeightPercent | None = None
+    traffic: Traffic | None = None
+    pong_is_stable: bool = False
     active_revision: str = ""
     preview_revision: str = ""
     gate_started_at_s: float | None = None

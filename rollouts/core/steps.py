@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
+
+from rollouts.core.traffic import MirrorRoute, RequestMatch
+
+WeightPercent: TypeAlias = int | Fraction
+"""0..100, exact: with `maxTrafficWeight: 1000` a weight of 1 is 1/10 of a percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetWeight:
     """Gives the canary `weight_percent` of the traffic; complete when the pods that this needs are available."""
 
-    weight_percent: int
+    weight_percent: WeightPercent
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,29 @@ class MatchTrafficWeight:
     """`setCanaryScale.matchTrafficWeight`: canary pods follow the weight again."""
 
 
+@dataclass(frozen=True, slots=True)
+class SetHeaderRoute:
+    """Sends requests that match to the canary from here on; `match: None` ends that. `name` is one of `managedRoutes`."""
+
+    name: str
+    match: RequestMatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetMirrorRoute:
+    """Sends copies of requests to the canary from here on; `mirror: None` ends that. `name` is one of `managedRoutes`."""
+
+    name: str
+    mirror: MirrorRoute | None
+
+
 Step: TypeAlias = (
-    SetWeight | Pause | PauseUntilPromoted | SetCanaryReplicas | SetCanaryScalePercent | MatchTrafficWeight
+    SetWeight
+    | Pause
+    | PauseUntilPromoted
+    | SetCanaryReplicas
+    | SetCanaryScalePercent
+    | MatchTrafficWeight
+    | SetHeaderRoute
+    | SetMirrorRoute
 )

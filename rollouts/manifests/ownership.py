@@ -4,6 +4,10 @@
   template and our annotations (merge patch with its uid).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
   (merge patch with its uid and resourceVersion).
+* Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
+  `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
+  managed routes (JSON Patch with its resourceVersion).
+* Route (ours, beside the user's): everything (server-side apply).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); a verb's annotation that meant "what you see now" is removed (JSON Patch).
 * Event (ours): everything (POST).
@@ -16,7 +20,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from rollouts.core.pre_stop import Injection
+from rollouts.core.pre_stop import Injection, injection_fields, read_injection
 from rollouts.core.revision import short_hash
 from rollouts.core.rollout import PodMetadata
 
@@ -31,6 +35,8 @@ HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 
 REVISION_NUMBER = f"{PREFIX}revision-number"
 MANAGED_BY = f"{PREFIX}managed-by"
+ROUTER = f"{PREFIX}router"
+BESIDE = f"{PREFIX}beside"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
 PRE_STOP = f"{PREFIX}pre-stop"
 PODS_METADATA = f"{PREFIX}pods-metadata"
@@ -44,6 +50,11 @@ def name_label(rollout: str) -> str:
     if len(rollout) <= _LABEL_VALUE_MAX:
         return rollout
     return f"{rollout[:52]}-{short_hash(rollout.encode())}"
+
+
+def pods_selector(rollout: str) -> str:
+    """Label selector of all pods of the Rollout of that name."""
+    return f"{NAME}={name_label(rollout)}"
 
 
 def pod_metadata_text(metadata: PodMetadata) -> str | None:
@@ -79,16 +90,7 @@ def pods_carry_metadata(annotations: Mapping[str, str]) -> bool:
 
 def injection_text(injection: Injection) -> str:
     """Value of `rollouts.dev/pre-stop`: what was put into a ReplicaSet's template."""
-    return json.dumps(
-        {
-            "containers": list(injection.containers),
-            "graceSeconds": injection.grace_s,
-            "native": injection.native,
-            "seconds": injection.pre_stop_s,
-        },
-        separators=(",", ":"),
-        ensure_ascii=False,
-    )
+    return json.dumps(injection_fields(injection), separators=(",", ":"), ensure_ascii=False)
 
 
 def injection_of(annotations: Mapping[str, str]) -> Injection | None:
@@ -100,14 +102,8 @@ def injection_of(annotations: Mapping[str, str]) -> Injection | None:
 @lru_cache(maxsize=1024)  # every pass reads it, and few differ
 def _injection_noted(text: str) -> Injection | None:
     try:
-        noted = json.loads(text)
-        seconds, grace_s, names = noted["seconds"], noted["graceSeconds"], noted["containers"]
-        if not all(type(each) is int for each in (seconds, grace_s)) or not all(type(each) is str for each in names):
-            return None
-        return Injection(
-            containers=tuple(names), pre_stop_s=seconds, grace_s=grace_s, native=noted.get("native") is True
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return read_injection(json.loads(text))
+    except (ValueError, RecursionError):
         return None
 
 

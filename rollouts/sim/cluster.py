@@ -15,10 +15,12 @@ from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
+from rollouts.sim.actors.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.actors.kubelet import Kubelets, KubeletSettings
 from rollouts.sim.actors.replicasets import ReplicaSetController
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.clock import SimClock
+from rollouts.sim.gateway_clients import GatewayClients
 from rollouts.sim.history import Stored
 from rollouts.sim.server import SimServer
 from rollouts.sim.traffic import Traffic
@@ -62,7 +64,7 @@ class SimulatedCluster:
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),
         )
-        self._traffic: list[Traffic] = []
+        self._traffic: list[Traffic | GatewayClients] = []
         self._kube_proxy = kube_proxy
 
     async def __aenter__(self) -> Self:
@@ -117,6 +119,23 @@ class SimulatedCluster:
         traffic.start()
         self._traffic.append(traffic)
         return traffic
+
+    def gateway(self, *, namespace: str, name: str, settings: GatewaySettings = ENVOY) -> Gateway:
+        """Starts a gateway, with a GatewayClass and a Gateway of that name; needs the CRDs of `sim/gateway_types.py`.
+
+        Raises: KeyError without them.
+        """
+        gateway = Gateway(self.world, namespace=namespace, gateway=name, settings=settings)
+        gateway.start()
+        self._actors += (gateway,)
+        return gateway
+
+    def gateway_clients(self, gateway: Gateway, *, rate_per_s: float, **options: Any) -> GatewayClients:
+        """Starts clients of a gateway; the options are those of `GatewayClients`."""
+        clients = GatewayClients(self.world, self.kubelets, gateway, rate_per_s=rate_per_s, **options)
+        clients.start()
+        self._traffic.append(clients)
+        return clients
 
     async def until(
         self, holds: Callable[[Manifest | None], bool], *, kind: Kind, namespace: str, name: str, deadline_s: float

@@ -214,7 +214,8 @@ class FaultyWatches:
         if version >= not_older_than and self._rng.random() < self.faults.stale_lists:
             return last
         response = await self._api.request(request, deadline_s=deadline_s)
-        if response.status == 200 and b'List","apiVersion"' in response.body[:120]:
+        listed = b'List","apiVersion"' in response.body[:120] and b'"APIResourceList"' not in response.body[:120]
+        if response.status == 200 and listed:
             self._lists[key] = (int(msgspec.json.decode(response.body)["metadata"]["resourceVersion"]), response)
         return response
 

@@ -124,28 +124,6 @@ BAD: tuple[Bad, ...] = (
         "spec.rollbackWindow.revisions",
         "0",
     ),
-    # drain
-    Bad("drain mode unknown", changed(CANARY, drain={"mode": "Manual"}), "spec.drain.mode", "Auto"),
-    Bad("preStop unknown", changed(CANARY, drain={"preStop": "Maybe"}), "spec.drain.preStop", "Inject"),
-    Bad("onTimeout unknown", changed(CANARY, drain={"onTimeout": "Abort"}), "spec.drain.onTimeout", "Continue"),
-    Bad(
-        "longest request below 0",
-        changed(CANARY, drain={"maxRequestSeconds": -1}),
-        "spec.drain.maxRequestSeconds",
-        "0 or more",
-    ),
-    Bad(
-        "longest request of more than a day",
-        changed(CANARY, drain={"maxRequestSeconds": 86_401}),
-        "spec.drain.maxRequestSeconds",
-        "86400 or less",
-    ),
-    Bad(
-        "drain timeout of more than a day",
-        changed(CANARY, drain={"timeoutSeconds": 86_401}),
-        "spec.drain.timeoutSeconds",
-        "86400 or less",
-    ),
     # selector
     Bad("no selector", changed(CANARY, selector=GONE), "spec.selector", "is required"),
     Bad("empty selector", changed(CANARY, selector={}), "spec.selector", "every pod", by_schema=False),
@@ -433,12 +411,7 @@ BAD: tuple[Bad, ...] = (
 _ANALYSIS = {"templates": [{"templateName": "success-rate"}]}
 
 
-def _routing(**fields: Any) -> Spec:
-    return canary(stableService="a", canaryService="b", trafficRouting=fields)
-
-
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (changed(CANARY, drain={"probes": [{"name": "rq"}]}), "spec.drain.probes", "0.3"),
     (changed(CANARY, configVersioning={"mode": "Immutable"}), "spec.configVersioning", "0.5"),
     (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
     (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),
@@ -449,7 +422,7 @@ PLANNED: tuple[tuple[Spec, str, str], ...] = (
         "0.6",
     ),
     (canary(analysis=_ANALYSIS), f"{_CANARY}.analysis", "0.4"),
-    (canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong", "0.3"),
+    (canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong", "0.4"),
     (blue_green(prePromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.prePromotionAnalysis", "0.4"),
     (blue_green(postPromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.postPromotionAnalysis", "0.4"),
     (step(analysis=_ANALYSIS), f"{_STEPS}[0].analysis", "0.4"),
@@ -459,24 +432,6 @@ PLANNED: tuple[tuple[Spec, str, str], ...] = (
         "0.6",
     ),
     (step(plugin={"name": "a/b", "config": {"x": 1}}), f"{_STEPS}[0].plugin", "0.6"),
-    (step(setHeaderRoute={"name": "a"}), f"{_STEPS}[0].setHeaderRoute", "0.3"),
-    (step(setMirrorRoute={"name": "a", "percentage": 10}), f"{_STEPS}[0].setMirrorRoute", "0.3"),
-    (_routing(alb={"ingress": "a", "servicePort": 80}), f"{_CANARY}.trafficRouting.alb", "0.3"),
-    (_routing(ambassador={"mappings": ["a"]}), f"{_CANARY}.trafficRouting.ambassador", "0.3"),
-    (_routing(apisix={"route": {"name": "a"}}), f"{_CANARY}.trafficRouting.apisix", "0.3"),
-    (_routing(appMesh={"virtualService": {"name": "a"}}), f"{_CANARY}.trafficRouting.appMesh", "0.3"),
-    (
-        _routing(gatewayAPI={"httpRoutes": [{"name": "a"}], "mode": "patch"}),
-        f"{_CANARY}.trafficRouting.gatewayAPI",
-        "0.3",
-    ),
-    (_routing(istio={"virtualService": {"name": "a", "routes": ["x"]}}), f"{_CANARY}.trafficRouting.istio", "0.3"),
-    (_routing(nginx={"stableIngress": "a"}), f"{_CANARY}.trafficRouting.nginx", "0.3"),
-    (_routing(smi={}), f"{_CANARY}.trafficRouting.smi", "0.3"),
-    (_routing(traefik={"weightedTraefikServiceName": "a"}), f"{_CANARY}.trafficRouting.traefik", "0.3"),
-    (_routing(plugins={"argoproj-labs/gatewayAPI": {"x": 1}}), f"{_CANARY}.trafficRouting.plugins", "0.3"),
-    (_routing(managedRoutes=[{"name": "a"}]), f"{_CANARY}.trafficRouting.managedRoutes", "0.3"),
-    (_routing(maxTrafficWeight=1000), f"{_CANARY}.trafficRouting.maxTrafficWeight", "0.3"),
 )
 
 

@@ -10,6 +10,8 @@ import pytest
 from rollouts.api.parse import parse_spec
 from rollouts.api.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
+from tests.api.drain_specs import DRAIN_BAD
+from tests.api.routing_specs import ROUTING_BAD
 from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
 
 
@@ -19,7 +21,7 @@ def _problems(spec: Any) -> tuple[SpecProblem, ...]:
     return refused.value.problems
 
 
-@pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+@pytest.mark.parametrize("bad", [*BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name)
 def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
     """A user mends what a message points at; a rule that nobody enforces is worse than none."""
     problems = _problems(bad.spec)
@@ -30,8 +32,9 @@ def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
 
 def test_there_is_a_row_for_every_rule() -> None:
     """The table is the list of rules; it shrinks only on purpose."""
-    assert len(BAD) >= 80
-    assert len({bad.name for bad in BAD}) == len(BAD)
+    table = (*BAD, *DRAIN_BAD, *ROUTING_BAD)
+    assert len(table) >= 100
+    assert len({bad.name for bad in table}) == len(table)
 
 
 @pytest.mark.parametrize(("spec", "path", "version"), PLANNED, ids=[path for _, path, _ in PLANNED])
@@ -48,14 +51,14 @@ def test_every_planned_field_has_its_row() -> None:
 def test_everything_wrong_is_told_at_once() -> None:
     """One round trip for the user, not seven: types, rules and planned fields of one spec come together."""
     steps = [{"setWeight": "x"}, {}, {"pause": {"duration": "soon"}}, 5, {"setCanaryScale": {"replicas": 1}}]
-    spec = changed(canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, drain={"probes": []}, colour="red")
+    spec = changed(canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, history={"limit": 5}, colour="red")
 
     paths = {problem.path for problem in _problems(spec)}
 
     assert paths == {
         "spec.replicas",
         "spec.colour",
-        "spec.drain.probes",
+        "spec.history",
         "spec.strategy.canary.maxSurge",
         "spec.strategy.canary.steps[0].setWeight",
         "spec.strategy.canary.steps[1]",
@@ -84,7 +87,22 @@ def test_no_value_anywhere_makes_the_parser_crash(value: Any) -> None:
     full = canary(
         stableService="a",
         canaryService="b",
-        trafficRouting={"istio": {"virtualService": {"name": "a", "routes": ["x"]}}},
+        trafficRouting={
+            "istio": {"virtualService": {"name": "a", "routes": ["x"]}},
+            "plugins": {"mine": {"a": 1}},
+            "managedRoutes": [{"name": "beta"}, {"name": "shadow"}],
+            "maxTrafficWeight": 1000,
+        },
+        steps=[
+            {"setWeight": 1},
+            {"setHeaderRoute": {"name": "beta", "match": [{"headerName": "a", "headerValue": {"exact": "b"}}]}},
+            {
+                "setMirrorRoute": {
+                    "name": "shadow",
+                    "match": [{"path": {"prefix": "/"}, "headers": {"a": {"regex": "b"}}}],
+                }
+            },
+        ],
         canaryMetadata={"labels": {"role": "canary"}},
         antiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}},
         analysis={"templates": [{"templateName": "a"}], "args": [{"name": "a", "value": "b"}]},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.parse import own_annotations, parse_spec, rollout_from_manifest
-from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout, PreStop
+from rollouts.core.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
 from rollouts.core.pre_stop import ContainerExit, PodExit, read_pod_exit
 from rollouts.core.rollout import (
     AntiAffinity,
@@ -62,6 +62,22 @@ def test_a_rollout_without_drain_is_drained() -> None:
     assert spec.drain == DrainSpec(mode=DrainMode.AUTO, pre_stop=PreStop.INJECT, max_request_s=30.0, timeout_s=300.0)
     assert spec.drain.on_timeout is OnTimeout.CONTINUE
     assert parse_spec(changed(CANARY, drain={})).drain == spec.drain
+
+
+def test_probes_of_a_drain_arrive() -> None:
+    """Samples are as old as a scrape interval may make them, unless somebody says that they are younger."""
+    query = 'sum(in_flight{pod=~"{{rollout}}-{{revision}}-.*"})'
+    probes = [
+        {"name": "gateway", "envoy": {}},
+        {"name": "app", "prometheus": {"query": query}},
+        {"name": "sockets", "prometheus": {"query": query, "scrapeIntervalSeconds": 5}, "maxSeconds": 900},
+    ]
+
+    assert parse_spec(changed(CANARY, drain={"probes": probes})).drain.probes == (
+        EnvoyProbe(name="gateway"),
+        PrometheusProbe(name="app", query=query, age_s=30.0),
+        PrometheusProbe(name="sockets", query=query, max_s=900.0, age_s=5.0),
+    )
 
 
 def test_every_field_of_drain_arrives() -> None:

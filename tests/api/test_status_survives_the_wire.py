@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -19,18 +20,34 @@ from rollouts.core.status import (
     Condition,
     Cutover,
     HistoryEntry,
+    Idle,
     Outcome,
     Phase,
     RolloutStatus,
     ScaleDown,
+    Traffic,
     Verb,
     WaitingFor,
 )
+from rollouts.core.steps import WeightPercent
+from rollouts.core.traffic import VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _COUNT = st.integers(0, 2**31 - 1)
-_TIME = st.integers(-(10**15), 10**16).map(lambda microseconds: microseconds / 1_000_000)
+_TIME = st.integers(-(10**15), 4 * 10**15).map(  # a float holds microseconds exactly until the year 2106
+    lambda microseconds: microseconds / 1_000_000
+)
 _REASON = st.sampled_from(list(Reason))
+_NAMES = st.lists(_TEXT, max_size=3).map(tuple)
+
+
+def _whole(percent: Fraction) -> WeightPercent:
+    return percent.numerator if percent.denominator == 1 else percent
+
+
+_PERCENT = st.integers(1, 1_000_000).flatmap(
+    lambda parts: st.integers(0, parts).map(lambda weight: _whole(Fraction(100 * weight, parts)))
+)
 STATUSES = st.builds(
     RolloutStatus,
     phase=st.sampled_from(list(Phase)),
@@ -47,7 +64,17 @@ STATUSES = st.builds(
     attempt=_COUNT,
     abort=st.none() | st.builds(Abort, _TEXT, _TIME, _REASON, _TEXT, st.booleans()),
     progressed_at_s=st.none() | _TIME,
-    weight_percent=st.none() | st.integers(0, 100),
+    weight_percent=st.none() | _PERCENT,
+    traffic=st.none()
+    | st.builds(
+        Traffic,
+        desired_percent=_PERCENT,
+        desired_routes=_NAMES,
+        seen_at_s=st.none() | _TIME,
+        observed_percent=st.none() | _PERCENT,
+        observed_routes=_NAMES,
+        verified_by=st.none() | st.sampled_from(list(VerifiedBy)),
+    ),
     active_revision=_TEXT,
     preview_revision=_TEXT,
     gate_started_at_s=st.none() | _TIME,
@@ -81,6 +108,11 @@ STATUSES = st.builds(
             until_s=_TIME,
             message=_TEXT,
             timed_out=st.booleans(),
+            idle=st.none() | st.builds(Idle, _COUNT, _TIME),
+            streams_idle=st.none() | st.builds(Idle, _COUNT, _TIME),
+            drained=st.booleans(),
+            in_flight=st.none() | _COUNT,
+            streams=st.none() | _COUNT,
         ),
         max_size=3,
     ).map(tuple),
@@ -190,6 +222,14 @@ def test_what_could_not_be_read_is_named() -> None:
         "status.history[0]: is not an object",
         "status.history[1].revision: cannot be read, so status.history[1] is left out",
     )
+
+
+def test_half_of_an_injection_says_nothing() -> None:
+    """What pods sleep is told from the ReplicaSet's note and from status by one codec: neither fills gaps with zeros."""
+    read = read_status({"drain": {"preStop": {"containers": ["app"], "seconds": 6}}})
+
+    assert read.status.injection is None
+    assert read.problems == ("status.drain.preStop.*: cannot be read, so status.drain.preStop is left out",)
 
 
 def test_an_abort_of_a_newer_controller_holds() -> None:

@@ -14,10 +14,17 @@ import yaml
 from rollouts.api.schema import crd_files, crd_manifests
 from rollouts.api.status import status_from_wire, status_to_wire
 from rollouts.core.status import Phase, RolloutStatus
+from tests.api.drain_specs import DRAIN_BAD
+from tests.api.routing_specs import ROUTING_BAD, route_step, routed
 from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, changed, manifest
 
 pytestmark = pytest.mark.controlplane
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.yaml"))
+ROUTED = (
+    routed([{"setWeight": 1000}], plugins={"mine": {"x": {"y": [1]}}}, maxTrafficWeight=1000),
+    route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "x-user", "headerValue": {"regex": "a.*"}}]}),
+    route_step(setMirrorRoute={"name": "beta", "match": [{"path": {"prefix": "/api"}}], "percentage": 35}),
+)
 Kubectl = Callable[..., Any]
 
 
@@ -68,7 +75,7 @@ def test_the_schema_is_structural(plane: Any) -> None:
     assert crd["spec"]["versions"][0]["schema"] == crd_manifests()[0]["spec"]["versions"][0]["schema"]
 
 
-@pytest.mark.parametrize("spec", [CANARY, BLUE_GREEN, *[planned for planned, _, _ in PLANNED]])
+@pytest.mark.parametrize("spec", [CANARY, BLUE_GREEN, *ROUTED, *[planned for planned, _, _ in PLANNED]])
 def test_a_good_spec_is_accepted(plane: Any, namespace: str, spec: dict[str, Any]) -> None:
     """Also what is planned for a later version: the schema knows it, the controller says when."""
     answer = _create(plane, namespace, spec, name="cart")
@@ -80,7 +87,7 @@ def test_every_bad_spec_is_refused_by_the_schema_where_the_schema_can(plane: Any
     """The corpus of the parser's rules: what a CEL rule or a type can say is said at `kubectl apply`."""
     accepted = [
         bad.name
-        for bad in BAD
+        for bad in (*BAD, *DRAIN_BAD, *ROUTING_BAD)
         if bad.by_schema and _create(plane, namespace, bad.spec, name="bad").status_code not in (400, 422)
     ]
 
@@ -94,7 +101,7 @@ def test_what_only_the_parser_refuses_is_marked_so(plane: Any, namespace: str) -
 
     refused = [
         bad.name
-        for bad in BAD
+        for bad in (*BAD, *DRAIN_BAD, *ROUTING_BAD)
         if not bad.by_schema
         and bad.words not in hidden
         and _create(plane, namespace, bad.spec, name="bad").status_code in (400, 422)

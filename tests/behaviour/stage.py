@@ -14,19 +14,26 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.schema import crd_manifests
+from rollouts.controller.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
 from rollouts.settings import Settings
+from rollouts.sim.actors.gateway import GatewaySettings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.data_planes import SimDataPlanes
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
+from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
 from rollouts.telemetry import Telemetry
+from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.witness import Witness
 
 KEY = Key("default", "web")
+GATEWAY_NAME = "public"
+ROUTE_PATH = (HTTP_ROUTE.group, HTTP_ROUTE.version, HTTP_ROUTE.plural)
 QUIET_S = 125.0  # longer than the longest back-off, the longest pause of a watch and the barrier's patience together
 RESTART_S = 1.0
 LIMIT_S = 3_600.0
@@ -39,7 +46,7 @@ Between: TypeAlias = Callable[[ApiServer], ApiServer]
 TIMES = frozenset(
     {
         *("at", "since", "deadline", "lastTransitionTime", "startedAt", "finishedAt"),
-        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until"),
+        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until", "seenAt"),
     }
 )
 
@@ -76,12 +83,32 @@ class Run:
     requests: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """The gateway that users come through.
+
+    Args:
+        planes: what the controller can ask of it; None for nobody to ask.
+        pinned: see `PlaneWitness`.
+    """
+
+    settings: GatewaySettings
+    planes: Callable[[SimDataPlanes], Planes] | None = lambda planes: planes
+    pinned: bool = False
+
+
 class Stage:
     """A cluster, and people who use it."""
 
-    def __init__(self, cluster: SimulatedCluster, *, grace_s: float = AT_ONCE_S) -> None:
+    def __init__(self, cluster: SimulatedCluster, *, grace_s: float = AT_ONCE_S, behind: Behind | None = None) -> None:
         self.cluster = cluster
         self.witness = Witness(cluster, KEY, grace_s=grace_s)
+        self.planes: Planes | None = None
+        if behind is not None:
+            self.gateway = cluster.gateway(namespace=KEY.namespace, name=GATEWAY_NAME, settings=behind.settings)
+            self.plane = PlaneWitness(cluster, self.witness, self.gateway, KEY, route=KEY.name, pinned=behind.pinned)
+            if behind.planes is not None:
+                self.planes = behind.planes(SimDataPlanes([self.gateway], clock=cluster.clock))
         self.telemetry: list[Telemetry] = []
         self._stop = asyncio.Event()
 
@@ -182,6 +209,7 @@ class Stage:
             rng=random.Random(seed),  # noqa: S311 - jitter
             stop=self._stop,
             on_ready=self.telemetry.append,
+            planes=self.planes,
         )
 
     def end_state(self) -> EndState:
@@ -202,9 +230,13 @@ class Stage:
                 each["metadata"]["name"]: [each["spec"]["selector"], each["metadata"].get("labels") or {}]
                 for each in self.cluster.list(SERVICE)
             },
+            "routes": {each["metadata"]["name"]: _route(each) for each in self._routes()},
             "status": _without_times(self.status),
             "annotations": (rollout or {"metadata": {}})["metadata"].get("annotations") or {},
         }
+
+    def _routes(self) -> list[Manifest]:
+        return self.cluster.list(HTTP_ROUTE) if self.cluster.api.registry.find(*ROUTE_PATH) else []
 
     def summary(self, *, faultable: int, bugs: list[str]) -> Run:
         """The run so far."""
@@ -233,6 +265,8 @@ def play(
     alongside: Script | None = None,
     grace_s: float = AT_ONCE_S,
     slice_lag_s: float = 0.02,
+    behind: Behind | None = None,
+    kernel: str = "6.1.0",
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
@@ -242,6 +276,8 @@ def play(
         alongside: runs beside the script, and is cancelled when the script has ended.
         grace_s: the longest that a fault can hold a pass up, which then ends on an older spec.
         slice_lag_s: from a pod's change to its EndpointSlice.
+        behind: with a gateway, and an eye on what it does (`PlaneWitness`).
+        kernel: of the nodes.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -251,9 +287,10 @@ def play(
         loop = asyncio.get_running_loop()
         bugs: list[str] = []
         loop.set_exception_handler(lambda _, context: bugs.append(repr(context)))
-        kubelet = KubeletSettings(startup_s=(0.3, 0.9))
-        async with SimulatedCluster(seed=seed, crds=crds(), kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
-            stage = Stage(cluster, grace_s=grace_s)
+        kubelet = KubeletSettings(startup_s=(0.3, 0.9), kernel=kernel)
+        types = (*crds(), *gateway_crds()) if behind is not None else crds()
+        async with SimulatedCluster(seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
+            stage = Stage(cluster, grace_s=grace_s, behind=behind)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))
             disturbance = asyncio.ensure_future(alongside(stage)) if alongside is not None else None
             for manifest in manifests:
@@ -290,6 +327,11 @@ def crds() -> tuple[Manifest, ...]:
 
 def _tag(replica_set: Manifest) -> str:
     return str(replica_set["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def _route(manifest: Manifest) -> list[Any]:
+    metadata = manifest["metadata"]
+    return [manifest["spec"], metadata.get("labels") or {}, metadata.get("annotations") or {}]
 
 
 def _without_times(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Promise: with pods that end gracefully, users' requests are answered all through an update, however it goes.
 
-Constant traffic through the Services, while EndpointSlices are written 0.3 s late and the proxies follow up to 0.5 s later.
+Constant traffic through the Services, while EndpointSlices are written 0.3 s late and the proxies follow up to 1.3 s later.
 """
 
 from __future__ import annotations

@@ -11,11 +11,21 @@ import msgspec
 
 from rollouts.api.status import status_from_wire
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
+from rollouts.cluster.structs import (
+    EndpointSliceObject,
+    ReplicaSetObject,
+    RolloutObject,
+    RouteObject,
+    ServiceObject,
+    decode,
+    decode_route,
+)
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.proxies import ClusterFacts
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.routes import RouteReader
+from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.drain import ProxyFacts, ProxyMode
 from rollouts.core.intents import (
@@ -24,23 +34,33 @@ from rollouts.core.intents import (
     Intent,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
 from rollouts.core.rollout import PodMetadata, Rollout
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus, Verb
-from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
+from rollouts.core.traffic import RouteName
+from rollouts.errors import Unroutable
+from rollouts.manifests.ownership import MANAGED, REVISION, REVISION_NUMBER, ROUTER
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.gateway_types import HTTP_ROUTE
 from rollouts.sim.history import DELETED, Change, Stored
+from rollouts.sim.patches import json_patch
+from rollouts.sim.refusals import Refused
+from rollouts.traffic.codec import Objects
+from rollouts.traffic.registry import registry
 
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (ROLLOUT, RolloutObject),
     (REPLICA_SET, ReplicaSetObject),
     (SERVICE, ServiceObject),
     (ENDPOINT_SLICE, EndpointSliceObject),
+    (HTTP_ROUTE, RouteObject),
 )
 
 
@@ -53,6 +73,14 @@ FACTS = ClusterFacts(proxy=ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the sim
 Meaning: TypeAlias = Intent | StatusWrite
 
 
+class _Served(RouteKinds):
+    """Every version is served that a codec wants best."""
+
+    def known(self, kinds: tuple[Kind, ...]) -> Kind | None:
+        """The first one."""
+        return kinds[0]
+
+
 class Truth:
     """Follows the history of a simulated cluster."""
 
@@ -63,11 +91,20 @@ class Truth:
             labels = (SERVICE_NAME,) if kind == ENDPOINT_SLICE else ()
             self._store.add(kind, struct, by_owner=kind == REPLICA_SET, labels=labels)
         self._steered = SteeredServices()
+        self._steered_routes = SteeredRoutes()
+        inbox = Inbox(clock=cluster.clock)
         self._observer = Observer(
             store=self._store,
-            inbox=Inbox(clock=cluster.clock),
+            inbox=inbox,
             steered=self._steered,
             clock=cluster.clock,
+            routes=RouteReader(
+                store=self._store,
+                inbox=inbox,
+                kinds=_Served(api=cluster.api, on_found=lambda _: None),
+                steered=self._steered_routes,
+                providers=registry(),
+            ),
             facts=lambda: FACTS,
         )
         self.deleted_at_s = -float("inf")
@@ -97,8 +134,12 @@ class Truth:
         manifest = self._cluster.get(ROLLOUT, key.namespace, key.name) or {}
         return status_from_wire(manifest.get("status") or {})
 
-    def meaning(self, request: Request) -> Meaning | None:
-        """The intent that a write carries out, told from its bytes; None for one that no pass of ours makes."""
+    def meaning(self, request: Request, key: Key) -> Meaning | None:
+        """The intent that a write carries out, told from its bytes; None for one that no pass of ours makes.
+
+        Args:
+            key: the Rollout whose routes are meant.
+        """
         target = self._cluster.api.target(request.path)
         if target is None:
             return None
@@ -118,6 +159,8 @@ class Truth:
                 return DeleteReplicaSet(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
             case "services", "PATCH", "":
                 return _pointing(name, body)
+            case "httproutes", "PATCH", "":
+                return self._steering(key, target.home, name, body)
             case _:
                 return None
 
@@ -131,16 +174,43 @@ class Truth:
             replicas=(body.get("spec") or {}).get("replicas"),
         )
 
+    def _steering(self, key: Key, namespace: str, name: str, operations: Any) -> SetTraffic | ReleaseRoute | None:
+        """What the route will say, in the words of the codec that the Rollout's spec names."""
+        stored = self._cluster.api.history.get(HTTP_ROUTE, namespace, name)
+        if stored is None:
+            return None
+        uid, version = stored.metadata["uid"], str(operations[0]["value"])
+        try:
+            after = json_patch(stored.manifest, operations)
+        except Refused:
+            return None
+        if MANAGED not in (after["metadata"].get("labels") or {}):
+            router = (stored.metadata.get("annotations") or {}).get(ROUTER, "")
+            route = RouteName(router, HTTP_ROUTE.kind, namespace, name)
+            return ReleaseRoute(route=route, uid=uid, resource_version=version)
+        observed = self._observer.observe(key)
+        for read in observed.routes.values() if isinstance(observed, Seen) else ():
+            place = read.place
+            if (place.target.namespace, place.target.name) == (namespace, name) and place.provider is not None:
+                try:
+                    split = place.provider.read(Objects(after), place.target, read.context)
+                except Unroutable:  # no codec writes what it cannot read
+                    return None
+                return SetTraffic(route=place.route, uid=uid, resource_version=version, split=split)
+        return None
+
     def _follow(self, change: Change) -> None:
         if change.kind == ROLLOUT and change.old is not None:
             self._remember(change.old, change.new)
         table = self._store.table(change.kind)
-        seen = decode(change.kind, change.new.raw())
+        seen = decode_route(change.new.raw()) if change.kind == HTTP_ROUTE else decode(change.kind, change.new.raw())
         difference = table.remove("", seen) if change.event == DELETED else table.put("", seen)
         if change.kind == ROLLOUT and change.event == DELETED:
             self.deleted_at_s = asyncio.get_running_loop().time()
         if change.kind == SERVICE and difference is not None:
             self._steered.learn(difference.before, difference.after)
+        if change.kind == HTTP_ROUTE and difference is not None:
+            self._steered_routes.learn(HTTP_ROUTE, difference.before, difference.after)
 
     def _remember(self, old: Stored, new: Stored) -> None:
         before = self.snapshot(Key(*old.key)) if old.metadata["generation"] != new.metadata["generation"] else None

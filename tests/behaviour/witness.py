@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rollouts.core.anticipation import Violation
 from rollouts.core.decide import decide
-from rollouts.core.intents import Decision, ReleaseService
+from rollouts.core.intents import Decision, ReleaseRoute, ReleaseService
 from rollouts.core.invariants import (
-    Violation,
     a_pause_holds_the_pods,
     capacity_leaves_after_traffic,
     enough_pods_stay,
@@ -28,6 +28,7 @@ from rollouts.core.invariants import (
     steps_go_forward,
     traffic_goes_to_ready_pods,
 )
+from rollouts.core.routing_invariants import broken_by_routing
 from rollouts.core.snapshot import Snapshot
 from rollouts.objects import Key
 from rollouts.ports import Request, Response, WatchStream
@@ -73,6 +74,8 @@ class Witness:
         self.truth = Truth(cluster)
         self.arrivals: list[Arrival] = []
         self.violations: list[str] = []
+        self.sender = ""
+        """The controller whose request is being carried out; "" when what changes is somebody else's doing."""
         self._digest = hashlib.sha256()
 
     def door(self, sender: str) -> Door:
@@ -109,7 +112,7 @@ class Witness:
         Args:
             seen: the world just before, with the spec that there was and those that a pass under way may have seen.
         """
-        if not seen and not isinstance(meaning, ReleaseService | StatusWrite):
+        if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | StatusWrite):
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
                 self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
@@ -135,6 +138,7 @@ class Witness:
                     *a_pause_holds_the_pods(before, intent, status),
                     *one_replica_set_per_revision(before, intent),
                     *only_ours_and_as_seen(before, intent),
+                    *broken_by_routing(before, intent),
                 ]
 
     def _tell(self, violations: Iterable[Violation]) -> None:
@@ -155,8 +159,10 @@ class Door:
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
         witness, write = self._witness, is_rollout_write(request)
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
-        meaning = witness.truth.meaning(request) if write else None
+        meaning = witness.truth.meaning(request, witness.key) if write else None
+        witness.sender = self._sender
         response = self._server.answer(request)
+        witness.sender = ""
         witness.note(self._sender, self._what(request), response.status, repr(request).encode(), response.body)
         if write and response.status < 300:
             witness.judge(seen, meaning)

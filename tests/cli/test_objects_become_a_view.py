@@ -8,7 +8,9 @@ import pytest
 
 from rollouts.cli.get import history_rows
 from rollouts.cli.status import verdict_of
-from rollouts.cli.view import Seen, belongs_to, controlled_by, event_lines, pod_line, step_words, view_of
+from rollouts.cli.view import Seen, belongs_to, controlled_by, event_lines, pod_line, step_words, traffic_words, view_of
+from rollouts.core.status import Traffic
+from rollouts.core.traffic import VerifiedBy
 from rollouts.objects import Manifest
 
 ROLLOUT: Manifest = {"metadata": {"name": "cart", "namespace": "shop", "uid": "u1", "generation": 3}}
@@ -211,3 +213,23 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
         (2, "b", True, "", None),
         (1, "a", False, "Promoted", 60.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("traffic", "words"),
+    [
+        (None, ""),
+        (Traffic(desired_percent=5), "5 % wanted, nothing confirmed yet"),
+        (
+            Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG),
+            "5 % in force (Config)",
+        ),
+        (
+            Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1),
+            "5 % and route beta wanted, 1 % in force",
+        ),
+    ],
+)
+def test_what_the_routes_are_to_do_and_what_was_confirmed_is_one_sentence(traffic: Traffic | None, words: str) -> None:
+    """A weight that was written is not yet a weight that holds."""
+    assert traffic_words(traffic) == words

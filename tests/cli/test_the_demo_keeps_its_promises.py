@@ -15,9 +15,9 @@ from rich.console import Console
 
 from rollouts.cli import demo as demo_module
 from rollouts.cli.demo import Where, demo
-from rollouts.cli.demo_acts import Act, Say
+from rollouts.cli.demo_acts import Act, Say, promise_share
 from rollouts.cli.demo_manifests import CANARY_APP, canary_app
-from rollouts.cli.demo_stage import NAMESPACE, NotAsPromised, Stage, simulated_stage
+from rollouts.cli.demo_stage import GATEWAY, NAMESPACE, NotAsPromised, Stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options
 from rollouts.cli.view import status_of
@@ -109,6 +109,30 @@ async def test_a_broken_promise_ends_the_demo_and_is_named(monkeypatch: pytest.M
 
     assert code is Exit.BAD
     assert "NOT as promised: moon: the moon is not full" in shown(console)
+
+
+async def test_a_share_that_is_not_the_steps_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 25 % of the canary are counted, not believed: the same promise about a revision that gets everything is not kept."""
+
+    async def overstates(stage: Stage, say: Say) -> tuple[int, str]:
+        say("install, then count")
+        await stage.install(canary_app(stage.namespace, gateway=GATEWAY))
+        seen = await stage.until(
+            CANARY_APP, lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY, deadline_s=20, what="healthy"
+        )
+        stage.send_requests(CANARY_APP)
+        await asyncio.sleep(1.2)
+        promise_share(stage, status_of(seen.rollout).current_revision, 100)
+        promise_share(stage, status_of(seen.rollout).current_revision, 25)
+        return 0, "counted"
+
+    monkeypatch.setattr(demo_module, "ACTS", (Act("counting", overstates),))
+    console = Console(file=io.StringIO(), width=200)
+
+    code = await demo(SIMULATED, console=console, lines=True)
+
+    assert code is Exit.BAD
+    assert "NOT as promised: counting: the canary got 100 % of the requests instead of 25 %" in shown(console)
 
 
 async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rollouts.cli.drain_report import report
 from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
-from rollouts.core.status import Condition, Cutover, RolloutStatus
+from rollouts.core.status import Condition, Cutover, Idle, RolloutStatus
 
 AT_S = 1_790_000_000.0
 CUTOVER = Cutover(
@@ -51,6 +51,20 @@ def test_a_wait_that_ran_out_is_no_success() -> None:
     cut = replace(CUTOVER, until_s=AT_S + 5, timed_out=True)
 
     assert "  TIMED OUT: 23 s were needed; requests may have been cut" in _text(now_s=AT_S + 60, cutovers=(cut,))
+
+
+def test_what_the_probes_found_is_told() -> None:
+    """By which signal the wait ended, and what was still in flight."""
+    drained = replace(CUTOVER, until_s=AT_S + 6, drained=True, idle=Idle(3, AT_S + 6), in_flight=0)
+    busy = replace(CUTOVER, in_flight=2, streams=1)
+
+    text = _text(now_s=AT_S + 60, cutovers=(drained,))
+    assert "  probes: no requests in flight on 3 polls in a row, the last 2026-09-21T14:13:26Z" in text
+    assert "  waited: 6 s, until 2026-09-21T14:13:26Z" in text
+    assert "  in flight at the end: nothing that the probes count" in text
+    assert "  IN FLIGHT at the end: 2 requests, 1 streams" in _text(now_s=AT_S + 60, cutovers=(busy,))
+    assert "in flight" not in _text(now_s=AT_S + 10, cutovers=(busy,))
+    assert "no connection was looked at" not in _text(now_s=AT_S + 60, cutovers=(drained, busy))
 
 
 def test_a_rollout_that_was_never_cut_over_says_so() -> None:

@@ -352,6 +352,20 @@ async def test_what_may_not_be_read_is_said_or_done_without(tmp_path: Path, caps
         assert told["drain"]["preStopSeconds"] < 10
 
 
+async def test_what_ipvs_does_to_connections_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unsafe on kernels before 5.9, and on those that nobody may read; how long it keeps silent connections on all."""
+    async with shop(tmp_path) as there:
+        await there.healthy(cart(), service(there.stage.namespace, "cart", app="cart"))
+        text = text_of(cart(tag="2"))
+
+        new = await planned(there, capsys, text, "--proxy-mode", "ipvs")
+        assert (rules(new, "unsafe"), "IpvsForgetsConnections" in rules(new, "note")) == (set(), True)
+
+        there.door.refused = ("/nodes",)
+        unread = await planned(there, capsys, text, "--proxy-mode", "ipvs")
+        assert rules(unread, "unsafe") == {"IpvsPortReuse"}
+
+
 @pytest.mark.parametrize(
     ("text", "words", "code", "said"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,11 @@ from rollouts.cli.tree import (
     WaitLine,
     draw,
     line,
+    percent_text,
     plain,
     weight_bar,
 )
+from rollouts.core.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused
@@ -159,3 +162,29 @@ def test_the_picture_in_the_docs_is_of_this_tree() -> None:
     path = Path(__file__).parents[2] / "docs" / "images" / "tree.svg"
 
     assert path.read_text(encoding="utf-8") == svg(example())
+
+
+@pytest.mark.parametrize(
+    ("percent", "text"),
+    [
+        (0, "0 %"),
+        (5, "5 %"),
+        (Fraction(1, 2), "0.5 %"),
+        (Fraction(100, 3), "33.33 %"),
+        (Fraction(1, 10_000), "0.0001 %"),
+    ],
+)
+def test_a_part_of_a_percent_is_shown_as_one(percent: WeightPercent, text: str) -> None:
+    """With `maxTrafficWeight: 1000` a weight of 5 is half a percent, and `1/2 %` is nothing that people read."""
+    assert percent_text(percent) == text
+
+
+def test_traffic_that_is_not_there_yet_is_told_beside_the_weight() -> None:
+    """What the routes say and what the data plane does are two things for a while."""
+    view = replace(example(), weight_percent=Fraction(1, 2), traffic="0.5 % wanted, 0 % in force (Config)")
+
+    shown = picture(view)
+
+    assert "0.5 % canary, 99.5 % stable" in shown
+    assert "\n  Traffic  0.5 % wanted, 0 % in force (Config)\n" in shown
+    assert "weight 0.5 %" in line(view, now_s=NOW_S)

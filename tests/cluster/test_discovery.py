@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.cluster.discovery import ServerVersion, served, server_version
+from rollouts.cluster.discovery import ServerVersion, first_served, served, server_version
 from rollouts.errors import ApiForbidden, ApiUnavailable
-from rollouts.objects import ROLLOUT, SERVICE
+from rollouts.objects import ROLLOUT, SERVICE, Kind
 from rollouts.ports import Request, Response
 from tests.cluster.stand_ins import NoServer
 
@@ -56,3 +56,24 @@ async def test_something_that_is_no_api_server_is_said_to_be_none():
     """A wrong address often answers 200 with a web page."""
     with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):
         await server_version(Answers({"/version": Response(200, b"<html>")}), deadline_s=1)
+
+
+async def test_the_best_version_that_is_served_is_found():
+    """Of the versions of one kind that we can read the server may have any, or none."""
+    newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
+    there = Response(200, b'{"resources":[{"name":"routes","kind":"Route"}]}')
+    both = Answers({"/apis/x.dev/v1": there, "/apis/x.dev/v1beta1": there})
+    old = Answers({"/apis/x.dev/v1beta1": there})
+
+    assert await first_served(both, (newer, older), deadline_s=1) == newer
+    assert await first_served(old, (newer, older), deadline_s=1) == older
+    assert await first_served(Answers({}), (newer, older), deadline_s=1) is None
+
+
+async def test_trouble_is_not_a_missing_version():
+    """Else an older version would be used, and its writes drop what only the newer one knows."""
+    newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
+    api = Answers({"/apis/x.dev/v1": Response(503, b"{}")})
+
+    with pytest.raises(ApiUnavailable):
+        await first_served(api, (newer, older), deadline_s=1)

@@ -285,3 +285,21 @@ def test_writes_to_kinds_that_are_not_watched_are_not_waited_for():
     store.wrote(POD, "shop", "cart-1", "7", "u1")
 
     assert not store.is_behind(POD, "shop", "cart-1")
+
+
+def test_a_table_covers_the_namespaces_that_its_watches_show():
+    """A write elsewhere will never be shown, so nobody may wait for it."""
+    store = Store(clock=HandClock())
+    everywhere, some = store.add(POD, ReplicaSetObject), store.add(REPLICA_SET, ReplicaSetObject, namespaces=("shop",))
+
+    assert everywhere.covers("shop") and everywhere.covers("edge")
+    assert (some.covers("shop"), some.covers("edge")) == (True, False)
+
+
+def test_a_kind_without_a_table_is_not_watched():
+    """Routes are watched from the first Rollout on that names their kind."""
+    store = Store(clock=HandClock())
+    table = store.add(POD, ReplicaSetObject)
+
+    assert store.watched(POD) is table
+    assert store.watched(REPLICA_SET) is None

@@ -14,6 +14,7 @@ from rollouts.cluster.structs import (
     ReplicaSetObject,
     RolloutObject,
     decode,
+    decode_route,
     metadata_of,
 )
 from rollouts.errors import ApiUnavailable
@@ -149,3 +150,20 @@ def test_an_answer_that_cannot_be_read_is_no_answer(answer):
     for read in (decoder.event, decoder.object, decoder.page, metadata_of):
         with pytest.raises(ApiUnavailable):
             read(answer)
+
+
+def test_a_route_of_any_kind_is_its_metadata_and_bytes():
+    """Only its codec knows what is in it; a Raw that points into the answer would keep the whole of it alive."""
+    answer = wire(
+        metadata={"name": "cart", "resourceVersion": "7", "annotations": {LAST_APPLIED: "{}", "note": "x"}},
+        spec={"rules": []},
+        status={"parents": []},
+    )
+    references = sys.getrefcount(answer)
+
+    route = decode_route(answer)
+
+    assert (bytes(route.spec), bytes(route.status)) == (b'{"rules":[]}', b'{"parents":[]}')
+    assert (route.metadata.version, route.metadata.annotations) == (7, {"note": "x"})
+    assert sys.getrefcount(answer) == references
+    assert bytes(decode_route(wire(metadata={"name": "cart"})).status) == b""

@@ -10,9 +10,11 @@ import pytest
 from rollouts.controller.inbox import ServiceAnswer
 from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
 from rollouts.controller.steered import SteeredServices
+from rollouts.core.service_traits import ServiceTraits, read_traits
 from rollouts.core.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
+from rollouts.objects import SERVICE
 from rollouts.sim.clock import EPOCH_S, run_virtual
-from tests.controller.world import CART, World, replica_set, rollout, service, slice_of
+from tests.controller.world import CART, World, metadata, obj, replica_set, rollout, service, slice_of
 
 SPEC = {
     "replicas": 2,
@@ -121,6 +123,39 @@ def test_ready_endpoints_are_counted_once_a_pod_and_by_revision():
     assert isinstance(seen, ServiceSeen)
     assert (seen.revision, seen.managed_by, seen.watched, seen.selects_template) == ("v2", "cart", True, True)
     assert seen.ready_by_revision == {"v1": 1, "v2": 2, "": 1}
+
+
+def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them():
+    """`rollouts plan` reads them from a manifest: a condition that said something else would be one too many."""
+    fields = {
+        "selector": {"app": "cart"},
+        "type": "NodePort",
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "internalTrafficPolicy": "Local",
+        "externalTrafficPolicy": "Local",
+        "trafficDistribution": "PreferClose",
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
+    }
+
+    def arrange(world: World, _steered: SteeredServices) -> None:
+        world.rollouts.put("", rollout(spec=SPEC))
+        world.services.put("", obj(SERVICE, {"metadata": metadata("web"), "spec": fields}))
+
+    seen = snapshot(arrange).services["web"]
+
+    assert isinstance(seen, ServiceSeen)
+    assert seen.traits == read_traits(fields)
+    assert seen.traits == ServiceTraits(
+        type="NodePort",
+        headless=True,
+        publish_not_ready_addresses=True,
+        internal_traffic_policy="Local",
+        external_traffic_policy="Local",
+        traffic_distribution="PreferClose",
+        client_ip_s=60,
+    )
 
 
 def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 DAEMON_SET = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 NODES = "/api/v1/nodes"
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.1"}
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a configuration says; nothing is bound here
 
 KUBEADM = """
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
@@ -162,6 +164,52 @@ async def test_a_declared_mode_is_not_asked_for() -> None:
     assert (iptables.mode, api.requests) == (ProxyMode.IPTABLES, [])
     ipvs = await proxy_facts(_client(api), declared=ProxyMode.IPVS)
     assert (ipvs.oldest_kernel, len(api.requests)) == ((6, 1), 1)
+
+
+def _nodes(*addresses: str) -> dict[str, Any]:
+    kept = [{"type": "Hostname", "address": "n"}, *({"type": "InternalIP", "address": each} for each in addresses)]
+    return {"items": [{"status": {"nodeInfo": {"kernelVersion": "6.1.0"}, "addresses": kept}}], "metadata": {}}
+
+
+async def _learnt(
+    bind: str, nodes: dict[str, Any] | int
+) -> tuple[float | None, list[tuple[tuple[str, ...], int, float]]]:
+    asked: list[tuple[tuple[str, ...], int, float]] = []
+
+    async def ask(addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float) -> float:
+        assert deadline_s > 0
+        asked.append((tuple(addresses), port, min_sync_period_s))
+        return 1.25
+
+    text = KUBEADM.replace("MODE", "iptables").replace('metricsBindAddress: ""', f'metricsBindAddress: "{bind}"')
+    api = ScriptedApi(otherwise=_answers({f"{CONFIG_MAPS}/kube-proxy": {"data": {"config.conf": text}}, NODES: nodes}))
+    facts = await proxy_facts(_client(api), ask_nodes=ask)
+    return facts.learnt_lag_s, asked
+
+
+@pytest.mark.parametrize(
+    ("bind", "port"), [(EVERYWHERE, 10249), ("0.0.0.0:9000", 9000), ("[::]:10249", 10249), ("::", 10249)]
+)
+async def test_the_lag_is_learnt_where_kube_proxies_can_be_asked(bind: str, port: int) -> None:
+    """From the nodes' addresses, with the period that no second change is faster than."""
+    assert await _learnt(bind, _nodes("10.1.0.1", "fd00::1")) == (1.25, [(("10.1.0.1",), port, 10.0)])
+
+
+@pytest.mark.parametrize(
+    ("bind", "nodes"),
+    [
+        ("", _nodes("10.1.0.1")),
+        ("127.0.0.1:10249", _nodes("10.1.0.1")),
+        ("127.0.0.1", _nodes("10.1.0.1")),
+        ("0.0.0.0:port", _nodes("10.1.0.1")),
+        ("nonsense", _nodes("10.1.0.1")),
+        (EVERYWHERE, _nodes()),
+        (EVERYWHERE, 403),
+    ],
+)
+async def test_no_node_is_asked_in_vain(bind: str, nodes: dict[str, Any] | int) -> None:
+    """The loopback is out of reach, and a node without an address may be the slowest."""
+    assert await _learnt(bind, nodes) == (None, [])
 
 
 async def test_trouble_is_not_read_as_unknown() -> None:

@@ -8,15 +8,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.health import HealthServer
 from rollouts.controller.wiring import EXIT_LEASE_LOST, EXIT_STOPPED, run_controller
+from rollouts.errors import SettingsInvalid
 from rollouts.objects import LEASE, ROLLOUT, SERVICE, Manifest
 from rollouts.ports import JSON, Request
 from rollouts.settings import Address, Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
 from rollouts.telemetry import Telemetry
 
 SPEC = {
@@ -208,3 +211,49 @@ async def _health_is_served() -> None:
         assert b"rollouts_leader" in await get(port, "GET /metrics")
         assert b"404" in (await get(port, "GET /secret")).split(b"\r\n")[0]
         assert b"405" in (await get(port, "POST /metrics")).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "flag"),
+    [({"routers": ("smi",)}, "--router"), ({"data_planes": ("public",)}, "--data-plane")],
+)
+def test_a_router_or_data_plane_that_is_none_is_refused_at_the_start(settings: dict[str, Any], flag: str) -> None:
+    """Not hours later, when the first Rollout needs it."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        with pytest.raises(SettingsInvalid, match=f"^{flag}: "):
+            await run_controller(Settings(leader_elect=False, **settings), api=cluster.api, clock=cluster.clock)
+
+    on_a_cluster(scenario)
+
+
+def test_routes_of_a_rollout_that_went_while_nobody_ran_are_given_back() -> None:
+    """A restart at any point ends in the same place; no Rollout names the route's kind any more."""
+    backends = [{"name": "cart", "port": 80}, {"name": "cart-canary", "port": 80, "weight": 0}]
+    users: Manifest = {
+        "apiVersion": HTTP_ROUTE.api_version,
+        "kind": HTTP_ROUTE.kind,
+        "metadata": {"name": "cart", "namespace": "default"},
+        "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
+    }
+    marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "gatewayAPI"}
+    steered = {
+        **users,
+        "metadata": {**users["metadata"], "labels": {"rollouts.dev/managed": "true"}, "annotations": marks},
+    }
+
+    async def main() -> None:
+        async with SimulatedCluster(seed=3, crds=(*crd_manifests(), *gateway_crds())) as cluster:
+            cluster.apply(steered)
+            running = Running(cluster, leader_elect=False, routers=("gatewayAPI",))
+
+            def released(seen: Manifest | None) -> bool:
+                return seen is not None and not seen["metadata"].get("labels")
+
+            await cluster.until(released, kind=HTTP_ROUTE, namespace="default", name="cart", deadline_s=30)
+            assert await running.stopped() == EXIT_STOPPED
+            left = cluster.get(HTTP_ROUTE, "default", "cart")
+            assert left is not None
+            assert not left["metadata"].get("annotations")
+
+    run_virtual(main(), limit_s=600)

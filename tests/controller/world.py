@@ -14,9 +14,12 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
 from rollouts.controller.act import Performer, Target
+from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.inbox import Inbox
+from rollouts.controller.planes import Planes
 from rollouts.controller.queue import WorkQueue
+from rollouts.controller.route_kinds import RouteKinds
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
@@ -159,14 +162,26 @@ class World:
         self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True)
         self.services = self.store.add(SERVICE, ServiceObject)
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
+        self.found_kinds: list[Kind] = []
         rng = random.Random(1)  # noqa: S311 - jitter
         self.queue = WorkQueue(clock=self.clock, rng=rng)
         self.inbox = Inbox(clock=self.clock)
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
+        self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
         self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
 
-    def performer(self, questions: asyncio.TaskGroup) -> Performer:
+    def performer(self, questions: asyncio.TaskGroup, *, planes: Planes | None = None) -> Performer:
         """A performer whose questions that group owns."""
+        answers = Answers(
+            client=self.client,
+            store=self.store,
+            inbox=self.inbox,
+            queue=self.queue,
+            kinds=self.kinds,
+            planes=planes,
+            clock=self.clock,
+            questions=questions,
+        )
         return Performer(
             client=self.client,
             store=self.store,
@@ -174,7 +189,7 @@ class World:
             inbox=self.inbox,
             queue=self.queue,
             clock=self.clock,
-            questions=questions,
+            answers=answers,
         )
 
     def target(self, version: str = "7") -> Target:

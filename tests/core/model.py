@@ -12,7 +12,10 @@ from typing import Any, assert_never
 
 from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.intents import (
+    AskDrained,
+    AskLive,
     AskPods,
+    AskRoute,
     AskService,
     CreateReplicaSet,
     DeleteReplicaSet,
@@ -22,12 +25,16 @@ from rollouts.core.intents import (
     PatchPod,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
+from rollouts.core.roles import seen_from_the_other_side
 from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
+    DrainSeen,
     EvictionRefused,
     Pod,
     PodsSeen,
@@ -39,6 +46,17 @@ from rollouts.core.snapshot import (
     Snapshot,
 )
 from rollouts.core.status import RolloutStatus
+from rollouts.core.traffic import (
+    ALL_TO_STABLE,
+    LiveSeen,
+    Route,
+    RouteAbsent,
+    RouteName,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+)
 
 T0 = 1_790_000_000.0  # some moment in 2026
 
@@ -59,6 +77,11 @@ class World:
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
+        routes: as the API server has them; whether one may be asked about is in its name: `asked-…`.
+        planes: what the data plane of each route does.
+        route_answers: routes that were asked about, when, and what the answer was.
+        probed: what probes find in flight; its time is when they are asked.
+        drains: what they found.
         bad: revisions whose pods never become ready.
         patient: status writes that can wait are held back, as the controller does for some seconds.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
@@ -74,7 +97,12 @@ class World:
     ready_since: Mapping[str, float] = field(default_factory=dict)
     services: Mapping[str, ServiceSeen] = field(default_factory=dict)
     answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
+    routes: Mapping[RouteName, RouteSeen] = field(default_factory=dict)
+    planes: Mapping[RouteName, Split] = field(default_factory=dict)
+    route_answers: Mapping[RouteName, tuple[float, RouteSeen | None]] = field(default_factory=dict)
     pods_seen: PodsSeen | None = None
+    probed: DrainSeen = DrainSeen(0.0, 0)
+    drains: Mapping[str, DrainSeen] = field(default_factory=dict)
     refused: EvictionRefused | None = None
     bad: frozenset[str] = frozenset()
     patient: bool = False
@@ -89,6 +117,20 @@ def service(name: str, **changes: Any) -> ServiceSeen:
         "name": name, "uid": f"uid-{name}", "resource_version": "1", "revision": "", "managed_by": "", "watched": False,
     }  # fmt: skip
     return ServiceSeen(**{**given, **changes})
+
+
+def route(name: RouteName, **changes: Any) -> RouteSeen:
+    """A route as its user made it: all to the stable Service, not steered by anybody yet."""
+    given: dict[str, Any] = {"uid": f"uid-{name.name}", "resource_version": "1", "split": ALL_TO_STABLE}
+    return RouteSeen(route=name, can_be_asked=name.name.startswith("asked"), **{**given, **changes})
+
+
+def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
+    """In this model a router's settings are the name of its one route."""
+    if not isinstance(strategy, Canary) or strategy.traffic_routing is None:
+        return ()
+    routers = strategy.traffic_routing.routers
+    return tuple(RouteName(each.name, "HTTPRoute", "shop", each.settings_json.decode()) for each in routers)
 
 
 UNDRAINED = DrainSpec(mode=DrainMode.OFF)
@@ -126,7 +168,9 @@ def world(strategy: Strategy, *, replicas: int = 4, revision: str = "a", **chang
         spec=spec(strategy, replicas=replicas, revision=revision, **changes),
     )  # fmt: skip
     services = {name: service(name) for name in named_services(strategy)}
-    return World(now_s=T0, rollout=rollout, services=services)
+    routes = {name: route(name) for name in named_routes(strategy)}
+    planes = dict.fromkeys(routes, ALL_TO_STABLE)
+    return World(now_s=T0, rollout=rollout, services=services, routes=routes, planes=planes)
 
 
 def snapshot(there: World) -> Snapshot:
@@ -141,6 +185,8 @@ def snapshot(there: World) -> Snapshot:
         status=there.status,
         replica_sets=there.replica_sets,
         services={name: _seen_service(there, name) for name in sorted(names)},
+        routes=_seen_routes(there),
+        drains=there.drains,
         pods=there.pods_seen,
         eviction_refused=there.refused,
         proxy=PROXY,
@@ -182,6 +228,25 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
             return replace(there, answers={**there.answers, name: (there.now_s, answer)})
         case AskPods():
             return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))
+        case SetTraffic(route=name, split=split):
+            split = _from_ping(there, split)
+            there = _with_route(wrote(there, "SetTraffic"), intent, split=split, managed_by="cart")
+            return _without_route_answer(there, name)
+        case ReleaseRoute(route=name):
+            there = _with_route(wrote(there, "ReleaseRoute"), intent, split=ALL_TO_STABLE, managed_by="")
+            return _without_route_answer(there, name)
+        case AskRoute(route=name):
+            return replace(there, route_answers={**there.route_answers, name: (there.now_s, there.routes.get(name))})
+        case AskLive(route=name, resource_version=version, split=split):
+            split = _from_ping(there, split)
+            live = LiveSeen(
+                at_s=there.now_s, resource_version=version, live=there.planes.get(name) == split, by=VerifiedBy.CONFIG
+            )
+            if name not in there.routes:
+                return there
+            return replace(there, routes={**there.routes, name: replace(there.routes[name], live=live)})
+        case AskDrained(revision=revision):
+            return replace(there, drains={**there.drains, revision: replace(there.probed, at_s=there.now_s)})
         case never:
             assert_never(never)
 
@@ -226,6 +291,42 @@ def _seen_service(there: World, name: str) -> Service:
     if asked_s is None or there.now_s - asked_s > ANSWER_S:
         return ServiceUnasked(name)
     return ServiceAbsent(name, at_s=asked_s) if answer is None else answer
+
+
+def _seen_routes(there: World) -> dict[RouteName, Route]:
+    named = named_routes(there.rollout.spec.strategy)
+    steered = (name for name, each in there.routes.items() if each.managed_by == there.rollout.name)
+    routes = {name: _seen_route(there, name, named=name in named) for name in dict.fromkeys((*named, *steered))}
+    if there.status.pong_is_stable:
+        return {name: seen_from_the_other_side(each) for name, each in routes.items()}
+    return routes
+
+
+def _seen_route(there: World, name: RouteName, *, named: bool) -> Route:
+    found = there.routes.get(name)
+    if found is not None and found.managed_by:
+        return replace(found, named=named)
+    asked_s, answer = there.route_answers.get(name, (None, None))
+    if asked_s is None or there.now_s - asked_s > ANSWER_S:
+        return RouteUnasked(name)
+    return RouteAbsent(name, at_s=asked_s) if answer is None else replace(answer, named=named)
+
+
+def _from_ping(there: World, split: Split) -> Split:
+    """Routes are kept as with `pingService` in the stable role."""
+    return Split(1 - split.share) if there.status.pong_is_stable else split
+
+
+def _with_route(there: World, intent: SetTraffic | ReleaseRoute, **changes: Any) -> World:
+    found = there.routes.get(intent.route)
+    if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
+        raise RefusedError(f"{intent.route} is not as it was seen")
+    after = replace(found, **changes, resource_version=str(there.version))
+    return replace(there, routes={**there.routes, intent.route: after})
+
+
+def _without_route_answer(there: World, name: RouteName) -> World:
+    return replace(there, route_answers={key: each for key, each in there.route_answers.items() if key != name})
 
 
 def _created(there: World, intent: CreateReplicaSet) -> World:

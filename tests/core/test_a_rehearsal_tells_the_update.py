@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rollouts.core.drain import DrainSpec
 from rollouts.core.reasons import Reason
 from rollouts.core.rehearsal import Pods, Rehearsal, StageKind, rehearse, with_revision
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import Snapshot
@@ -235,3 +235,28 @@ def test_any_canary_comes_to_its_end_within_its_limits(
     assert all(each.most_pods <= replicas + more for each in told.stages)
     assert all(each.least_available >= replicas - fewer for each in told.stages)
     assert sum(each.spec_replicas for each in told.end.replica_sets if each.revision == "b") == replicas
+
+
+@pytest.mark.parametrize("ping_pong", [False, True])
+@pytest.mark.parametrize("name", [b"asked-cart", b"cart"])
+def test_an_update_with_routes_is_rehearsed_to_its_end(name: bytes, ping_pong: bool) -> None:
+    """Routes are told, found live and handed back: asked or by settle time, with Services that switch or exchange roles."""
+    routing = TrafficRouting(routers=(Router("gatewayAPI", name),))
+    strategy = Canary(
+        steps=(SetWeight(25), PauseUntilPromoted()),
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=routing,
+        ping_pong=ping_pong,
+    )
+
+    told = rehearsed(strategy)
+
+    assert [(each.kind, each.weight_percent, each.pods) for each in told.stages[:3]] == [
+        (StageKind.STEP, 25, Pods(1, 4, 0)),
+        (StageKind.STEP, 25, Pods(1, 4, 0)),
+        (StageKind.FULL, 100, Pods(4, 4, 0)),
+    ]
+    assert (told.stuck, told.end.status.stable_revision) == (None, "b")
+    settles = [each for stage in told.stages for each in stage.waits if each.reason is Reason.TRAFFIC_SWITCHING]
+    assert bool(settles) == (name == b"cart")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from rollouts.core.decide import decide
 from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.invariants import nothing_more_to_do
-from rollouts.core.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, Percent, PodMetadata, Router, Strategy, TrafficRouting
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Phase
@@ -27,22 +28,38 @@ from rollouts.core.steps import (
     PauseUntilPromoted,
     SetCanaryReplicas,
     SetCanaryScalePercent,
+    SetHeaderRoute,
+    SetMirrorRoute,
     SetWeight,
 )
-from tests.core.model import World, annotated, deleted, service, snapshot
+from rollouts.core.traffic import (
+    ALL_TO_STABLE,
+    MatchKind,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+)
+from tests.core.model import World, annotated, deleted, named_routes, route, service, snapshot
 from tests.core.worlds import (
     edited,
+    gateways_caught_up,
     later,
     one,
     pods_ready,
     pods_unready,
     reconciled,
     replica_sets_caught_up,
+    route_put_back,
     running,
     settled,
     sizes,
     slices_caught_up,
     status_wiped,
+    with_route,
+    without_route,
 )
 
 EXAMPLES = 20_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 60
@@ -80,6 +97,31 @@ ROUTED = (
     Canary(steps=STEPS, traffic_routing=TrafficRouting(dynamic_stable_scale=True), abort_scale_down_delay_s=0),
     Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
 )
+HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
+ASKED, TIMED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart")
+WITH_ROUTES = (
+    Canary(
+        steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
+        traffic_routing=TrafficRouting(routers=(ASKED,), managed_routes=("insiders", "copies")),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(ASKED, TIMED), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        max_unavailable=0,
+        traffic_routing=TrafficRouting(routers=(TIMED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+        abort_scale_down_delay_s=0,
+    ),
+)
+PING_PONG = replace(WITH_ROUTES[1], ping_pong=True)
 BLUE_GREENS = (
     BlueGreen(active_service="cart"),
     BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False),
@@ -92,7 +134,7 @@ BLUE_GREENS = (
     ),
     BlueGreen(active_service="cart", active_metadata=STABLE, preview_metadata=NAMED, abort_scale_down_delay_s=0),
 )
-EVERY = (*CANARIES, *ROUTED, *BLUE_GREENS)
+EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS)
 REVISIONS = ("a", "b", "c", "d")
 VALUES = ("true", "b", "b@full", "b@1", "c", "b@1", "previous@b", "nobody", "a", "c@full")
 
@@ -112,12 +154,24 @@ def _each(there: World, number: int) -> str:
     return there.replica_sets[number % len(there.replica_sets)].revision if there.replica_sets else "a"
 
 
+SPLITS = (ALL_TO_STABLE, Split(Fraction(1, 2)), None)
+
+
+def _route(there: World, number: int) -> RouteName | None:
+    return list(there.routes)[number % len(there.routes)] if there.routes else None
+
+
 ENVIRONMENT: dict[str, Move] = {
     "replica sets catch up": lambda there, _i, _j: replica_sets_caught_up(there),
     "some pods are ready": lambda there, i, _j: pods_ready(there, limit=i + 1),
     "all pods are ready": lambda there, _i, _j: replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))),
     "slices catch up": lambda there, _i, _j: slices_caught_up(there),
     "one slice catches up": lambda there, i, _j: slices_caught_up(there, ("cart", "cart-canary", "cart-preview")[i % 3]),
+    "gateways catch up": lambda there, _i, _j: gateways_caught_up(there),
+    "one gateway catches up": lambda there, i, _j: gateways_caught_up(there, _route(there, i)),
+    "a route is edited": lambda there, i, j: with_route(there, _route(there, i), split=SPLITS[j % 3]),
+    "a route goes": lambda there, i, _j: without_route(there, _route(there, i)),
+    "a route is put back": lambda there, i, _j: route_put_back(there, i),
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
@@ -223,7 +277,9 @@ def healed(there: World) -> World:
         progress_deadline_abort=False,
     )
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
-    there = replace(there, services={**services, **there.services})
+    readable = {name: each for name, each in there.routes.items() if each.split is not None}
+    routes = {name: route(name, uid=f"healed-{name.name}") for name in named_routes(strategy)}
+    there = replace(there, services={**services, **there.services}, routes={**routes, **readable})
     for verb in ("pause", "promote", "restart"):
         there = annotated(there, verb, None)
     return there
@@ -239,13 +295,16 @@ def at_rest(there: World) -> World:
 
 def assert_healthy(there: World) -> None:
     """Every pod is the stable revision's, as many as asked for, and every Service shows them alone."""
-    status, replicas = there.status, there.rollout.spec.replicas
+    status, replicas, strategy = there.status, there.rollout.spec.replicas, there.rollout.spec.strategy
     assert status.stable_revision == status.current_revision
     assert sizes(there) == ({status.stable_revision: replicas} if replicas else {})
     assert one(there, status.stable_revision).available == replicas
     for each in there.services.values():
         if each.managed_by and replicas:
             assert (each.revision, set(each.ready_by_revision)) == (status.stable_revision, {status.stable_revision})
+    share = Fraction(1 if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable else 0)
+    steered = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name]
+    assert [there.planes[name] for name in steered] == [Split(share)] * len(steered)
 
 
 def assert_comes_to_rest(there: World) -> None:
@@ -293,7 +352,15 @@ def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
     assert_comes_to_rest(played(_start(number, replicas, drain), tape))
 
 
-@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY)))
+@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS)))
+def test_a_canary_with_routes_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """Data planes that follow late or never, routes edited, deleted and put back, header and mirror routes, two routers."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(BLUE_GREENS), len(EVERY)))
 def test_blue_green_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:

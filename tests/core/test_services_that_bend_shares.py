@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.findings import Rule, Severity
+from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.service_findings import Relation, relation_of, service_findings
-from tests.core.model import spec
+from rollouts.core.service_traits import ServiceTraits, read_traits
+from rollouts.core.status import Condition
+from rollouts.core.steps import SetWeight
+from tests.core.model import World, snapshot, spec
+from tests.core.model import service as seen_service
+from tests.core.worlds import edited, running, settled
 
 LABELS = {"app": "cart", "tier": "web"}
+SERVICES = Canary(steps=(SetWeight(50),), max_surge=1, max_unavailable=0, stable_service="cart", canary_service="new")
+STICKY = ServiceTraits(client_ip_s=60)
 
 
 def service(name: str = "cart", **fields: Any) -> dict[str, Any]:
@@ -122,3 +132,83 @@ def test_a_service_beside_the_switch_is_told() -> None:
 def test_a_broken_service_raises_nothing(broken: dict[str, Any]) -> None:
     """As in pod templates."""
     assert isinstance(service_findings(broken, relation=Relation.SHARED), tuple)
+
+
+def with_services(there: World, **traits: ServiceTraits) -> World:
+    """The world with those traits given to its Services."""
+    return replace(
+        there,
+        services={name: replace(each, traits=traits.get(name, each.traits)) for name, each in there.services.items()},
+    )
+
+
+def unsafe_services(there: World) -> list[Condition]:
+    """The condition, if it is there."""
+    return [each for each in there.status.conditions if each.type == "ServiceUnsafe"]
+
+
+def test_a_condition_tells_what_is_found_in_the_services_that_are_switched() -> None:
+    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, what it does, and the fix."""
+    there = settled(with_services(running(SERVICES), cart=STICKY, new=ServiceTraits(headless=True)))
+
+    (condition,) = unsafe_services(there)
+
+    assert (condition.status, condition.reason) == (True, Reason.SERVICE_UNSAFE)
+    assert "Service cart: spec.sessionAffinity: a client stays with its pod for 60 s" in condition.message
+    assert "Service new: spec.clusterIP: a headless Service has no proxy" in condition.message
+
+
+def test_the_same_of_two_services_is_said_once() -> None:
+    """A chart gives both the same fields; a message of a page is not read."""
+    there = settled(with_services(running(SERVICES), cart=STICKY, new=STICKY))
+
+    (condition,) = unsafe_services(there)
+
+    assert condition.message.startswith("Service cart and new: spec.sessionAffinity: ")
+    assert condition.message.count("sessionAffinity") == 1
+
+
+def test_one_event_tells_what_was_found_for_as_long_as_nothing_else_is() -> None:
+    """Each Event is a write, and the same one all through an update would be noise."""
+    there = settled(edited(with_services(running(SERVICES), cart=STICKY), revision="b"))
+    told = [each for each in there.notices if each.reason is Reason.SERVICE_UNSAFE]
+    more = settled(with_services(there, cart=replace(STICKY, publish_not_ready_addresses=True)))
+
+    assert [each.warning for each in told] == [True]
+    assert len([each for each in more.notices if each.reason is Reason.SERVICE_UNSAFE]) == 2
+
+
+def test_the_condition_goes_when_the_service_is_mended() -> None:
+    """Like the other conditions about what is wrong: there only while it is."""
+    sticky = settled(with_services(running(SERVICES), cart=STICKY))
+    mended = settled(with_services(sticky, cart=ServiceTraits()))
+
+    assert len(unsafe_services(sticky)) == 1
+    assert unsafe_services(mended) == []
+
+
+def test_a_service_that_the_strategy_no_longer_names_is_not_told() -> None:
+    """It is given back: what it does is its user's business."""
+    there = settled(edited(with_services(running(SERVICES), cart=STICKY), strategy=Canary(steps=(SetWeight(50),))))
+
+    assert unsafe_services(there) == []
+
+
+def test_ordinary_services_say_nothing() -> None:
+    """No condition, so no write of it; an address or a type of its own is nothing to tell."""
+    there = settled(with_services(running(SERVICES), cart=ServiceTraits(type="LoadBalancer")))
+
+    assert unsafe_services(there) == []
+    assert decide(snapshot(there)).status == there.status
+
+
+def test_a_manifest_and_a_watch_say_the_same() -> None:
+    """`plan` reads manifests, the controller structs: what the API server fills in is no trait."""
+    written = {
+        "type": "ClusterIP",
+        "internalTrafficPolicy": "Cluster",
+        "sessionAffinity": "None",
+        "clusterIP": "10.96.0.7",
+    }
+
+    assert read_traits(written) == read_traits({}) == seen_service("cart").traits

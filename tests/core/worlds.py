@@ -12,8 +12,10 @@ from rollouts.core.intents import (
     Intent,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SetTraffic,
 )
 from rollouts.core.invariants import broken_by
 from rollouts.core.plan import earliest
@@ -25,7 +27,19 @@ from rollouts.core.snapshot import (
     Snapshot,
 )
 from rollouts.core.status import RolloutStatus
-from tests.core.model import RefusedError, World, applied, service, snapshot, strategy_hash, world, wrote
+from rollouts.core.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
+from tests.core.model import (
+    RefusedError,
+    World,
+    applied,
+    named_routes,
+    route,
+    service,
+    snapshot,
+    strategy_hash,
+    world,
+    wrote,
+)
 
 
 def running(strategy: Strategy, *, replicas: int = 4, **changes: Any) -> World:
@@ -68,6 +82,9 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
                     return replace(
                         there, answers={key: each for key, each in there.answers.items() if key != call.name}
                     )
+                if isinstance(call, SetTraffic | ReleaseRoute) and call.route in there.route_answers:
+                    answers = {name: each for name, each in there.route_answers.items() if name != call.route}
+                    return replace(there, route_answers=answers)
                 if seen is None:
                     raise
                 return there
@@ -162,6 +179,40 @@ def slices_caught_up(there: World, name: str | None = None) -> World:
     return replace(there, services=services)
 
 
+def gateways_caught_up(there: World, name: RouteName | None = None) -> World:
+    """The gateways of one route, or of all, take it and do what it says."""
+    routes, planes = dict(there.routes), dict(there.planes)
+    for each in there.routes.values():
+        if name in (None, each.route):
+            routes[each.route] = replace(each, accepted=Verdict(Answer.YES))
+            planes[each.route] = each.split or ALL_TO_STABLE
+    return replace(there, routes=routes, planes={key: each for key, each in planes.items() if key in routes})
+
+
+def with_route(there: World, name: RouteName | None, *, split: Split | None) -> World:
+    """Somebody else writes another split into a route, or with None something that cannot be read."""
+    if name is None:
+        return there
+    version = there.version + 1
+    problem = "" if split is not None else "no rule names both Services"
+    after = replace(there.routes[name], split=split, problem=problem, resource_version=str(version))
+    return replace(there, version=version, routes={**there.routes, name: after})
+
+
+def without_route(there: World, name: RouteName | None) -> World:
+    """Somebody deletes a route; its traffic is gone, and no fault of ours."""
+    routes = {key: each for key, each in there.routes.items() if key != name}
+    return replace(there, routes=routes, planes={key: each for key, each in there.planes.items() if key != name})
+
+
+def route_put_back(there: World, number: int) -> World:
+    """Somebody makes the routes of the spec anew, as they were at first."""
+    version = there.version + 1
+    fresh = {name: route(name, uid=f"uid-{version}-{number}") for name in named_routes(there.rollout.spec.strategy)}
+    planes = dict.fromkeys(fresh, ALL_TO_STABLE)
+    return replace(there, version=version, routes={**there.routes, **fresh}, planes={**there.planes, **planes})
+
+
 def later(there: World, seconds: float) -> World:
     """Time passes."""
     return replace(there, now_s=there.now_s + seconds)
@@ -172,7 +223,8 @@ def edited(there: World, **changes: Any) -> World:
     if "strategy" in changes:
         changes["strategy_hash"] = strategy_hash(changes["strategy"])
         services = {name: service(name) for name in named_services(changes["strategy"])}
-        there = replace(there, services={**services, **there.services})
+        routes = {name: route(name) for name in named_routes(changes["strategy"])}
+        there = replace(there, services={**services, **there.services}, routes={**routes, **there.routes})
     rollout = there.rollout
     version = there.version + 1
     rollout = replace(
@@ -192,8 +244,8 @@ def status_wiped(there: World) -> World:
 
 
 def quiet(there: World) -> World:
-    """One round of everything that happens by itself: pods follow ReplicaSets, become ready, and Services show them."""
-    return slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+    """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
+    return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 
 def steps_of(there: World, *, limit: int = 300, until_s: float | None = None) -> Iterator[World]:

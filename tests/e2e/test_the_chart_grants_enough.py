@@ -5,11 +5,14 @@ The whole test run is watched besides: `tests/lab/pytest_plugin.py` fails it for
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.e2e.manifests import GATE, canary, service
+from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
+from tests.e2e.manifests import GATE, Manifest, canary, service
 from tests.e2e.stage import Stage, current
-from tests.lab.chart import CONTROLLER_USER
+from tests.lab.chart import CONTROLLER_USER, wait_established
 
 pytestmark = pytest.mark.controlplane
 
@@ -74,3 +77,76 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
     assert [event["requestURI"] for event in mine if event.get("responseStatus", {}).get("code") == 403] == []
     assert used == USED
     assert about_proxies == {("configmaps", "kube-proxy", 200)}
+
+
+def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
+    """From the first question about it to the day it is given back, and with nothing but those rights."""
+    stage.plane.apply(*gateway_crds())
+    for crd in gateway_crds():
+        wait_established(stage.plane, crd["metadata"]["name"])
+    stage.plane.apply(http_route("web"), namespace=stage.namespace)
+    stage.apply(service("web-stable", app="web"), service("web-canary", app="web"))
+    accepted(stage, "web")
+    stage.apply(
+        canary(
+            "web",
+            replicas=1,
+            stableService="web-stable",
+            canaryService="web-canary",
+            trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "web"}]}},
+        )
+    )
+    stage.wait_ready("web")
+    steered = stage.get("httproute", "web")
+    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    left = stage.until("httproutes", "web", lambda one: "annotations" not in one["metadata"])
+
+    used = {
+        event["verb"]
+        for event in stage.plane.audit_events(user=CONTROLLER_USER)
+        if event.get("objectRef", {}).get("namespace") == stage.namespace
+        and event["objectRef"]["resource"] == "httproutes"
+        and event["responseStatus"]["code"] < 300
+    }
+    assert steered["metadata"]["annotations"]["rollouts.dev/managed-by"] == "web"
+    assert "rollouts.dev/managed" not in left["metadata"].get("labels", {})
+    assert left["spec"] == steered["spec"]
+    assert used == {"get", "watch", "patch"}
+
+
+def http_route(name: str) -> Manifest:
+    """Between NAME-stable and NAME-canary; without kubectl's annotation, so that it has none of its own."""
+    backends = [
+        {"name": f"{name}-{role}", "port": 80, "weight": weight} for role, weight in (("stable", 1), ("canary", 0))
+    ]
+    return {
+        "apiVersion": HTTP_ROUTE.api_version,
+        "kind": HTTP_ROUTE.kind,
+        "metadata": {"name": name},
+        "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
+    }
+
+
+def accepted(stage: Stage, name: str) -> None:
+    """A gateway takes the route, in whatever generation it will ever have."""
+    conditions = [
+        {
+            "type": kind,
+            "status": "True",
+            "reason": kind,
+            "message": "",
+            "observedGeneration": 1_000,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind in ("Accepted", "ResolvedRefs")
+    ]
+    parent = {"parentRef": {"name": "public"}, "controllerName": "example.com/gateway", "conditions": conditions}
+    stage.kubectl(
+        "patch",
+        "httproute",
+        name,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": {"parents": [parent]}}),
+    )

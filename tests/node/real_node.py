@@ -23,7 +23,7 @@ import httpx
 from tests.lab.control_plane import ControlPlane
 from tests.lab.launch import start_without_nodes
 from tests.lab.processes import Processes
-from tests.node import images, machine
+from tests.node import images, machine, metrics_server
 
 ProxyMode: TypeAlias = Literal["iptables", "nftables"]
 
@@ -198,6 +198,7 @@ def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
         plane.wait_for_default_account("default")
         node = RealNode(plane, processes)
         node.use_proxy(Proxy("iptables"))
+        metrics_server.start(plane, processes)
         yield node
         plane.api.close()
     finally:

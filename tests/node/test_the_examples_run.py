@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.stage import Stage
-from tests.node.moves import DONE_WITHIN_S
-from tests.node.real_node import RealNode
-from tests.node.traffic import traffic
+from tests.node.moves import DONE_WITHIN_S, until_phase, until_waiting_for
+from tests.node.real_node import Proxy, RealNode
+from tests.node.traffic import Outcome, traffic
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RATE = 100
 
 
-@pytest.mark.parametrize(("file", "name"), [("canary", "podinfo"), ("blue-green", "podinfo-blue-green")])
-def test_an_example_is_applied_and_updated_and_its_clients_lose_nothing(
-    node: RealNode, stage: Stage, file: str, name: str
-) -> None:
-    """The first thing that people try; podinfo is an app that ends in order, and nothing is configured beyond the file."""
-    stage.kubectl("apply", "-f", str(EXAMPLES / f"{file}.yaml"))
-    first = stage.until_phase(name, "Healthy")["status"]["currentRevision"]
-    address = stage.get("service", name)["spec"]["clusterIP"]
-    with traffic(node, f"http://{address}/version", rate=RATE, name=f"load-{name}") as running:
-        stage.patch(name, {"template": {"metadata": {"annotations": {"release": "2"}}}})
-        if file == "canary":
-            stage.until_at(name, "PromotionNeeded", step=1)
-            stage.annotate(name, "promote", "true")
-        done = stage.until(
-            "rollouts",
-            name,
-            lambda one: one["status"].get("stableRevision") not in {None, first},
-            within_s=DONE_WITHIN_S,
-        )
-        stage.until_pods(name, {done["status"]["stableRevision"]: done["spec"]["replicas"]}, within_s=DONE_WITHIN_S)
+@dataclass(frozen=True)
+class Example:
+    """A file of the examples, applied and updated while clients use its Service."""
 
-    assert running.outcome.failed == {}, running.outcome.failures
+    file: str
+    name: str
+    proxy: Proxy = Proxy("iptables")
+
+    def __str__(self) -> str:
+        return self.file
+
+    def run(self, node: RealNode, stage: Stage) -> Outcome:
+        """As a person would who has read the comments: apply, change the template, promote what waits for it."""
+        stage.kubectl("apply", "-f", str(EXAMPLES / f"{self.file}.yaml"))
+        first = until_phase(stage, "Healthy", name=self.name)["status"]["currentRevision"]
+        address = stage.get("service", self.name)["spec"]["clusterIP"]
+        with traffic(node, f"http://{address}/version", rate=RATE, name=f"load-{self.name}") as running:
+            stage.patch(self.name, {"template": {"metadata": {"annotations": {"release": "2"}}}})
+            if self.file == "canary":
+                until_waiting_for(stage, "PromotionNeeded", name=self.name)
+                stage.annotate(self.name, "promote", "true")
+            done = stage.until(
+                "rollouts",
+                self.name,
+                lambda one: one["status"].get("stableRevision") not in {None, first},
+                within_s=DONE_WITHIN_S,
+            )
+            pods = {done["status"]["stableRevision"]: done["spec"]["replicas"]}
+            stage.until_pods(self.name, pods, within_s=DONE_WITHIN_S)
+        return running.outcome
+
+
+@pytest.mark.parametrize(
+    "seen", [Example("canary", "podinfo"), Example("blue-green", "podinfo-blue-green")], indirect=True, ids=str
+)
+def test_an_example_is_applied_and_updated_and_its_clients_lose_nothing(seen: Outcome) -> None:
+    """The first thing that people try; podinfo is an app that ends in order, and nothing is configured beyond the file."""
+    assert seen.failed == {}, seen.failures

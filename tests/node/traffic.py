@@ -17,7 +17,7 @@ import httpx
 from tests.node.real_node import CLIENTS, RealNode, wait_for
 
 Connections: TypeAlias = Literal["new", "kept"]
-Protocol: TypeAlias = Literal["http1", "h2c"]
+Protocol: TypeAlias = Literal["http1", "h2c", "websocket"]
 
 ANSWERED_WITHIN_S = 30
 PATIENCE_S = 10.0

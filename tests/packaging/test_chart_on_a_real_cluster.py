@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollouts.traffic.registry import registry
 from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
 
@@ -29,6 +31,7 @@ VARIANTS = {
         "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1",
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
+    "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }
 
@@ -43,6 +46,10 @@ WHERE_IT_WORKS = {
     ("", "pods"): {"list", "patch"},
     ("", "pods/eviction"): {"create"},
     ("events.k8s.io", "events"): {"create"},
+    **{
+        ("gateway.networking.k8s.io", routes): {"get", "list", "watch", "patch"}
+        for routes in ("httproutes", "grpcroutes", "tlsroutes", "tcproutes")
+    },
 }
 EVERYWHERE = WHERE_IT_WORKS | {("", "nodes"): {"list"}}
 ABOUT_PROXIES = {("", "configmaps"): {"get"}, ("apps", "daemonsets"): {"get"}}
@@ -124,6 +131,21 @@ def test_the_controller_may_do_exactly_what_the_table_says(
     assert _granted(control_plane, controller_kubeconfig, "kube-system") == EVERYWHERE | ABOUT_PROXIES
 
 
+@pytest.mark.parametrize("router", sorted(registry()))
+def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, tmp_path: Path, router: str) -> None:
+    """A codec that learns of a kind, and a chart that does not, would end in a Rollout that is forbidden to go on."""
+    module = importlib.import_module(type(registry()[router]).__module__)
+    versions = module.KINDS.values() if isinstance(module.KINDS, Mapping) else (module.KINDS,)
+    kinds = {(kind.group, kind.plural) for each in versions for kind in each}
+
+    with_it = _rules(render(helm, "--set", f"routers={{{router}}}", home=tmp_path))
+    without = _rules(render(helm, "--set-json", "routers=[]", home=tmp_path))
+
+    more = [rule for rule in with_it if rule not in without]
+    assert {(group, plural) for rule in more for group in rule["apiGroups"] for plural in rule["resources"]} == kinds
+    assert {verb for rule in more for verb in rule["verbs"]} >= {"get", "list", "watch", "patch"}
+
+
 def test_of_kube_system_it_may_read_four_objects(helm: Path, tmp_path: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     rules = _rules(render(helm, home=tmp_path))
@@ -182,6 +204,9 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     """A chart and a program of one version that do not fit would crash-loop on the first install."""
     documents = render(helm, "--set", "watchNamespaces={shop}", home=tmp_path)
     documents += render(helm, "--set", "leaderElection=false", home=tmp_path)
+    documents += render(
+        helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090", home=tmp_path
+    )
     deployments = [one for one in documents if one["kind"] == "Deployment"]
     arguments = [word for one in deployments for word in one["spec"]["template"]["spec"]["containers"][0]["args"]]
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
@@ -195,6 +220,7 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     ).stdout
 
     assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
+    assert flags >= {"--data-plane", "--prometheus-url"}
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
 
 

@@ -134,7 +134,7 @@ def test_the_grace_period_cuts_the_pre_stop_sleep_short():
             cluster.apply(replica_set("web", replicas=1, startup_s=1, pre_stop_s=60, grace_s=3))
             await asyncio.sleep(5)
             cluster.apply(replica_set("web", replicas=0, startup_s=1, pre_stop_s=60, grace_s=3))
-            await asyncio.sleep(3.1)
+            await asyncio.sleep(3.2)
             return len(cluster.list(POD))
 
     assert run_virtual(run()) == 0

@@ -18,6 +18,12 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
+And for each router of `routers` its routes, for example httproutes (gateway.networking.k8s.io):
+
+  the routes               get list watch   what they say, and who has taken it
+                           patch            weights, managed routes, the label that they are watched by
+  ingresses of nginx       create delete    the canary Ingress, which is ours; the user's own is only marked
+
 And, unless watchNamespaces or proxyMode is set, how nodes bring connections to pods, which decides how long pods that go are kept.
 Each is optional to the controller; without it the waits are the safe ones, and a condition says so.
 
@@ -53,6 +59,25 @@ Each is optional to the controller; without it the waits are the safe ones, and 
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+{{- $routes := dict
+  "gatewayAPI" (list "gateway.networking.k8s.io" (list "httproutes" "grpcroutes" "tlsroutes" "tcproutes"))
+  "istio" (list "networking.istio.io" (list "virtualservices"))
+  "nginx" (list "networking.k8s.io" (list "ingresses"))
+  "alb" (list "networking.k8s.io" (list "ingresses"))
+  "skipper" (list "networking.k8s.io" (list "ingresses"))
+  "traefik" (list "traefik.io" (list "traefikservices"))
+  "contour" (list "projectcontour.io" (list "httpproxies"))
+  "apisix" (list "apisix.apache.org" (list "apisixroutes"))
+  "gloo" (list "gateway.solo.io" (list "routetables")) }}
+{{- range $router := .Values.routers }}
+{{- $names := index $routes $router }}
+- apiGroups: [{{ index $names 0 }}]
+  resources: [{{ join ", " (index $names 1) }}]
+  verbs: [get, list, watch, patch{{ if eq $router "nginx" }}, create, delete{{ end }}]
+{{- end }}
+{{- with .Values.rbac.extraRules }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 {{- define "rollouts.proxyRules" -}}
 - apiGroups: [""]

@@ -1,7 +1,7 @@
 """Scheduler and kubelets in one: pods get a node and an address, start, become Ready or crash, and end in the right order.
 
 An ending pod keeps serving through its preStop sleep, stops serving at SIGTERM (the app is a naive one), and is gone
-`shutdown_s` later, all within its grace period. Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+`shutdown_s` later, all within its grace period; a sleep that takes all of it leaves 2 s for the rest. Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from rollouts.sim.verbs import DeleteOptions
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
 """Pod annotation: seconds from running to Ready, instead of chance."""
+
+EXTENSION_S = 2.0
+"""The kubelet's least time between SIGTERM and SIGKILL after a preStop, whatever is left of the grace period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +138,10 @@ class Kubelets(Actor):
         grace_s = float(pod.metadata.get("deletionGracePeriodSeconds") or 0)
         if uid not in self._ends_at:
             sleep_s = min(_pre_stop_sleep_s(pod), grace_s)
-            self._ends_at[uid] = now_s + min(sleep_s + self.settings.shutdown_s, grace_s)
+            left_s = max(grace_s - sleep_s, EXTENSION_S) if sleep_s else grace_s
+            self._ends_at[uid] = now_s + sleep_s + min(self.settings.shutdown_s, left_s)
             self.world.loop.call_later(sleep_s, self._serving.discard, uid)
-        ends_at = min(self._ends_at[uid], now_s + grace_s)
+        ends_at = min(self._ends_at[uid], now_s + grace_s + (EXTENSION_S if grace_s else 0.0))
         if ends_at - now_s > 1e-6:
             self.mark(pod.key, ends_at - now_s)
             return

@@ -30,6 +30,8 @@ func newClient(protocol, connections string, target *url.URL, pool int, patience
 		return newKept(&http1{address: host, request: head(target, "keep-alive")}, pool, patience), nil
 	case protocol == "h2c" && connections == "kept":
 		return newHTTP2(target, pool), nil
+	case protocol == "websocket" && connections == "new":
+		return newSockets(target), nil
 	}
 	return nil, fmt.Errorf("there is no client for %s with %s connections", protocol, connections)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 const mostFailuresTold = 50
@@ -39,7 +41,7 @@ func kind(err error) string {
 		return "unreachable"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &problem) && problem.Timeout():
 		return "timeout"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), websocket.IsCloseError(err, websocket.CloseAbnormalClosure):
 		return "cut"
 	}
 	return "other"

@@ -2,6 +2,7 @@
 //
 //	/              answers after WORK (default 20ms), or after ?delay=3s
 //	/events?for=5s server-sent events, one each 100 ms, until the time is over or the app drains
+//	/socket?for=5s a websocket that says each message back, until then
 //	/ready         the readiness probe
 //
 // Every answer names the pod and the version in X-Pod and X-Version.
@@ -39,6 +40,7 @@ func New() *App {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", app.ready)
 	mux.HandleFunc("/events", app.events)
+	mux.HandleFunc("/socket", app.socket)
 	mux.HandleFunc("/", app.answer)
 	app.server = &http.Server{Addr: ":8080", Handler: mux, Protocols: &protocols, ConnState: app.count}
 	return app

@@ -1,0 +1,82 @@
+"""The routes of a Rollout as `rollouts plan` sees them: those of the file as they will be, the others as the cluster has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rollouts.cli.lint import providers
+from rollouts.cli.session import Session
+from rollouts.cluster.structs import decode_route
+from rollouts.controller.answers import read_route
+from rollouts.controller.inbox import RouteAnswer
+from rollouts.controller.render_routes import question_about
+from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.routes import Place, places_of
+from rollouts.core.rollout import RolloutSpec
+from rollouts.core.traffic import RouteName
+from rollouts.errors import ApiForbidden
+from rollouts.objects import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What is known of the routes.
+
+    Args:
+        kinds: which versions the server has.
+        answers: by route.
+        from_file: those of the file: no gateway has seen them yet, and it will.
+    """
+
+    kinds: RouteKinds
+    answers: Mapping[RouteName, RouteAnswer] = field(default_factory=dict)
+    from_file: frozenset[RouteName] = frozenset()
+
+
+async def read_routes(session: Session, spec: RolloutSpec, *, namespace: str, manifests: Iterable[Manifest]) -> Routes:
+    """Reads the routes that the spec's routers name.
+
+    Args:
+        manifests: of the file.
+
+    Raises: what `Client` raises; what may not be read is told as the reason why a route is not known.
+    """
+    kinds = RouteKinds(api=session.api, on_found=lambda _kind: None)
+    answers: dict[RouteName, RouteAnswer] = {}
+    from_file: set[RouteName] = set()
+    written = tuple(manifests)
+    for place in places_of(spec, providers(), namespace=namespace):
+        asked_s = session.clock.monotonic_s()
+        found = next((each for each in written if _is(each, place, namespace=namespace)), None)
+        if found is not None:
+            seen = decode_route(json.dumps(_as_stored(found, place)).encode())
+            answers[place.route] = RouteAnswer(asked_s=asked_s, kind=place.target.kinds[0], user=seen)
+            from_file.add(place.route)
+            continue
+        try:
+            question = question_about(place)
+            answers[place.route] = await read_route(question, client=session.client, kinds=kinds, clock=session.clock)
+        except ApiForbidden:
+            message = f"{place.route} may not be read by you, so nothing is known of it"
+            answers[place.route] = RouteAnswer(asked_s=asked_s, message=message)
+    return Routes(kinds, answers, frozenset(from_file))
+
+
+def _is(manifest: Manifest, place: Place, *, namespace: str) -> bool:
+    metadata, route = manifest.get("metadata") or {}, place.route
+    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
+        (kind.api_version, kind.kind) for kind in place.target.kinds
+    ]
+    return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
+
+
+def _as_stored(manifest: Manifest, place: Place) -> Manifest:
+    metadata = {
+        **manifest["metadata"],
+        "namespace": place.route.namespace,
+        "uid": f"rehearsed-{place.route.name}",
+        "resourceVersion": "1",
+    }
+    return {**manifest, "metadata": metadata}

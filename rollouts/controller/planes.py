@@ -1,0 +1,28 @@
+"""What the controller asks of data planes: `probes.planes.DataPlanes` on a real cluster, `sim.data_planes` on a simulated one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rollouts.core.snapshot import DrainSeen
+from rollouts.core.traffic import LiveSeen
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+
+
+class Planes(Protocol):
+    """The data planes of all gateways that somebody named."""
+
+    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
+        """Whether the data plane of each of these is known."""
+        ...
+
+    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+        """Whether every replica does what the route says.
+
+        Cancellation: safe. Raises: nothing that a proxy could cause.
+        """
+        ...
+
+    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
+        """What is in flight. Cancellation: safe. Raises: nothing that a proxy could cause."""
+        ...

@@ -1,0 +1,182 @@
+"""What is decided about routes, to calls: the codec's operations with our guard and marks around them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias, assert_never
+
+from rollouts.controller.calls import Apply, Ask, AskPlanes, AskProbes, Delete, Patch, ReadRoute, Write
+from rollouts.controller.routes import Place, RouteRead
+from rollouts.controller.steered import managed_by_text
+from rollouts.core.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.rollout import Rollout
+from rollouts.core.snapshot import Snapshot
+from rollouts.core.status import RolloutStatus
+from rollouts.core.traffic import RouteName, RouteSeen
+from rollouts.errors import ApiConflict, Unroutable
+from rollouts.manifests.ownership import pods_selector
+from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release
+from rollouts.objects import Key, Manifest
+from rollouts.ports import JSON_PATCH
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.traffic.codec import ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
+
+Routing: TypeAlias = SetTraffic | ReleaseRoute | AskRoute | AskLive | AskDrained
+
+
+def render_routing(
+    snapshot: Snapshot, intent: Routing, routes: Mapping[RouteName, RouteRead]
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
+    match intent:
+        case SetTraffic(route=name, resource_version=version, split=split):
+            read, provider, objects = _readable(routes, name, version)
+            ours = marked(objects.user, _marks(read))
+            ops = provider.plan(Objects(ours, objects.owned), read.place.target, read.context, split)
+            return tuple(_writes(snapshot.rollout, read, objects, ops))
+        case ReleaseRoute(route=name, resource_version=version):
+            return release(*_readable(routes, name, version))
+        case AskRoute(route=name):
+            return (question_about(routes[name].place),)
+        case AskLive(route=name, resource_version=version, split=split):
+            read = routes[name]
+            question = LiveQuestion(
+                route=name,
+                resource_version=version,
+                split=split,
+                stable_service=read.context.stable_service,
+                canary_service=read.context.canary_service,
+                gateways=read.gateways,
+                objects=_manifests(read),
+            )
+            return (AskPlanes(name, version, question),)
+        case AskDrained(revision=revision):
+            return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
+        case _:
+            assert_never(intent)
+
+
+def question_about(place: Place) -> ReadRoute:
+    """What is to be read of a place."""
+    target = place.target
+    owned_kinds = (target.owned_kinds or target.kinds) if target.owned_name else ()
+    return ReadRoute(route=place.route, kinds=target.kinds, owned_name=target.owned_name, owned_kinds=owned_kinds)
+
+
+def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Write, ...]:
+    """The calls that give a route back; () when nothing of ours is on it."""
+    target, kind = read.place.target, read.kind
+    ops = provider.undo(objects, target, read.context)
+    calls: list[Write] = []
+    patched = tuple(operation for op in ops if isinstance(op, PatchUser) for operation in op.operations)
+    if body := route_release(objects.user, patched):
+        calls.append(
+            Patch(
+                kind=kind,
+                name=target.name,
+                namespace=target.namespace,
+                uid=objects.user["metadata"]["uid"],
+                body=body,
+                content_type=JSON_PATCH,
+                leaves_watch=True,
+                route=read.place.route,
+            )
+        )
+    # After the user's route no longer points at it.
+    return (*calls, *(_delete(read, objects) for op in ops if isinstance(op, DeleteOwned)))
+
+
+def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, ...]) -> Iterable[Write]:
+    """In the codec's order; the marks go with the first patch of the user's object, or in one of their own."""
+    marks = _marks(read)
+    target = read.place.target
+    patched = False
+    for op in ops:
+        match op:
+            case PatchUser(operations):
+                yield _patch(read, objects, route_patch(objects.user, operations, marks))
+                patched = True
+            case ApplyOwned(manifest):
+                owned = owned_route(manifest, rollout, marks, before=objects.owned)
+                yield Apply(
+                    kind=read.owned_kind,
+                    name=target.owned_name,
+                    namespace=target.namespace,
+                    manifest={**owned, "apiVersion": read.owned_kind.api_version, "kind": read.owned_kind.kind},
+                    route=read.place.route,
+                )
+            case DeleteOwned():
+                yield _delete(read, objects)
+            case _:
+                assert_never(op)
+    if not patched and (body := route_patch(objects.user, (), marks)):
+        yield _patch(read, objects, body)
+
+
+def _patch(read: RouteRead, objects: Objects, body: list[Mapping[str, object]]) -> Patch:
+    return Patch(
+        kind=read.kind,
+        name=read.place.target.name,
+        namespace=read.place.target.namespace,
+        uid=objects.user["metadata"]["uid"],
+        body=body,
+        content_type=JSON_PATCH,
+        route=read.place.route,
+    )
+
+
+def _delete(read: RouteRead, objects: Objects) -> Delete:
+    if objects.owned is None:
+        raise ApiConflict(f"what {read.place.route} points at is gone already")
+    seen = objects.owned["metadata"]
+    return Delete(
+        kind=read.owned_kind,
+        name=read.place.target.owned_name,
+        namespace=read.place.target.namespace,
+        uid=seen["uid"],
+        resource_version=seen["resourceVersion"],
+    )
+
+
+def _readable(
+    routes: Mapping[RouteName, RouteRead], name: RouteName, resource_version: str
+) -> tuple[RouteRead, Provider, Objects]:
+    read = routes.get(name)
+    if read is None or read.objects is None or not isinstance(read.route, RouteSeen):
+        raise ApiConflict(f"{name} was not read")
+    if read.route.resource_version != resource_version:
+        raise ApiConflict(f"{name} is not the version that was decided on")
+    if read.place.provider is None:
+        raise Unroutable(f"{name}: {read.route.problem}")
+    return read, read.place.provider, read.objects
+
+
+def _marks(read: RouteRead) -> Marks:
+    target = read.place.target
+    rollout = Key(read.context.namespace, read.context.rollout)
+    managed_by = managed_by_text(rollout, namespace=target.namespace)
+    return Marks(managed_by, read.place.route.router, target.owned_name)
+
+
+def _manifests(read: RouteRead) -> tuple[Manifest, ...]:
+    objects = read.objects
+    if objects is None:
+        return ()
+    return (objects.user,) if objects.owned is None else (objects.user, objects.owned)
+
+
+def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes: Iterable[RouteRead]) -> AskProbes:
+    """The Service is the one that left the revision last; without one, none is told."""
+    left = [cutover.service for cutover in status.cutovers if cutover.from_revision == revision]
+    gateways = dict.fromkeys(gateway for read in routes for gateway in read.gateways)
+    return AskProbes(
+        DrainQuestion(
+            namespace=rollout.namespace,
+            rollout=rollout.name,
+            revision=revision,
+            service=left[-1] if left else "",
+            probes=rollout.spec.drain.probes,
+            gateways=tuple(gateways),
+        ),
+        pods_selector(rollout.name),
+    )

@@ -1,0 +1,285 @@
+"""The routes of one Rollout: which ones its spec names, and what is seen of each, read by the codec of its router. No I/O.
+
+What cannot be read is a value too: a route that nobody asked for yet, one that is not there, one whose codec refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import msgspec
+
+from rollouts.api.routing import router_path
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import RouteObject
+from rollouts.controller.inbox import Inbox
+from rollouts.controller.planes import Planes
+from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.steered import SteeredRoute, SteeredRoutes, steering
+from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
+from rollouts.core.traffic import LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split
+from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
+from rollouts.manifests.ownership import BESIDE, ROUTER
+from rollouts.objects import Key, Kind, Manifest
+from rollouts.probes.questions import ASKED_KINDS
+from rollouts.traffic.codec import Context, Objects, Provider, Target
+from rollouts.traffic.registry import unknown
+
+READ_MAX = 4_000  # routes kept decoded, a few KB each
+
+Providers: TypeAlias = Mapping[str, Provider]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place where a Rollout's traffic is split, as its spec says it.
+
+    Args:
+        provider: None when the place is known only by our marks, and no codec has the name that they give.
+        named: the spec names it; else only our marks tell of it.
+    """
+
+    route: RouteName
+    provider: Provider | None
+    target: Target
+    named: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRead:
+    """A place, what core is told of it, and what a write to it needs.
+
+    Args:
+        objects: None when it was not read.
+        gateways: whose data planes do it.
+    """
+
+    place: Place
+    context: Context
+    route: Route
+    kind: Kind
+    owned_kind: Kind
+    objects: Objects | None = None
+    gateways: tuple[str, ...] = ()
+
+
+def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tuple[Place, ...]:
+    """The places that the spec's routers name, in their order.
+
+    Raises: SpecInvalid, with every problem of every router; paths are those of the Rollout's spec.
+    """
+    places: dict[RouteName, Place] = {}
+    problems: list[SpecProblem] = []
+    for router in _routers(spec.strategy):
+        path = router_path(router.name)
+        provider = providers.get(router.name)
+        if provider is None:
+            problems.append(SpecProblem(path, unknown(router.name, providers)))
+            continue
+        try:
+            targets = provider.targets(json.loads(router.settings_json), namespace=namespace)
+        except SpecInvalid as exc:
+            problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
+            continue
+        for target in targets:
+            route = RouteName(router.name, target.kinds[0].kind, target.namespace, target.name)
+            if route in places:
+                problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
+            places[route] = Place(route, provider, target)
+    if problems:
+        raise SpecInvalid(tuple(problems))
+    return tuple(places.values())
+
+
+@dataclass(slots=True)
+class RouteReader:
+    """Reads routes from the store where they are watched, else from the inbox.
+
+    Args:
+        planes: None when no data plane can be asked.
+    """
+
+    store: Store
+    inbox: Inbox
+    kinds: RouteKinds
+    steered: SteeredRoutes
+    providers: Providers
+    planes: Planes | None = None
+    _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
+
+    def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
+        """See `places_of`."""
+        return places_of(spec, self.providers, namespace=namespace)
+
+    def read(self, key: Key, places: Iterable[Place], context: Context, *, now_s: float) -> dict[RouteName, RouteRead]:
+        """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more."""
+        named = {place.route: place for place in places}
+        found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
+        for place in self.left_behind(key, found.values()):
+            found[place.route] = self._read(key, place, context, now_s=now_s)
+        return found
+
+    def left_behind(self, key: Key, read: Iterable[RouteRead] = ()) -> Iterator[Place]:
+        """The routes that Rollout `key` steers without being among `read`; objects that it owns are none."""
+        known = set[tuple[Kind, str, str]]()
+        for each in read:
+            namespace = each.place.target.namespace
+            known |= {
+                (each.kind, namespace, each.place.target.name),
+                (each.owned_kind, namespace, each.place.target.owned_name),
+            }
+        for steered in self.steered.of(key):
+            if (steered.kind, steered.namespace, steered.name) not in known:
+                yield self._left(steered)
+
+    def _left(self, steered: SteeredRoute) -> Place:
+        """A place that only its marks tell of."""
+        table = self.store.watched(steered.kind)
+        seen: RouteObject | None = table.get(steered.namespace, steered.name) if table is not None else None
+        marks = (seen.metadata.annotations or {}) if seen is not None else {}
+        router = marks.get(ROUTER, "")
+        target = Target(
+            kinds=(steered.kind,),
+            namespace=steered.namespace,
+            name=steered.name,
+            owned_name=marks.get(BESIDE, ""),
+        )
+        route = RouteName(router, steered.kind.kind, steered.namespace, steered.name)
+        return Place(route, self.providers.get(router), target, named=False)
+
+    def _read(self, key: Key, place: Place, context: Context, *, now_s: float) -> RouteRead:
+        target = place.target
+        owned_kinds = target.owned_kinds or target.kinds
+        kind = self.kinds.known(target.kinds) or target.kinds[0]
+        owned_kind = self.kinds.known(owned_kinds) or owned_kinds[0]
+        absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
+        if user is None:
+            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+        objects = Objects(
+            user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
+        )
+        gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
+        return RouteRead(
+            place=place,
+            context=context,
+            route=self._seen(place, context, objects, user, owned, gateways, self.inbox.live(key, place.route)),
+            kind=kind,
+            owned_kind=owned_kind,
+            objects=objects,
+            gateways=gateways,
+        )
+
+    def _objects(
+        self, key: Key, place: Place, kind: Kind, owned_kind: Kind, *, now_s: float
+    ) -> tuple[Route, RouteObject | None, RouteObject | None]:
+        """The user's object and ours, or why there is none."""
+        target = place.target
+        user = self._watched(kind, target.namespace, target.name)
+        if user is not None:
+            return RouteUnasked(place.route), user, self._watched(owned_kind, target.namespace, target.owned_name)
+        answer = self.inbox.route(key, place.route)
+        if answer is None:
+            return RouteUnasked(place.route), None, None
+        at_s = now_s - self.inbox.age_s(answer)
+        return RouteAbsent(place.route, at_s, answer.message), answer.user, answer.owned
+
+    def _watched(self, kind: Kind, namespace: str, name: str) -> RouteObject | None:
+        table = self.store.watched(kind)
+        return table.get(namespace, name) if table is not None and name else None
+
+    def _seen(
+        self,
+        place: Place,
+        context: Context,
+        objects: Objects,
+        user: RouteObject,
+        owned: RouteObject | None,
+        gateways: tuple[str, ...],
+        live: LiveSeen | None,
+    ) -> RouteSeen:
+        version = user.metadata.resource_version
+        if owned is not None:
+            version = f"{version}/{owned.metadata.resource_version}"
+        seen = RouteSeen(
+            route=place.route,
+            uid=user.metadata.uid,
+            resource_version=version,
+            split=None,
+            problem=f"no traffic provider has the name {place.route.router!r}, so nobody knows how to give it back",
+            managed_by=_managed_by(user, context),
+            named=place.named,
+            can_be_asked=(
+                self.planes is not None and place.route.kind in ASKED_KINDS and self.planes.can_be_asked(gateways)
+            ),
+            live=live,
+        )
+        provider, target = place.provider, place.target
+        if provider is None:
+            return seen
+        split, problem = _split(provider, objects, place, context)
+        return replace(
+            seen,
+            split=split,
+            problem=problem,
+            accepted=provider.accepted(objects, target),
+            features=provider.features(objects, target),
+        )
+
+    def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
+        """The whole object, decoded once for each version. Nobody may change it."""
+        uid = seen.metadata.uid
+        known = self._decoded.get(uid)
+        if known is None or known[0] is not seen:
+            known = self._decoded[uid] = (seen, manifest_of(kind, seen))
+            if len(self._decoded) > READ_MAX:
+                self._decoded.popitem(last=False)
+        return known[1]
+
+
+def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
+    """The object as the API server gave it, without what is never read of its metadata."""
+    manifest: Manifest = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": msgspec.to_builtins(seen.metadata),
+    }
+    for name, raw in (("spec", seen.spec), ("status", seen.status)):
+        if data := bytes(raw):
+            manifest[name] = msgspec.json.decode(data)
+    return manifest
+
+
+def _split(provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:
+    try:
+        return provider.read(objects, place.target, context), ""
+    except Unroutable as exc:
+        return None, str(exc)
+    except (LookupError, TypeError, ValueError) as exc:
+        if place.named:
+            raise
+        # The spec no longer says what its codec reads by; to give it back, the codec needs its own note alone.
+        return None, f"the spec no longer names it ({type(exc).__name__})"
+
+
+def _managed_by(route: RouteObject, context: Context) -> str:
+    """Name of the Rollout that steers the route, with its namespace where that is not the Rollout's that asks."""
+    steered_by = steering(route)
+    if steered_by is None:
+        return ""
+    return steered_by.name if steered_by.namespace == context.namespace else str(steered_by)
+
+
+def _routers(strategy: Strategy) -> tuple[Router, ...]:
+    match strategy:
+        case Canary(traffic_routing=TrafficRouting(routers=routers)):
+            return routers
+        case Canary() | BlueGreen():
+            return ()
+
+
+def _below(path: str, part: str) -> str:
+    return path if not part else f"{path}{part}" if part.startswith("[") else f"{path}.{part}"

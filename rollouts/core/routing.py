@@ -1,0 +1,419 @@
+"""Traffic by weights: which split the routes are to say, how far that is in force, and what has to be asked or written next.
+
+A route is a wish, its status an opinion; only the data plane knows (measured, docs/traffic.md: a status said "accepted" up to 2 s
+before the old weights were gone, and another never said it though it served). So a split counts only when the data plane was
+asked, or, where nobody can be asked, when the declared settle time went by. Until then both splits may be in force, and what is
+decided on them must hold for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from rollouts.core.frozen import replace
+from rollouts.core.intents import AskLive, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
+from rollouts.core.plan import View, Wait, earliest
+from rollouts.core.reasons import Reason
+from rollouts.core.rollout import Canary
+from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.services import ASK_FIRST_S, ASK_MOST_S, Pointing, lasting
+from rollouts.core.snapshot import ServiceSeen
+from rollouts.core.status import RolloutStatus, Traffic
+from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
+from rollouts.core.traffic import (
+    ALL_TO_STABLE,
+    Answer,
+    MatchRoute,
+    MirrorRoute,
+    Route,
+    RouteAbsent,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+)
+
+LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
+"""A data plane that is not there yet is asked again after 50 ms, then after half the time it was waited for, at most 1 s."""
+
+_NOT_YET = "its data plane does not do so yet"
+
+ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What the canary Service may be getting now, on one proxy or another.
+
+    Args:
+        least_percent, most_percent: of the requests.
+        reaches_canary: any request, or a copy of one, may go there.
+    """
+
+    least_percent: WeightPercent
+    most_percent: WeightPercent
+    reaches_canary: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """What the routes need.
+
+    Args:
+        split: what they are to say now; the step's own only when the pods for it are there.
+        arrived: the data plane does what the step says; after the last one, that all is back at the stable Service.
+    """
+
+    status: RolloutStatus
+    split: Split = ALL_TO_STABLE
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    arrived: bool = False
+    wake_at_s: float | None = None
+
+
+def has_routers(strategy: Canary) -> bool:
+    """Whether this Rollout moves traffic by weights itself."""
+    return strategy.traffic_routing is not None and bool(strategy.traffic_routing.routers)
+
+
+def in_force(view: View, *, soon: Split | None = None) -> InForce:
+    """The range in which the canary Service's part of the traffic is, from what is on record and what the routes say now.
+
+    What this pass has found out counts from the next one on, when it is on record.
+
+    Args:
+        soon: what this pass writes; None for nothing.
+    """
+    traffic = view.seen.status.traffic
+    percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
+    reaches = soon is not None and soon.reaches_canary
+    if traffic is not None:
+        percents.append(traffic.desired_percent)
+        if traffic.observed_percent is not None:
+            percents.append(traffic.observed_percent)
+        reaches = bool(traffic.desired_routes or traffic.observed_routes)
+    for route in view.seen.routes.values():
+        match route:
+            case RouteSeen(split=Split() as split):
+                percents.append(split.share * 100)
+                reaches = reaches or split.reaches_canary
+            case RouteUnasked():
+                percents += [0, 100]
+            case RouteSeen() | RouteAbsent():
+                pass
+            case never:
+                assert_never(never)
+    least, most = min(percents, default=0), max(percents, default=0)
+    return InForce(least, most, reaches or most > 0)
+
+
+def route_traffic(
+    view: View, strategy: Canary, *, weight_percent: WeightPercent, stable: Pointing, canary: Pointing
+) -> Routing:
+    """One pass over the routes.
+
+    Args:
+        weight_percent: the new revision's share that the step asks for.
+        stable, canary: what the two Services need, and what they were seen to select.
+    """
+    if not has_routers(strategy):
+        status = view.status if view.status.traffic is None else replace(view.status, traffic=None)
+        return Routing(status=status, arrived=True)
+    want = _wanted(view, strategy, weight_percent, stable=stable)
+    split = _within_capacity(view, strategy, _once_ready(view, want, canary=canary))
+    routes = [each for each in view.seen.routes.values() if not isinstance(each, RouteSeen) or each.named]
+    outcome = _settled(view, routes, split)
+    at_end = view.status.step_index >= len(strategy.steps)
+    complete = split == want and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
+    return replace(outcome, arrived=outcome.arrived and complete)
+
+
+def exchanges_roles(view: View, strategy: Canary) -> bool:
+    """With `pingPong` an update ends with all traffic on the canary Service; but for the first one, and one without pods."""
+    return strategy.ping_pong and view.stable is not None and view.spec.replicas > 0
+
+
+def route_releases(view: View) -> tuple[ReleaseRoute, ...]:
+    """Routes that we steer though the spec no longer names them: given back, once what stable serves can take all."""
+    return tuple(
+        ReleaseRoute(route=each.route, uid=each.uid, resource_version=each.resource_version)
+        for each in view.seen.routes.values()
+        if isinstance(each, RouteSeen) and not each.named and each.managed_by == view.seen.rollout.name
+    )
+
+
+def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
+    """The managed routes in force at a step, in the order of `managedRoutes`; after the last step there are none."""
+    routing = strategy.traffic_routing
+    if routing is None or step_index >= len(strategy.steps):
+        return (), ()
+    matches: dict[str, MatchRoute] = {}
+    mirrors: dict[str, MirrorRoute] = {}
+    for step in strategy.steps[: step_index + 1]:
+        match step:
+            case SetHeaderRoute(name=name, match=wanted):
+                matches.pop(name, None)
+                if wanted is not None:
+                    matches[name] = MatchRoute(name, wanted)
+            case SetMirrorRoute(name=name, mirror=mirror):
+                mirrors.pop(name, None)
+                if mirror is not None:
+                    mirrors[name] = mirror
+            case _:
+                pass
+    names = routing.managed_routes
+    return (
+        tuple(matches[name] for name in names if name in matches),
+        tuple(mirrors[name] for name in names if name in mirrors),
+    )
+
+
+def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stable: Pointing) -> Split:
+    """What the step asks of the routes.
+
+    At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
+    Service that carries traffic change what it selects. With `pingPong` it stays there, and the Services change roles.
+    """
+    if view.stable is None or view.aborted or view.new is None or view.spec.replicas == 0:
+        return ALL_TO_STABLE
+    if view.status.step_index >= len(strategy.steps):
+        traffic = view.status.traffic
+        handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
+        if stable.selects == view.new.revision and handed_back and not exchanges_roles(view, strategy):
+            return ALL_TO_STABLE
+        return Split(Fraction(weight_percent) / 100)
+    matches, mirrors = routed_splits(strategy, view.status.step_index)
+    return Split(Fraction(weight_percent) / 100, matches, mirrors)
+
+
+def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
+    """The same when the canary Service's slices show pods enough; until then no more than is in force, and for it alone.
+
+    A canary Service that still selects another revision gets nothing: what it brings there was for a revision that was given up.
+    """
+    if not want.reaches_canary or view.new is None:
+        return want
+    if canary.selects != view.new.revision:
+        return ALL_TO_STABLE
+    if canary.confirmed:
+        return want
+    traffic = view.status.traffic
+    share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)
+    names = traffic.desired_routes if traffic is not None else ()
+    return Split(
+        min(want.share, share),
+        tuple(each for each in want.matches if each.name in names),
+        tuple(each for each in want.mirrors if each.name in names),
+    )
+
+
+def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
+    """The same, but what comes back to the stable Service is no more than the pods that it selects can take.
+
+    They can take all when `replicas` − `maxUnavailable` of them are available, else each its part of `replicas`; the rest follows
+    as they come. Never more for the canary than is in force. Source: argo-rollouts issue 3372, flagger issue 635.
+    """
+    replicas = view.spec.replicas
+    now_share = Fraction(in_force(view).most_percent) / 100
+    if split.share >= now_share or replicas == 0:
+        return split
+    _, unavailable = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+    )
+    service = view.seen.services.get(strategy.stable_service or "")
+    if not isinstance(service, ServiceSeen):
+        return replace(split, share=now_share)
+    # A Service without our key selects the pods of every revision.
+    sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
+    pods = sum(lasting(each) for each in sets)
+    if pods >= max(1, replicas - unavailable):
+        return split
+    room = Fraction(min(100, 100 * pods // replicas), 100)
+    return replace(split, share=max(split.share, min(now_share, 1 - room)))
+
+
+def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
+    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
+    outcomes = [_one(view, each, split) for each in routes]
+    intents = tuple(intent for each in outcomes for intent in each.intents)
+    said = bool(outcomes) and all(each.said for each in outcomes)
+    wait = next((each.wait for each in outcomes if each.wait is not None), None)
+    live = said and wait is None
+    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
+    traffic = _recorded(view, split, said_at_s=view.now_s if said and (timed or live) else None)
+    if live and traffic.verified_by is None:
+        traffic = replace(
+            traffic,
+            observed_percent=traffic.desired_percent,
+            observed_routes=traffic.desired_routes,
+            verified_by=max((each.verified_by for each in outcomes), key=_order),
+        )
+    return Routing(
+        status=view.status if view.status.traffic == traffic else replace(view.status, traffic=traffic),
+        split=split,
+        intents=intents,
+        notices=tuple(notice for each in outcomes for notice in each.notices),
+        wait=wait,
+        arrived=live,
+        wake_at_s=earliest(each.wake_at_s for each in outcomes),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """One route.
+
+    Args:
+        said: it says what is wanted.
+        wait: None when its data plane is known to do that.
+        timed: its settle time runs.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    said: bool = False
+    timed: bool = False
+    verified_by: VerifiedBy = VerifiedBy.SETTLE_TIME
+    wake_at_s: float | None = None
+
+
+def _one(view: View, route: Route, split: Split) -> _Outcome:
+    match route:
+        case RouteUnasked(route=name):
+            return _Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reads {name}"))
+        case RouteAbsent():
+            return _absent(view, route)
+        case RouteSeen():
+            return _one_seen(view, route, split)
+        case never:
+            assert_never(never)
+
+
+def _absent(view: View, route: RouteAbsent) -> _Outcome:
+    message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
+    wait = Wait(Reason.ROUTE_NOT_FOUND, message)
+    recorded = view.seen.status.waiting_for
+    since_s = recorded.since_s if recorded is not None and recorded.reason is wait.reason else route.at_s
+    again_s = route.at_s + min(ASK_MOST_S, max(ASK_FIRST_S, route.at_s - since_s))
+    if view.now_s >= again_s:
+        return _Outcome(intents=(AskRoute(route.route),), wait=wait)
+    return _Outcome(wait=wait, wake_at_s=again_s)
+
+
+def _one_seen(view: View, route: RouteSeen, split: Split) -> _Outcome:
+    ours = view.seen.rollout.name
+    if route.managed_by not in ("", ours):
+        message = f"{route.route} belongs to Rollout {route.managed_by}; use another one"
+        return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+    if route.split is None:
+        return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
+    if route.split != split or route.managed_by != ours:
+        intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {_told(split)}")
+        return _Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+    traffic = view.status.traffic
+    if traffic is not None and traffic.verified_by is not None and _says(traffic, split):
+        return _Outcome(said=True, verified_by=traffic.verified_by)
+    return _asked(view, route, split) if route.can_be_asked else _waited(view, route, split)
+
+
+def _asked(view: View, route: RouteSeen, split: Split) -> _Outcome:
+    """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
+    live = route.live
+    if live is not None and live.resource_version == route.resource_version:
+        if live.live:
+            return _Outcome(said=True, verified_by=live.by)
+        since_s = _since_s(view, live.at_s)
+        again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
+        wait = Wait(
+            Reason.TRAFFIC_SWITCHING,
+            f"{route.route} says {_told(split)}; {live.message or 'its data plane does not do so yet'}",
+        )
+        if view.now_s < again_s:
+            return _Outcome(said=True, wait=wait, wake_at_s=again_s)
+    else:
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {_told(split)}; its data plane is asked")
+    ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
+    return _Outcome(said=True, intents=(ask,), wait=wait)
+
+
+def _waited(view: View, route: RouteSeen, split: Split) -> _Outcome:
+    """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
+    match route.accepted.answer:
+        case Answer.NO:
+            message = f"{route.route} was not accepted: {route.accepted.message}"
+            return _Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+        case Answer.UNKNOWN:
+            message = f"no gateway has taken {route.route} yet: {route.accepted.message}".removesuffix(": ")
+            return _Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+        case Answer.YES:
+            pass
+        case never:
+            assert_never(never)
+    traffic = view.status.traffic
+    seen_at_s = view.now_s
+    if traffic is not None and traffic.seen_at_s is not None and _says(traffic, split):
+        seen_at_s = traffic.seen_at_s
+    until_s = seen_at_s + route.settle_s
+    if view.now_s >= until_s:
+        return _Outcome(said=True, timed=True)
+    message = f"{route.route} says {_told(split)}; its data plane is given {route.settle_s:g} s"
+    return _Outcome(said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s)
+
+
+def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:
+    """The memory of this split: as it was when it is the same one and the routes still say it, else begun anew."""
+    before = view.status.traffic
+    if before is not None and _says(before, split) and said_at_s is not None:
+        return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
+    return replace(
+        before or Traffic(desired_percent=0),
+        desired_percent=_percent(split),
+        desired_routes=_names(split),
+        seen_at_s=said_at_s,
+        verified_by=None,
+    )
+
+
+def _change(view: View, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
+    if route.split == split:
+        return ()
+    traffic = view.status.traffic
+    drifted = traffic is not None and traffic.verified_by is not None and _says(traffic, split)
+    if drifted and route.split is not None:
+        message = f"{route.route} was changed to {_told(route.split)}; set again to {_told(split)}"
+        return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
+    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {_told(split)}"),)
+
+
+def _says(traffic: Traffic, split: Split) -> bool:
+    return (traffic.desired_percent, traffic.desired_routes) == (_percent(split), _names(split))
+
+
+def _percent(split: Split) -> WeightPercent:
+    percent = split.share * 100
+    return int(percent) if percent.denominator == 1 else percent
+
+
+def _names(split: Split) -> tuple[str, ...]:
+    return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
+
+
+def _told(split: Split) -> str:
+    routes = f" and {', '.join(_names(split))}" if _names(split) else ""
+    return f"{float(split.share * 100):g} % for the canary{routes}"
+
+
+def _since_s(view: View, default_s: float) -> float:
+    waiting = view.seen.status.waiting_for
+    return waiting.since_s if waiting is not None and waiting.reason is Reason.TRAFFIC_SWITCHING else default_s
+
+
+def _order(by: VerifiedBy) -> int:
+    return list(VerifiedBy).index(by)

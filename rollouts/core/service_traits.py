@@ -1,0 +1,65 @@
+"""The fields of a Service that decide which pods its clients reach, as the API names them.
+
+Source: https://kubernetes.io/docs/reference/kubernetes-api/service-resources/service-v1/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CLIENT_IP_TIMEOUT_S = 10_800  # Kubernetes' default
+HEADLESS = "None"
+"""Value of `clusterIP` that asks for no address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceTraits:
+    """Without arguments: those of a Service that says nothing but its selector and ports.
+
+    Args:
+        traffic_distribution: "" for none.
+        client_ip_s: how long a client stays with its pod; None without `sessionAffinity: ClientIP`.
+    """
+
+    type: str = "ClusterIP"
+    headless: bool = False
+    publish_not_ready_addresses: bool = False
+    internal_traffic_policy: str = "Cluster"
+    external_traffic_policy: str = "Cluster"
+    traffic_distribution: str = ""
+    client_ip_s: int | None = None
+
+
+PLAIN = ServiceTraits()
+
+
+def client_ip_s(*, affinity: str | None, timeout_s: int | None) -> int | None:
+    """`sessionAffinity` and its timeout as one number."""
+    if affinity != "ClientIP":
+        return None
+    return CLIENT_IP_TIMEOUT_S if timeout_s is None else timeout_s
+
+
+def read_traits(spec: Mapping[str, Any]) -> ServiceTraits:
+    """The traits in `.spec` of a manifest. Raises: nothing; an unreadable field is as one that is not there."""
+    config = spec.get("sessionAffinityConfig")
+    client_ip = config.get("clientIP") if isinstance(config, Mapping) else None
+    seconds = client_ip.get("timeoutSeconds") if isinstance(client_ip, Mapping) else None
+    return ServiceTraits(
+        type=_word(spec, "type", PLAIN.type),
+        headless=spec.get("clusterIP") == HEADLESS,
+        publish_not_ready_addresses=spec.get("publishNotReadyAddresses") is True,
+        internal_traffic_policy=_word(spec, "internalTrafficPolicy", PLAIN.internal_traffic_policy),
+        external_traffic_policy=_word(spec, "externalTrafficPolicy", PLAIN.external_traffic_policy),
+        traffic_distribution=_word(spec, "trafficDistribution", PLAIN.traffic_distribution),
+        client_ip_s=client_ip_s(
+            affinity=_word(spec, "sessionAffinity", ""), timeout_s=seconds if type(seconds) is int else None
+        ),
+    )
+
+
+def _word(spec: Mapping[str, Any], name: str, default: str) -> str:
+    value = spec.get(name)
+    return value if isinstance(value, str) else default

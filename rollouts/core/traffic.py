@@ -1,0 +1,213 @@
+"""Where requests go: the split that is wanted, what a route was read to say, and what its data plane was seen to do.
+
+A *route* is whatever object moves requests between the stable and the canary Service: an HTTPRoute, a VirtualService, an Ingress.
+Its codec is in `traffic/`; here a route is only a name, what it says, and how far that is believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeAlias
+
+
+class MatchKind(StrEnum):
+    """How a text is matched."""
+
+    EXACT = "exact"
+    PREFIX = "prefix"
+    REGEX = "regex"
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A text and how it is matched."""
+
+    kind: MatchKind
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMatch:
+    """A header, cookie or query parameter of that name with a value that matches. Header names are lower case."""
+
+    name: str
+    value: TextMatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMatch:
+    """Requests for which all of this holds; with nothing given, every request."""
+
+    method: TextMatch | None = None
+    path: TextMatch | None = None
+    headers: tuple[NamedMatch, ...] = ()
+    cookies: tuple[NamedMatch, ...] = ()
+    query: tuple[NamedMatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRoute:
+    """`setHeaderRoute`: requests that match go to the canary, whatever the weight. `name` is one of `managedRoutes`."""
+
+    name: str
+    match: RequestMatch
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorRoute:
+    """`setMirrorRoute`: copies of requests that match any of `matches` (of all, when there is none) go to the canary.
+
+    Args:
+        percent: how many of them, 1..100.
+    """
+
+    name: str
+    matches: tuple[RequestMatch, ...] = ()
+    percent: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a route is to say, or says.
+
+    Args:
+        share: of the requests that none of the routes below takes: the canary Service's part, 0..1, exact.
+        matches: in the order of `managedRoutes`: the first one that matches wins.
+        mirrors: the same.
+        whole: False for what was read of an object that says this only in part: rules that disagree (then `share` is the
+            largest), or copies of rules that have changed since. Never False in what is wanted, so it always differs.
+    """
+
+    share: Fraction
+    matches: tuple[MatchRoute, ...] = ()
+    mirrors: tuple[MirrorRoute, ...] = ()
+    whole: bool = True
+
+    @property
+    def reaches_canary(self) -> bool:
+        """Some request, or a copy of one, goes to the canary Service."""
+        return bool(self.share or self.matches or self.mirrors)
+
+
+ALL_TO_STABLE = Split(Fraction(0))
+
+
+class Feature(StrEnum):
+    """What a route may be asked for besides whole percentages of the requests."""
+
+    HEADER = "header"
+    HEADER_REGEX = "header-regex"
+    COOKIE = "cookie"
+    QUERY = "query"
+    METHOD = "method"
+    PATH = "path"
+    MIRROR = "mirror"
+    MIRROR_PERCENT = "mirror-percent"
+
+
+class Answer(StrEnum):
+    """What a status says, or does not."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the route was taken by those it is for, in its latest generation; the message says who has not, and why."""
+
+    answer: Answer
+    message: str = ""
+
+
+class VerifiedBy(StrEnum):
+    """How it was found out that a split is in force, the best first; `status.traffic.verifiedBy`."""
+
+    CONFIG = "Config"  # every proxy's own configuration says so
+    COUNTERS = "Counters"  # the proxies' counters of requests say so
+    PROBES = "Probes"  # requests of our own were answered accordingly
+    SETTLE_TIME = "SettleTime"  # nobody could be asked: the declared time went by
+    OUTSIDE = "Outside"  # `trafficRouting: {}`: somebody else moves the traffic
+
+
+@dataclass(frozen=True, slots=True)
+class RouteName:
+    """One route of a Rollout.
+
+    Args:
+        router: name of its provider, as in the spec: `gatewayAPI`, `istio`.
+    """
+
+    router: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSeen:
+    """What the data plane was found to do with a route at `at_s`.
+
+    Args:
+        resource_version: of the route that it was asked about; an answer about another one is worth nothing.
+        live: every proxy does what the route says.
+        message: which does not, and what it does instead.
+    """
+
+    at_s: float
+    resource_version: str
+    live: bool
+    by: VerifiedBy
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSeen:
+    """A route as its codec read it.
+
+    Args:
+        split: what it says; None when it cannot be steered, and `problem` says why and what to do.
+        managed_by: name of the Rollout that steers it, "" for none.
+        named: the spec names it; else it is seen because this Rollout still steers it.
+        can_be_asked: there is a data plane to ask whether a split is live; else `settle_s` are waited.
+        settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
+        live: the last answer; None when none was asked for or came.
+    """
+
+    route: RouteName
+    uid: str
+    resource_version: str
+    split: Split | None
+    problem: str = ""
+    managed_by: str = ""
+    named: bool = True
+    accepted: Verdict = Verdict(Answer.UNKNOWN)
+    features: frozenset[Feature] = frozenset()
+    can_be_asked: bool = False
+    settle_s: float = 5.0
+    live: LiveSeen | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAbsent:
+    """The API server said at `at_s` that there is no such route, or no such kind (`message`)."""
+
+    route: RouteName
+    at_s: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteUnasked:
+    """Not among the routes that are watched, and nobody has asked for it yet, or the answer is too old."""
+
+    route: RouteName
+
+
+Route: TypeAlias = RouteSeen | RouteAbsent | RouteUnasked

@@ -1,0 +1,132 @@
+"""GETs of data planes' own interfaces: with a deadline and a limit on the answer, to every address of a name, never elsewhere.
+
+No redirect is followed, no proxy is taken from the environment and nothing is compressed: who is asked is who was named, and what
+is read is what was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import httpx
+
+from rollouts.errors import Unanswered
+
+BODY_MAX_BYTES = 16 * 1024 * 1024
+REPLICAS_MAX = 64  # of one URL
+CONNECTIONS_MAX = 128
+_OK = 200
+_REDIRECTS = range(300, 400)
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The IP addresses of a host name. Raises: OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One address of a URL.
+
+    Args:
+        base: URL with the address in place of the host name.
+        host: the name, for the Host header and the certificate.
+        told: the address for people.
+    """
+
+    base: str
+    host: str
+    told: str
+
+
+class Asker:
+    """A client for low rates.
+
+    Args:
+        tls: some of the URLs are `https://`. Loading the public authorities takes 100 ms and more, so not for nothing.
+        resolve: the addresses of a host name; by default the system's.
+    """
+
+    def __init__(self, *, tls: bool, resolve: Resolve | None = None) -> None:
+        self._tls = tls
+        self._resolve = resolve or _addresses
+        self._client = httpx.AsyncClient(
+            verify=tls,
+            # A kept connection would be found by its address, though it was checked for another name, and breaks in a restart.
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
+            trust_env=False,
+            follow_redirects=False,
+            timeout=None,  # noqa: S113 - each call has a deadline over all of its parts
+            headers={"User-Agent": "rollouts", "Accept": "application/json", "Accept-Encoding": "identity"},
+        )
+
+    async def replicas(self, url: str, *, deadline_s: float) -> tuple[Replica, ...]:
+        """One for each address of the URL's host.
+
+        Raises: Unanswered.
+        """
+        parts = httpx.URL(url)
+        if parts.scheme == "https" and not self._tls:
+            raise ValueError(f"{url} is asked without certificates")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(deadline_s):
+                addresses = await self._resolve(parts.host, port)
+        except TimeoutError as exc:
+            raise Unanswered(f"{parts.host}: no address within {deadline_s:g} s") from exc
+        except OSError as exc:
+            raise Unanswered(f"{parts.host}: no address: {exc}") from exc
+        found = tuple(dict.fromkeys(addresses))
+        if not found or len(found) > REPLICAS_MAX:
+            raise Unanswered(f"{parts.host}: has {len(found)} addresses, 1 to {REPLICAS_MAX} are asked")
+        return tuple(
+            Replica(str(parts.copy_with(host=each)).rstrip("/"), parts.netloc.decode(), _told(each, port))
+            for each in found
+        )
+
+    async def get(self, replica: Replica, path: str, *, deadline_s: float) -> bytes:
+        """The body of a 200; `path` has its query.
+
+        Cancellation: safe. Raises: Unanswered.
+        """
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._get(replica, path)
+        except TimeoutError as exc:
+            raise Unanswered(f"{replica.told}: no answer within {deadline_s:g} s") from exc
+        except httpx.HTTPError as exc:
+            raise Unanswered(f"{replica.told}: {str(exc) or type(exc).__name__}") from exc
+
+    async def aclose(self) -> None:
+        """Closes connections; safe to call twice."""
+        await self._client.aclose()
+
+    async def _get(self, replica: Replica, path: str) -> bytes:
+        extensions = {"sni_hostname": replica.host.rpartition(":")[0] or replica.host}
+        headers = {"Host": replica.host}
+        async with self._client.stream("GET", replica.base + path, headers=headers, extensions=extensions) as response:
+            if response.status_code in _REDIRECTS:
+                raise Unanswered(
+                    f"{replica.told}: answers with a redirect ({response.status_code}), which is not followed"
+                )
+            if response.status_code != _OK:
+                raise Unanswered(f"{replica.told}: answers {response.status_code}")
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > BODY_MAX_BYTES:
+                    raise Unanswered(f"{replica.told}: the answer has more than {BODY_MAX_BYTES >> 20} MiB")
+            return bytes(body)
+
+
+async def _addresses(host: str, port: int) -> Sequence[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+def _told(address: str, port: int) -> str:
+    six = ":" in address and ipaddress.ip_address(address.partition("%")[0]).version == 6
+    return f"[{address}]:{port}" if six else f"{address}:{port}"

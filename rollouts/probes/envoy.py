@@ -1,0 +1,337 @@
+"""What an Envoy does with a route: read from its admin interface, for the controllers that write Envoy's configuration.
+
+Two dumps are read, of routes and of endpoints; both show what is in force, not what was sent. Where the weights are differs:
+
+* Contour: `weighted_clusters` of the route's action; a cluster is one Service, `NAMESPACE/SERVICE/PORT/HASH`; the metadata of the
+  route (`io.projectcontour.*`) names the HTTPRoute or HTTPProxy.
+* Envoy Gateway: one cluster for a rule, whose endpoints stand in localities with weights. A locality's region is
+  `httproute/NAMESPACE/NAME/rule/N/backend/M`: the M-th backend of the N-th rule, so the route's object is needed to tell the
+  Service. A backend of weight 0 is not there. Where backends cannot share a cluster each has one, of that name, in
+  `weighted_clusters`. What is copied goes to `…/rule/N-mirror-F`, F being the number of the filter.
+
+Source: Envoy v1.40 `admin/v3/config_dump.proto`, `config/route/v3`, `config/endpoint/v3`; Envoy Gateway v1.9.1
+`internal/gatewayapi/helpers.go`, `internal/xds/translator`; Contour v1.33.8 `internal/envoy`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from rollouts.probes.questions import LiveQuestion
+from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+
+ROUTES = "/config_dump?resource=dynamic_route_configs"
+_ENDPOINTS = "/config_dump?include_eds&resource=dynamic_endpoint_configs&name_regex="
+
+_DENOMINATORS = {"HUNDRED": 100, "TEN_THOUSAND": 10_000, "MILLION": 1_000_000}
+_PARTS = 4  # of a cluster's name that names a Service
+_PORT_DIGITS = 5
+_PLACE = re.compile(r"([a-z]+route)/([^/]+)/([^/]+)/rule/(\d+)(?:-mirror-(\d+))?(?:/backend/(-?\d+))?")
+
+ServiceName = tuple[str, str]
+"""Namespace and name."""
+
+
+def endpoints_path(question: LiveQuestion) -> str:
+    """Where to ask for the endpoints of the route's clusters, of those alone: a gateway has thousands.
+
+    Only Envoy Gateway's clusters have to be looked into; their names begin with the route's.
+    """
+    names = "|".join(sorted(question.names))
+    return _ENDPOINTS + quote(f"[a-z]+route/{question.route.namespace}/({names})/.*", safe="")
+
+
+def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judgement:
+    """Whether this Envoy does what the route says.
+
+    Args:
+        routes: body of ROUTES.
+        endpoints: body of `endpoints_path`; empty when no cluster has such a name.
+
+    Raises: msgspec.DecodeError when a body is not such a dump.
+    """
+    assignments = _assignments(endpoints)
+    return judged(list(_entries(routes, assignments, question)), question.split)
+
+
+def service_of_cluster(cluster: str) -> ServiceName | None:
+    """From `NAMESPACE/SERVICE/PORT/HASH` (Contour) and `service/NAMESPACE/SERVICE/PORT` (Envoy Gateway); else None."""
+    parts = cluster.split("/")
+    if parts[0] == "service" and len(parts) >= _PARTS and parts[3].isdigit() and len(parts[3]) <= _PORT_DIGITS:
+        return parts[1], parts[2]
+    return (parts[0], parts[1]) if len(parts) == _PARTS and all(parts) else None
+
+
+def _assignments(endpoints: bytes) -> dict[str, _Assignment]:
+    dump = msgspec.json.decode(endpoints or b"{}", type=_EndpointDump)
+    return {each.endpoint_config.cluster_name: each.endpoint_config for each in dump.configs}
+
+
+def _entries(routes: bytes, assignments: Mapping[str, _Assignment], question: LiveQuestion) -> Iterator[Entry]:
+    dump = msgspec.json.decode(routes, type=_RouteDump)
+    for config in (each.route_config for each in dump.configs):
+        for host in config.virtual_hosts:
+            for index, route in enumerate(host.routes):
+                where = route.name or f"route {index} of {config.name}/{host.name}"
+                ours = _is_of(route, question)
+                if ours is False:
+                    continue
+                entry = _entry(route, assignments, question, where=where, group=config.name)
+                touches = entry.canary > 0 or entry.stable > 0 or entry.mirror_percents
+                if ours or touches:
+                    yield entry
+
+
+def _is_of(route: _Route, question: LiveQuestion) -> bool | None:
+    """Whether the entry was made from the route that is asked about; None when it does not tell."""
+    if (origin := _origin(route)) is None:
+        return None
+    return origin[0] == question.route.namespace and origin[1] in question.names
+
+
+def _origin(route: _Route) -> ServiceName | None:
+    """Namespace and name of the object that the entry was made from."""
+    for known in (route.metadata.filter_metadata.get(each) for each in ("envoy-gateway", "envoy.access_loggers.file")):
+        if known is None:
+            continue
+        if (found := _first_resource(known)) is not None:
+            return found
+        namespace, name = known.get("io.projectcontour.namespace"), known.get("io.projectcontour.name")
+        if isinstance(namespace, str) and isinstance(name, str):
+            return namespace, name
+    named = _PLACE.match(route.name)
+    return (named[2], named[3]) if named is not None else None
+
+
+def _entry(
+    route: _Route, assignments: Mapping[str, _Assignment], question: LiveQuestion, *, where: str, group: str
+) -> Entry:
+    stable = (question.route.namespace, question.stable_service)
+    canary = (question.route.namespace, question.canary_service)
+    weights: dict[ServiceName | None, Fraction] = {}
+    for cluster, weight in _clusters(route):
+        behind = _services_of(cluster, assignments, question)
+        total = sum(behind.values(), start=Fraction(0))
+        for service, part in behind.items():
+            weights[service] = weights.get(service, Fraction(0)) + (weight * part / total if total else Fraction(0))
+    mirrors = tuple(
+        _percent(each)
+        for each in (route.route.request_mirror_policies if route.route is not None else ())
+        if canary in _services_of(each.cluster, assignments, question)
+    )
+    lost = None in weights and (weights[None] > 0 or len(weights) == 1)
+    return Entry(
+        where=where,
+        group=group,
+        stable=weights.get(stable, Fraction(0)),
+        canary=weights.get(canary, Fraction(0)),
+        conditions=frozenset(_conditions(route.match)),
+        mirror_percents=mirrors,
+        unknown="nothing tells the Service of its endpoints" if lost else "",
+    )
+
+
+def _clusters(route: _Route) -> Iterator[tuple[str, Fraction]]:
+    action = route.route
+    if action is None:  # a redirect, or an answer of the proxy's own
+        return
+    if action.cluster:
+        yield action.cluster, Fraction(1)
+    if action.weighted_clusters is not None:
+        for each in action.weighted_clusters.clusters:
+            yield each.name, Fraction(each.weight)
+
+
+def _services_of(
+    cluster: str, assignments: Mapping[str, _Assignment], question: LiveQuestion
+) -> Mapping[ServiceName | None, Fraction]:
+    """The Services behind a cluster with their weights; None stands for those that nothing tells."""
+    named = service_of_cluster(cluster) or _service_at(cluster, question)
+    if named is not None:
+        return {named: Fraction(1)}
+    assignment = assignments.get(cluster)
+    weights: dict[ServiceName | None, Fraction] = {}
+    localities = assignment.endpoints if assignment is not None else []
+    # Localities without weights are not told apart by Envoy: a host has then what its own weight gives it.
+    by_locality = any(each.load_balancing_weight is not None for each in localities)
+    for locality in localities:
+        total = sum(each.weight for each in locality.lb_endpoints)
+        share = Fraction(locality.load_balancing_weight or 0) if by_locality else Fraction(total)
+        for each in locality.lb_endpoints:
+            service = each.service or locality.service or _service_at(locality.locality.region, question)
+            weights[service] = weights.get(service, Fraction(0)) + share * Fraction(each.weight, total)
+    return weights or {None: Fraction(1)}
+
+
+def _service_at(place: str, question: LiveQuestion) -> ServiceName | None:
+    """The Service that a rule of the route has at a place: `httproute/shop/cart/rule/0/backend/1`, `…/rule/0-mirror-1`."""
+    found = _PLACE.fullmatch(place)
+    if found is None or (found[5] is None and found[6] is None) or found[2] != question.route.namespace:
+        return None
+    kind, name, rule_index, mirror, backend = found[1], found[3], int(found[4]), found[5], found[6]
+    for each in question.objects:
+        if str(each.get("kind", "")).lower() != kind or each.get("metadata", {}).get("name") != name:
+            continue
+        try:
+            rule = each["spec"]["rules"][rule_index]
+            ref = (
+                rule["filters"][int(mirror)]["requestMirror"]["backendRef"]
+                if mirror
+                else rule["backendRefs"][int(backend)]
+            )
+            namespace, service = ref.get("namespace", question.route.namespace), ref["name"]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            return None
+        return (namespace, service) if ref.get("kind", "Service") == "Service" else None
+    return None
+
+
+def _conditions(match: _Match) -> Iterator[Condition]:
+    for header in match.headers:
+        text = header.string_match
+        exact = header.exact_match if text is None else text.exact
+        yield Condition(header.name.lower(), exact)
+    for parameter in match.query_parameters:
+        text = parameter.string_match
+        yield Condition(parameter.name, None if text is None else text.exact, query=True)
+
+
+def _percent(policy: _MirrorPolicy) -> Fraction:
+    fraction = policy.runtime_fraction
+    if fraction is None:
+        return Fraction(100)
+    value = fraction.default_value
+    return Fraction(100 * value.numerator, _DENOMINATORS.get(value.denominator, 100))
+
+
+def _first_resource(metadata: Mapping[str, Any]) -> ServiceName | None:
+    """Of Envoy Gateway's `resources: [{kind, namespace, name}]`."""
+    resources = metadata.get("resources")
+    first = resources[0] if isinstance(resources, list) and resources else None
+    if not isinstance(first, dict):
+        return None
+    namespace, name = first.get("namespace"), first.get("name")
+    return (namespace, name) if isinstance(namespace, str) and isinstance(name, str) else None
+
+
+class _Metadata(msgspec.Struct):
+    filter_metadata: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+
+class _StringMatch(msgspec.Struct):
+    exact: str | None = None
+
+
+class _HeaderMatch(msgspec.Struct):
+    name: str = ""
+    exact_match: str | None = None
+    string_match: _StringMatch | None = None
+
+
+class _Match(msgspec.Struct):
+    headers: list[_HeaderMatch] = msgspec.field(default_factory=list)
+    query_parameters: list[_HeaderMatch] = msgspec.field(default_factory=list)
+
+
+class _Percentage(msgspec.Struct):
+    numerator: int = 0
+    denominator: str = "HUNDRED"
+
+
+class _RuntimeFraction(msgspec.Struct):
+    default_value: _Percentage = msgspec.field(default_factory=_Percentage)
+
+
+class _MirrorPolicy(msgspec.Struct):
+    cluster: str = ""
+    runtime_fraction: _RuntimeFraction | None = None
+
+
+class _ClusterWeight(msgspec.Struct):
+    name: str = ""
+    weight: int = 0
+
+
+class _WeightedClusters(msgspec.Struct):
+    clusters: list[_ClusterWeight] = msgspec.field(default_factory=list)
+
+
+class _Action(msgspec.Struct):
+    cluster: str = ""
+    weighted_clusters: _WeightedClusters | None = None
+    request_mirror_policies: list[_MirrorPolicy] = msgspec.field(default_factory=list)
+
+
+class _Route(msgspec.Struct):
+    name: str = ""
+    match: _Match = msgspec.field(default_factory=_Match)
+    route: _Action | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _VirtualHost(msgspec.Struct):
+    name: str = ""
+    routes: list[_Route] = msgspec.field(default_factory=list)
+
+
+class _RouteConfig(msgspec.Struct):
+    name: str = ""
+    virtual_hosts: list[_VirtualHost] = msgspec.field(default_factory=list)
+
+
+class _DynamicRouteConfig(msgspec.Struct):
+    route_config: _RouteConfig
+
+
+class _RouteDump(msgspec.Struct):
+    configs: list[_DynamicRouteConfig] = msgspec.field(default_factory=list)
+
+
+class _LbEndpoint(msgspec.Struct):
+    load_balancing_weight: int | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def weight(self) -> int:
+        """At least 1, as Envoy has it."""
+        return self.load_balancing_weight or 1
+
+    @property
+    def service(self) -> ServiceName | None:
+        """The Service that Envoy Gateway took it from."""
+        return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
+
+
+class _Place(msgspec.Struct):
+    region: str = ""
+
+
+class _Locality(msgspec.Struct):
+    locality: _Place = msgspec.field(default_factory=_Place)
+    lb_endpoints: list[_LbEndpoint] = msgspec.field(default_factory=list)
+    load_balancing_weight: int | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+    @property
+    def service(self) -> ServiceName | None:
+        """The Service that Envoy Gateway took it from, where Envoy tells a locality's metadata."""
+        return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
+
+
+class _Assignment(msgspec.Struct):
+    cluster_name: str = ""
+    endpoints: list[_Locality] = msgspec.field(default_factory=list)
+
+
+class _DynamicEndpoints(msgspec.Struct):
+    endpoint_config: _Assignment
+
+
+class _EndpointDump(msgspec.Struct):
+    configs: list[_DynamicEndpoints] = msgspec.field(default_factory=list)

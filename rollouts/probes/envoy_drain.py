@@ -1,0 +1,118 @@
+"""What is in flight, through an Envoy, at pods that no Service shows any more.
+
+A host that left a cluster is not listed any more, though its requests go on; the cluster's own gauge still counts them. So what a
+revision has in flight is `upstream_rq_active` of the clusters that it was in, less what their other hosts have. The two are read
+one after the other, so the other hosts are read before and after, and what they had least is taken off: under load this finds too
+much rather than too little. `upstream_cx_active` would say nothing: idle connections are kept.
+
+Requests that reach the pods past this Envoy (through a ClusterIP, a node port) are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rollouts.probes.envoy import service_of_cluster
+from rollouts.probes.questions import DrainQuestion
+
+HOSTS = "/clusters?format=json"
+ACTIVE = "/stats?format=json&filter=%5C.upstream_rq_active%24"  # \.upstream_rq_active$
+
+_GAUGE = "upstream_rq_active"
+
+
+def requests_in_flight(*, before: bytes, active: bytes, after: bytes, question: DrainQuestion) -> int | None:
+    """Requests at the revision's pods; None when no cluster of this Envoy leads to the Rollout's pods or its Service.
+
+    Args:
+        before, after: bodies of HOSTS.
+        active: body of ACTIVE, asked for between the two.
+
+    Raises: msgspec.DecodeError when a body is not such an answer.
+    """
+    gauges = _gauges(active)
+    first, last = _hosts(before), _hosts(after)
+    names = {name for each in (first, last) for name, cluster in each.items() if _is_about(cluster, question)}
+    if not names & gauges.keys():
+        return None
+    return sum(max(0, gauges[each] - _of_others(each, question, first, last)) for each in names & gauges.keys())
+
+
+def _is_about(cluster: _Cluster, question: DrainQuestion) -> bool:
+    pods = question.addresses | question.others
+    named = service_of_cluster(cluster.name) == (question.namespace, question.service)
+    return named or any(host.ip in pods for host in cluster.host_statuses)
+
+
+def _of_others(name: str, question: DrainQuestion, first: Mapping[str, _Cluster], last: Mapping[str, _Cluster]) -> int:
+    """The least that hosts which are not the revision's pods had."""
+    return min(
+        sum(host.active for host in each[name].host_statuses if host.ip not in question.addresses)
+        if name in each
+        else 0
+        for each in (first, last)
+    )
+
+
+def _hosts(body: bytes) -> dict[str, _Cluster]:
+    """By the name that the statistics have."""
+    found = msgspec.json.decode(body, type=_Clusters).cluster_statuses
+    return {each.observability_name or each.name: each for each in found}
+
+
+def _gauges(body: bytes) -> dict[str, int]:
+    gauges = {}
+    for each in msgspec.json.decode(body, type=_Stats).stats:
+        name = each.name.removeprefix("cluster.").removesuffix(f".{_GAUGE}")
+        if each.value is not None and each.name == f"cluster.{name}.{_GAUGE}":
+            gauges[name] = each.value
+    return gauges
+
+
+class _Stat(msgspec.Struct):
+    name: str = ""
+    value: int | None = None
+
+
+class _Stats(msgspec.Struct):
+    stats: list[_Stat] = msgspec.field(default_factory=list)
+
+
+class _HostStat(msgspec.Struct):
+    name: str = ""
+    value: str = "0"  # a uint64, which protobuf's JSON writes as a string
+
+
+class _SocketAddress(msgspec.Struct):
+    address: str = ""
+
+
+class _Address(msgspec.Struct):
+    socket_address: _SocketAddress = msgspec.field(default_factory=_SocketAddress)
+
+
+class _Host(msgspec.Struct):
+    address: _Address = msgspec.field(default_factory=_Address)
+    stats: list[_HostStat] = msgspec.field(default_factory=list)
+
+    @property
+    def ip(self) -> str:
+        """The pod's address."""
+        return self.address.socket_address.address
+
+    @property
+    def active(self) -> int:
+        """Its requests in flight; 0 is not written."""
+        return sum(int(each.value) for each in self.stats if each.name == "rq_active")
+
+
+class _Cluster(msgspec.Struct):
+    name: str = ""
+    observability_name: str = ""
+    host_statuses: list[_Host] = msgspec.field(default_factory=list)
+
+
+class _Clusters(msgspec.Struct):
+    cluster_statuses: list[_Cluster] = msgspec.field(default_factory=list)

@@ -1,0 +1,119 @@
+"""How long kube-proxies take to put a change in force: learnt from their own histograms, where they let themselves be asked.
+
+`kubeproxy_network_programming_duration_seconds` counts from a pod's change to the rules of a node;
+`kubeproxy_sync_proxy_rules_duration_seconds` one sync. A second change within `minSyncPeriod` waits for the next sync, so no lag
+is below that period and one sync, however fast the first changes were.
+
+kube-proxy binds its metrics to the node's loopback by default; `metricsBindAddress: 0.0.0.0` lets a Pod read them.
+Source: kubernetes v1.36 `pkg/proxy/metrics`, `pkg/proxy/runner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rollouts.errors import Unanswered
+
+PROGRAMMING = "kubeproxy_network_programming_duration_seconds"
+SYNC = "kubeproxy_sync_proxy_rules_duration_seconds"
+METRICS_PATH = "/metrics"
+
+NODES_MAX = 32  # asked; more tell little more, and each answers some 100 KiB
+NODES_AT_ONCE = 4
+NODE_SAMPLES_MIN = 50
+SAMPLES_MIN = 200
+"""Fewer changes than this say nothing about one in a hundred of them."""
+
+_QUANTILE = 0.99
+_BUCKET = re.compile(rb'^(\w+)_bucket\{(?:[^}]*,)?le="([^"]+)"[^}]*\} ([0-9.e+]+)')
+
+
+@dataclass
+class Histogram:
+    """Observations by the upper bound of their bucket, seconds, cumulative."""
+
+    buckets: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def count(self) -> float:
+        """All observations."""
+        return self.buckets.get(math.inf, 0.0)
+
+    def add(self, other: Histogram) -> None:
+        """Takes another one's observations in as well."""
+        for bound_s, count in other.buckets.items():
+            self.buckets[bound_s] = self.buckets.get(bound_s, 0.0) + count
+
+    def p99_s(self) -> float:
+        """The upper bound of the bucket that holds it: too long rather than too short. 0 without observations."""
+        bounds = sorted(self.buckets)
+        rank = _QUANTILE * self.count
+        within = [bound for bound in bounds if self.buckets[bound] >= rank]
+        if not self.count or not within:
+            return 0.0
+        finite = [bound for bound in bounds if bound != math.inf]
+        return within[0] if within[0] != math.inf else max(finite, default=0.0)
+
+
+def sync_lag_s(answers: Iterable[bytes], *, min_sync_period_s: float) -> float | None:
+    """The time in which 99 of 100 changes are in force, on the slowest node that has seen enough of them.
+
+    Args:
+        answers: each kube-proxy's metrics, in the text format of Prometheus.
+
+    Returns: None where there were too few changes to say.
+    """
+    every, syncs, slowest_s = Histogram(), Histogram(), 0.0
+    for answer in answers:
+        programming, sync = _histograms(answer)
+        every.add(programming)
+        syncs.add(sync)
+        if programming.count >= NODE_SAMPLES_MIN:
+            slowest_s = max(slowest_s, programming.p99_s())
+    if every.count < SAMPLES_MIN or not syncs.count:
+        return None
+    return max(slowest_s, every.p99_s(), min_sync_period_s + syncs.p99_s())
+
+
+async def learnt_lag_s(
+    addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float
+) -> float | None:
+    """Asks the kube-proxies of nodes; None when one of them does not answer, or nothing can be learnt from what they say.
+
+    Of many nodes NODES_MAX are asked, evenly chosen. Cancellation: safe. Raises: nothing that a node could cause.
+    """
+    from rollouts.probes.asker import Asker, Replica  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+
+    chosen = addresses[:: math.ceil(len(addresses) / NODES_MAX)] if addresses else ()
+    asker, room = Asker(tls=False), asyncio.Semaphore(NODES_AT_ONCE)
+
+    async def metrics_of(address: str) -> bytes:
+        host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        async with room:
+            return await asker.get(Replica(f"http://{host}", host, host), METRICS_PATH, deadline_s=deadline_s)
+
+    try:
+        answers = await asyncio.gather(*map(metrics_of, chosen), return_exceptions=True)
+    finally:
+        await asker.aclose()
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Unanswered):
+            raise answer
+    told = [each for each in answers if isinstance(each, bytes)]
+    return sync_lag_s(told, min_sync_period_s=min_sync_period_s) if told and len(told) == len(answers) else None
+
+
+def _histograms(text: bytes) -> tuple[Histogram, Histogram]:
+    """Of changes and of syncs; both address families together."""
+    found = {PROGRAMMING.encode(): Histogram(), SYNC.encode(): Histogram()}
+    starts = tuple(found)
+    for line in text.splitlines():
+        if line.startswith(starts) and (bucket := _BUCKET.match(line)) is not None and bucket[1] in found:
+            one = found[bucket[1]].buckets
+            bound_s = float(bucket[2])
+            one[bound_s] = one.get(bound_s, 0.0) + float(bucket[3])
+    return found[PROGRAMMING.encode()], found[SYNC.encode()]

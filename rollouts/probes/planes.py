@@ -1,0 +1,288 @@
+"""The data planes that the operator named, and the two questions to them: is this split live, is this revision drained?
+
+A data plane is the proxies of one Gateway. Where its URL's host name has several addresses, each of them is a replica and all are
+asked at once: the slowest one counts. Whatever goes wrong with one is an answer ("not live", "not known") with its reason; never
+an exception, and never evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar, assert_never
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
+from rollouts.core.drain_query import PLACES, filled_query
+from rollouts.core.snapshot import DrainSeen
+from rollouts.core.traffic import LiveSeen, VerifiedBy
+from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.ports import Clock
+from rollouts.probes import envoy, envoy_drain, prometheus, traefik
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.probes.verdict import Judgement
+
+if TYPE_CHECKING:
+    from rollouts.probes.asker import Asker, Replica
+
+_T = TypeVar("_T")
+_TOLD = 3  # replicas in a message
+
+EVERY_GATEWAY = "*"
+"""Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
+
+
+class PlaneKind(StrEnum):
+    """What speaks at a data plane's URL."""
+
+    ENVOY = "envoy"  # the admin interface
+    TRAEFIK = "traefik"  # the API of `--api.insecure`, or of a router in front of `api@internal`
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlane:
+    """The proxies of one Gateway.
+
+    Args:
+        urls: `http://host:port`, without a trailing slash; each address of each host is a replica.
+    """
+
+    kind: PlaneKind
+    urls: tuple[str, ...]
+
+
+def parse_data_planes(texts: Iterable[str]) -> Mapping[str, DataPlane]:
+    """By gateway, from flags: `NAMESPACE/GATEWAY=envoy:http://host:port`, more URLs after commas; `*` for every gateway.
+
+    Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
+    """
+    planes: dict[str, DataPlane] = {}
+    for text in texts:
+        gateway, _, place = text.partition("=")
+        kind, _, urls = place.partition(":")
+        if not gateway or kind not in set(PlaneKind):
+            raise SettingsInvalid(
+                f"--data-plane: {text!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
+                f" kinds are {', '.join(PlaneKind)}"
+            )
+        if gateway in planes:
+            raise SettingsInvalid(f"--data-plane: {gateway} is given twice; put its URLs into one, with commas")
+        planes[gateway] = DataPlane(PlaneKind(kind), tuple(parse_url("--data-plane", each) for each in urls.split(",")))
+    return planes
+
+
+def parse_url(flag: str, text: str) -> str:
+    """An `http://` or `https://` URL of a service within the cluster, without a trailing slash, query or password.
+
+    Raises: SettingsInvalid.
+    """
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number, an address with half a bracket
+        good = False
+    if not good or parts.username is not None or parts.query or parts.fragment:
+        raise SettingsInvalid(f"{flag}: {text!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most")
+    return text.rstrip("/")
+
+
+class DataPlanes:
+    """Asks. Every question is a few GETs with a deadline; nothing is kept between two.
+
+    Args:
+        planes: by gateway, as `parse_data_planes` gives them.
+        prometheus_url: base URL of Prometheus' HTTP API (below it `/api/v1/query`), the operator's; "" for none.
+        clock: dates the answers.
+
+    Raises: SettingsInvalid for a `prometheus_url` that is none.
+    """
+
+    def __init__(self, planes: Mapping[str, DataPlane], *, prometheus_url: str = "", clock: Clock) -> None:
+        self._planes = dict(planes)
+        self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
+        self._clock = clock
+        self._asker: Asker | None = None
+        if planes or prometheus_url:
+            urls = (prometheus_url, *(url for each in planes.values() for url in each.urls))
+            self._asker = _asker(tls=any(each.startswith("https:") for each in urls))
+
+    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
+        """Whether the data plane of each of these is known."""
+        return self._asker is not None and bool(self._of(gateways))
+
+    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+        """Whether every replica does what the route says.
+
+        Cancellation: safe. Raises: nothing that a proxy could cause.
+        """
+        at_s = self._clock.now_s()
+        planes = self._of(question.gateways)
+        told = (
+            []
+            if planes
+            else [Judgement(False, f"no --data-plane names {' or '.join(question.gateways) or 'a gateway'}")]
+        )
+        for answers in await asyncio.gather(*(self._live(each, question, deadline_s) for each in planes)):
+            told += answers
+        bad = [each.message for each in told if not each.live]
+        return LiveSeen(
+            at_s=at_s,
+            resource_version=question.resource_version,
+            live=not bad,
+            by=VerifiedBy.CONFIG,
+            message="; ".join(_few(bad or [each.message for each in told if each.message])),
+        )
+
+    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
+        """What is in flight, by the probes of the question: None as soon as one of them is not answered.
+
+        Several probes of the same kind may count the same requests: the most that one found is told.
+
+        Cancellation: safe. Raises: nothing that a proxy or Prometheus could cause.
+        """
+        at_s = self._clock.now_s()
+        counts = await asyncio.gather(*(self._count(each, question, deadline_s) for each in question.probes))
+        requests = [count for probe, (count, _) in zip(question.probes, counts, strict=True) if probe.max_s is None]
+        streams = [count for probe, (count, _) in zip(question.probes, counts, strict=True) if probe.max_s is not None]
+        ages_s = (each.age_s for each in question.probes if isinstance(each, PrometheusProbe))
+        return DrainSeen(
+            at_s=at_s,
+            in_flight=_most(requests) if requests else None,
+            message="; ".join(_few([why for _, why in counts if why])),
+            streams=_most(streams) if streams else 0,
+            age_s=max(ages_s, default=0.0),
+        )
+
+    async def aclose(self) -> None:
+        """Closes connections; safe to call twice."""
+        if self._asker is not None:
+            await self._asker.aclose()
+
+    def _of(self, gateways: tuple[str, ...]) -> tuple[DataPlane, ...]:
+        """The data planes of these gateways; () when one of them has none."""
+        every = self._planes.get(EVERY_GATEWAY)
+        found = [self._planes.get(each, every) for each in gateways or (EVERY_GATEWAY,)]
+        planes = tuple(dict.fromkeys(each for each in found if each is not None))
+        return () if None in found else planes
+
+    async def _live(self, plane: DataPlane, question: LiveQuestion, deadline_s: float) -> list[Judgement]:
+        async def of_replica(asker: Asker, replica: Replica) -> Judgement:
+            match plane.kind:
+                case PlaneKind.ENVOY:
+                    routes = await asker.get(replica, envoy.ROUTES, deadline_s=deadline_s)
+                    endpoints = await asker.get(replica, envoy.endpoints_path(question), deadline_s=deadline_s)
+                    return envoy.live_share(routes, endpoints, question)
+                case PlaneKind.TRAEFIK:
+                    raw = await asker.get(replica, traefik.RAW_DATA, deadline_s=deadline_s)
+                    return traefik.live_share(raw, question)
+                case never:
+                    assert_never(never)
+
+        found = await self._each_replica(plane, of_replica, deadline_s=deadline_s)
+        return [
+            Judgement(False, f"{plane.kind} {told}")
+            if isinstance(told, str)
+            else Judgement(told.live, f"{plane.kind} {replica}: {told.message}" if told.message else "")
+            for replica, told in found
+        ]
+
+    async def _count(self, probe: DrainProbe, question: DrainQuestion, deadline_s: float) -> tuple[int | None, str]:
+        match probe:
+            case PrometheusProbe():
+                count, why = await self._count_by_query(probe, question, deadline_s)
+            case EnvoyProbe():
+                count, why = await self._count_by_envoys(question, deadline_s)
+            case _:
+                assert_never(probe)
+        return count, f"probe {probe.name}: {why}" if why else ""
+
+    async def _count_by_query(
+        self, probe: PrometheusProbe, question: DrainQuestion, deadline_s: float
+    ) -> tuple[int | None, str]:
+        if self._asker is None or not self._prometheus_url:
+            return None, "the controller has no --prometheus-url"
+        query = filled_query(probe.query, {name: getattr(question, name) for name in PLACES})
+        if query is None:
+            return None, "a name in its query is none"
+        path = f"{prometheus.QUERY_PATH}?{urlencode({'query': query, 'timeout': f'{deadline_s:g}'})}"
+        why = ""
+        try:
+            for replica in await self._asker.replicas(self._prometheus_url, deadline_s=deadline_s):
+                try:
+                    return prometheus.in_flight(await self._asker.get(replica, path, deadline_s=deadline_s))
+                except Unanswered as exc:  # another one may know
+                    why = str(exc)
+                except msgspec.DecodeError as exc:
+                    why = f"{replica.told}: what it answers cannot be read: {exc}"
+        except Unanswered as exc:
+            why = str(exc)
+        return None, f"prometheus {why}"
+
+    async def _count_by_envoys(self, question: DrainQuestion, deadline_s: float) -> tuple[int | None, str]:
+        async def of_replica(asker: Asker, replica: Replica) -> int | None:
+            before = await asker.get(replica, envoy_drain.HOSTS, deadline_s=deadline_s)
+            active = await asker.get(replica, envoy_drain.ACTIVE, deadline_s=deadline_s)
+            after = await asker.get(replica, envoy_drain.HOSTS, deadline_s=deadline_s)
+            return envoy_drain.requests_in_flight(before=before, active=active, after=after, question=question)
+
+        if not question.addresses:
+            return None, "the addresses of its pods are not known"
+        planes = self._of(question.gateways) if question.gateways else tuple(dict.fromkeys(self._planes.values()))
+        envoys = [each for each in planes if each.kind is PlaneKind.ENVOY]
+        if not envoys:
+            return None, "no --data-plane of kind envoy is known"
+        found = await asyncio.gather(*(self._each_replica(each, of_replica, deadline_s=deadline_s) for each in envoys))
+        counts = [count for each in found for _, count in each]
+        problems = [each for each in counts if isinstance(each, str)]
+        if problems:
+            return None, "; ".join(_few([f"envoy {each}" for each in problems]))
+        known = [each for each in counts if isinstance(each, int)]
+        return (sum(known), "") if known else (None, f"no Envoy has a cluster of Service {question.service}")
+
+    async def _each_replica(
+        self, plane: DataPlane, ask: Callable[[Asker, Replica], Awaitable[_T]], *, deadline_s: float
+    ) -> list[tuple[str, _T | str]]:
+        """What each replica of a data plane answered, or why it did not, with its address."""
+        asker = self._asker
+        if asker is None:
+            return []
+
+        async def one(replica: Replica) -> tuple[str, _T | str]:
+            try:
+                async with asyncio.timeout(deadline_s):
+                    return replica.told, await ask(asker, replica)
+            except Unanswered as exc:
+                return replica.told, str(exc)
+            except TimeoutError:
+                return replica.told, f"{replica.told}: no answer within {deadline_s:g} s"
+            except msgspec.DecodeError as exc:
+                return replica.told, f"{replica.told}: what it answers cannot be read: {exc}"
+
+        async def all_of(url: str) -> list[tuple[str, _T | str]]:
+            try:
+                replicas = await asker.replicas(url, deadline_s=deadline_s)
+            except Unanswered as exc:
+                return [(url, str(exc))]
+            return list(await asyncio.gather(*map(one, replicas)))
+
+        return [each for answers in await asyncio.gather(*map(all_of, plane.urls)) for each in answers]
+
+
+def _asker(*, tls: bool) -> Asker:
+    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+
+    return Asker(tls=tls)
+
+
+def _most(counts: list[int | None]) -> int | None:
+    known = [each for each in counts if each is not None]
+    return max(known, default=None) if len(known) == len(counts) else None
+
+
+def _few(messages: list[str]) -> list[str]:
+    rest = len(messages) - _TOLD
+    return [*messages[:_TOLD], f"and {rest} more"] if rest > 0 else messages

@@ -1,0 +1,61 @@
+"""What data planes are asked. The answers are core's: `core.traffic.LiveSeen`, `core.snapshot.DrainSeen`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollouts.core.drain import DrainProbe
+from rollouts.core.traffic import RouteName, Split
+from rollouts.objects import Manifest
+
+ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
+"""Routes whose split a data plane can be read to do. About others (TCP and TLS routes are in an Envoy's listeners, subsets of
+Istio in no Service's name) nobody is asked: their settle time holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveQuestion:
+    """Does every proxy do what the route, in that version, says?
+
+    Args:
+        stable_service, canary_service: names of Services in the route's namespace.
+        gateways: whose data planes do it, as the codec names them (`traffic.codec.Provider.gateways`).
+        objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`); without the
+            route an Envoy Gateway cannot be understood, as its Envoys number a rule's backends and do not name them.
+    """
+
+    route: RouteName
+    resource_version: str
+    split: Split
+    stable_service: str
+    canary_service: str
+    gateways: tuple[str, ...] = ()
+    objects: tuple[Manifest, ...] = field(default=(), hash=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the objects that make the route, in its namespace."""
+        own = {str(each.get("metadata", {}).get("name", "")) for each in self.objects}
+        return frozenset({self.route.name, *own} - {""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainQuestion:
+    """What is still in flight at the pods of a revision that its Service left?
+
+    Args:
+        probes: `spec.drain.probes`, at least one.
+        service: the one that left the revision.
+        addresses: the IP addresses of the revision's pods; empty when they are not known, and then no Envoy can tell.
+        others: those of the Rollout's other pods, by which the clusters are known that the revision was in.
+        gateways: whose data planes may hold its requests; () for every Envoy that is configured.
+    """
+
+    namespace: str
+    rollout: str
+    revision: str
+    service: str
+    probes: tuple[DrainProbe, ...]
+    addresses: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+    gateways: tuple[str, ...] = ()

@@ -1,0 +1,179 @@
+"""What a Traefik does with a route: read from `/api/rawdata`, its configuration in force, which it replaces as a whole.
+
+A router has a rule and leads to a service; a `weighted` service shares among others, down to one for each Kubernetes Service. The
+Gateway provider calls those `ROUTER-svc-NAMESPACE-SERVICE-NUMBER`, the others `NAMESPACE-SERVICE-PORT`. A `mirroring` one copies.
+
+Source: Traefik v3.7.12 `pkg/api/handler.go`, `pkg/provider/kubernetes/gateway/httproute.go`, `pkg/provider/kubernetes/crd`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from rollouts.probes.questions import LiveQuestion
+from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+
+RAW_DATA = "/api/rawdata"
+
+_EVERYTHING = "its configuration"
+_DEPTH_MAX = 8  # services within services
+_PORT = re.compile(r"(?:(?:http|https|h2c|grpc|tcp)-)?(?:\d{1,5}|http|https|h2c|grpc|web)")
+_HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s*`([^`]*)`\)")
+_QUERY = re.compile(r"(Query|QueryRegexp)\(`([^`]*)`(?:,\s*`([^`]*)`)?\)")
+_METHOD = re.compile(r"Method\(`([^`]*)`\)")
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+
+
+def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
+    """Whether this Traefik does what the route says.
+
+    Args:
+        raw: body of RAW_DATA.
+
+    Raises: msgspec.DecodeError when it is not such an answer.
+    """
+    seen = msgspec.json.decode(raw, type=_RawData)
+    return judged(list(_entries(seen, question)), question.split)
+
+
+def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
+    for name, router in seen.routers.items():
+        if name.rpartition("@")[2] == "internal" or router.status == "disabled":
+            continue
+        path = _Path(seen.services, question)
+        path.follow(router.service, Fraction(1), provider=name.rpartition("@")[2])
+        ours = _is_of(name, path.passed, question)
+        if ours is False or (ours is None and not path.touches):
+            continue
+        yield Entry(
+            where=f"router {name}",
+            group=_EVERYTHING,
+            stable=path.stable,
+            canary=path.canary,
+            conditions=frozenset(_conditions(router.rule)),
+            mirror_percents=tuple(path.mirrors),
+            unknown=f"service {path.lost[0]} is not known" if path.lost else "",
+        )
+
+
+def _is_of(name: str, passed: set[str], question: LiveQuestion) -> bool | None:
+    """Whether a router was made from the route that is asked about; None when its name does not tell."""
+    route = question.route
+    names = question.names
+    kind = route.kind.lower()
+    if kind.endswith("route") and kind.startswith(("http", "grpc")):
+        return any(name.startswith(f"{kind}-{_plain(f'{route.namespace}-{each}')}-gw-") for each in names)
+    if kind == "traefikservice":
+        return any(_plain(f"{route.namespace}-{each}") in passed for each in names)
+    return None
+
+
+class _Path:
+    """Where a router's requests end: weights of the pair, copies, and what could not be followed."""
+
+    def __init__(self, services: Mapping[str, _Service], question: LiveQuestion) -> None:
+        self.stable = Fraction(0)
+        self.canary = Fraction(0)
+        self.mirrors: list[Fraction] = []
+        self.passed: set[str] = set()
+        self.lost: list[str] = []
+        self._services = services
+        self._namespace = question.route.namespace
+        self._pair = {question.stable_service: "stable", question.canary_service: "canary"}
+
+    @property
+    def touches(self) -> bool:
+        """It ends at one of the pair."""
+        return bool(self.stable or self.canary or self.mirrors)
+
+    def follow(self, name: str, share: Fraction, *, provider: str, depth: int = 0) -> None:
+        """Adds what a service does with `share` of the requests. A name without `@` is of its parent's provider."""
+        full = name if "@" in name else f"{name}@{provider}"
+        plain, _, provider = full.rpartition("@")
+        self.passed.add(plain)
+        role = self._role(plain)
+        service = self._services.get(full)
+        if role is not None:
+            self.stable += share if role == "stable" else 0
+            self.canary += share if role == "canary" else 0
+        elif service is None or depth > _DEPTH_MAX:
+            if share:
+                self.lost.append(full)
+        elif service.weighted is not None:
+            # Kept on the scale of the weights themselves: only the proportion counts.
+            total = sum(each.weight for each in service.weighted.services)
+            for each in service.weighted.services:
+                part = share * Fraction(each.weight, total) if total else Fraction(0)
+                self.follow(each.name, part, provider=provider, depth=depth + 1)
+        elif service.mirroring is not None:
+            self.follow(service.mirroring.service, share, provider=provider, depth=depth + 1)
+            for mirror in service.mirroring.mirrors or ():
+                if self._role(mirror.name.partition("@")[0]) == "canary" and mirror.percent:
+                    self.mirrors.append(Fraction(mirror.percent))
+
+    def _role(self, plain: str) -> str | None:
+        """Which of the pair a service stands for; the longest name that fits, as `cart` begins `cart-canary` too."""
+        fits = [service for service in self._pair if _stands_for(plain, f"{self._namespace}-{service}")]
+        return self._pair[max(fits, key=len)] if fits else None
+
+
+def _stands_for(plain: str, service: str) -> bool:
+    if re.search(f"-svc-{re.escape(service)}-\\d+$", plain):
+        return True
+    prefix = f"{_plain(service)}-"
+    return plain.startswith(prefix) and _PORT.fullmatch(plain.removeprefix(prefix)) is not None
+
+
+def _conditions(rule: str) -> Iterator[Condition]:
+    for word, name, value in _HEADER.findall(rule):
+        yield Condition(name.lower(), value if not word.endswith("Regexp") else None)
+    for word, name, value in _QUERY.findall(rule):
+        yield Condition(name, value if word == "Query" else None, query=True)
+    for value in _METHOD.findall(rule):
+        yield Condition(":method", value)
+
+
+def _plain(name: str) -> str:
+    """As Traefik writes names: whatever is no letter or digit becomes one `-`."""
+    return _NOT_PLAIN.sub("-", name.lower()).strip("-")
+
+
+class _Weighted(msgspec.Struct):
+    name: str = ""
+    weight: int = 1
+
+
+class _WeightedService(msgspec.Struct):
+    services: list[_Weighted] = msgspec.field(default_factory=list)
+
+
+class _Mirror(msgspec.Struct):
+    name: str = ""
+    percent: int = 0
+
+
+class _MirroringService(msgspec.Struct):
+    service: str = ""
+    mirrors: list[_Mirror] | None = None
+
+
+class _Service(msgspec.Struct, rename="camel"):
+    weighted: _WeightedService | None = None
+    mirroring: _MirroringService | None = None
+    load_balancer: dict[str, Any] | None = None
+
+
+class _Router(msgspec.Struct):
+    service: str = ""
+    rule: str = ""
+    status: str = ""
+
+
+class _RawData(msgspec.Struct):
+    routers: dict[str, _Router] = msgspec.field(default_factory=dict)
+    services: dict[str, _Service] = msgspec.field(default_factory=dict)

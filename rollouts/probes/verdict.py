@@ -1,0 +1,158 @@
+"""Whether what a proxy does with requests is what a split says: one rule for every kind of proxy.
+
+A reader (`envoy.py`, `traefik.py`) turns a proxy's own configuration into `Entry` values; here they are held against the split.
+What a proxy replaces as a whole is one `group`, so that within a group the old and the new never stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rollouts.core.traffic import MatchKind, MatchRoute, RequestMatch, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A header, or a query parameter, that an entry asks for. Header names are lower case; the method is header `:method`.
+
+    Args:
+        value: what it must be, exactly; None when it is matched in another way.
+    """
+
+    name: str
+    value: str | None
+    query: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of a proxy's table of routes, as far as it is about the pair.
+
+    Args:
+        where: its name for people.
+        group: what the proxy replaces together with it.
+        stable, canary: weights, on the same scale.
+        unknown: "" or what of it the reader could not tell.
+        mirror_percents: copies of so many of its requests go to the canary Service, once for each that does.
+    """
+
+    where: str
+    group: str
+    stable: Fraction = Fraction(0)
+    canary: Fraction = Fraction(0)
+    conditions: frozenset[Condition] = frozenset()
+    mirror_percents: tuple[Fraction, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a proxy does what a split says; the message says what it does instead, or what of the split was not looked at."""
+
+    live: bool
+    message: str = ""
+
+
+def judged(entries: Sequence[Entry], split: Split) -> Judgement:
+    """Holds the entries of a route against what the route says.
+
+    * An entry with both Services has exactly the share; each group has one, or, for 0 and 1, one with the right Service.
+    * An entry with the canary alone is one of `split.matches`, or the share is 1. So at `ALL_TO_STABLE` nothing leads to it.
+    * An entry with stable alone is nobody's business beside one with the right share: a rule that the user keeps for stable.
+    * Each match and each mirror of the split is there in each group, and no other mirror.
+    """
+    problems = list(dict.fromkeys(_problems(entries, split)))
+    if problems:
+        return Judgement(False, "; ".join(problems[:_TOLD]) + ("; and more" if len(problems) > _TOLD else ""))
+    return Judgement(True, _not_compared(split))
+
+
+_TOLD = 3  # problems in a message
+
+
+def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
+    if not entries:
+        yield "it knows no such route"
+    for entry in entries:
+        if entry.unknown:
+            yield f"{entry.where}: {entry.unknown}"
+        yield from _weight_problems(entry, split)
+        yield from _mirror_problems(entry, split)
+    for group in dict.fromkeys(each.group for each in entries):
+        yield from _lacks([each for each in entries if each.group == group], group, split)
+
+
+def _weight_problems(entry: Entry, split: Split) -> Iterator[str]:
+    if entry.canary == 0:
+        return
+    if entry.stable > 0:
+        if (share := _share(entry)) != split.share:
+            yield f"{entry.where} gives the canary {_percent(share)}, not {_percent(split.share)}"
+    elif split.share != 1 and not any(_is_for(entry, each) for each in split.matches):
+        yield f"{entry.where} leads to the canary alone"
+
+
+def _mirror_problems(entry: Entry, split: Split) -> Iterator[str]:
+    wanted = {Fraction(each.percent) for each in split.mirrors}
+    for percent in entry.mirror_percents:
+        if percent not in wanted:
+            yield f"{entry.where} copies {percent.numerator / percent.denominator:g} % of its requests to the canary"
+
+
+def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
+    """What every group must have and this one has not."""
+    if not any(each.stable + each.canary > 0 and _share(each) == split.share for each in entries):
+        stale = (
+            "all requests go to stable" if any(each.stable > 0 for each in entries) else "it leads to neither Service"
+        )
+        yield f"{group}: nothing gives the canary {_percent(split.share)}: {stale}"
+    for match in split.matches:
+        if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match) for each in entries):
+            yield f"{group}: header route {match.name} is not there"
+    for mirror in split.mirrors:
+        if not any(Fraction(mirror.percent) in each.mirror_percents for each in entries):
+            yield f"{group}: mirror route {mirror.name} is not there"
+
+
+def _share(entry: Entry) -> Fraction:
+    return entry.canary / (entry.stable + entry.canary)
+
+
+def _is_for(entry: Entry, route: MatchRoute) -> bool:
+    """Whether the entry asks for all that the match does, as far as the two can be compared."""
+    wanted = _conditions(route.match)
+    if not wanted:
+        return True  # a match by path or cookie, which proxies write in many ways
+    exact = {each for each in wanted if each.value is not None}
+    named = {(each.name, each.query) for each in wanted - exact}
+    return exact <= entry.conditions and named <= {(each.name, each.query) for each in entry.conditions}
+
+
+def _conditions(match: RequestMatch) -> frozenset[Condition]:
+    found = [(":method", match.method, False)] if match.method is not None else []
+    found += [(each.name, each.value, False) for each in match.headers]
+    found += [(each.name, each.value, True) for each in match.query]
+    return frozenset(
+        Condition(name, text.value if text.kind is MatchKind.EXACT else None, query) for name, text, query in found
+    )
+
+
+def _not_compared(split: Split) -> str:
+    """What of the split was taken on trust: an entry for it is there, and not all of its conditions can be told."""
+    loose = [
+        each.name
+        for each in split.matches
+        if each.match.path is not None
+        or each.match.cookies
+        or any(one.value is None for one in _conditions(each.match))
+    ]
+    notes = [f"not compared: how paths, cookies and patterns of {', '.join(loose)} are matched"] if loose else []
+    if any(each.matches for each in split.mirrors):
+        notes.append("not compared: which requests are copied")
+    return "; ".join(notes)
+
+
+def _percent(share: Fraction) -> str:
+    return f"{100 * share.numerator / share.denominator:g} %"

@@ -1,0 +1,187 @@
+"""kube-proxy on one node, for one Service: when a change of the EndpointSlices is in force, and where a connection goes.
+
+What is modelled is what was measured on real ones (docs/cutover.md, tests/node, tests/ipvs), and a test holds it to that:
+
+* A change is in force 10 to 100 ms after the slices' write; one that comes within `minSyncPeriod` of the last sync waits for
+  that period's end, and some 150 ms more.
+* iptables and nftables choose a pod when a connection begins and forget nothing that is open.
+* ipvs gives a server that leaves weight 0 and keeps it while it has connections, closed ones in TIME_WAIT for 120 s, one that
+  was reset for 10 s; kube-proxy looks once a minute. Without connections it goes at once.
+* On kernels before 5.9 a port in TIME_WAIT leads to its server again, weight 0 or not, and for 120 s more.
+
+Sources besides: KEP-1669 (terminating endpoints), kube-proxy's `pkg/proxy/ipvs`, kubernetes issue 81775.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mode = Literal["iptables", "nftables", "ipvs"]
+_REUSE_SAFE_KERNEL = (5, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A pod in an EndpointSlice."""
+
+    namespace: str
+    pod: str
+    uid: str
+    ready: bool
+    serving: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """How the kube-proxies of a cluster work.
+
+    Args:
+        quick_s: shortest and longest time from a change to its being in force, when nothing else was changed shortly before.
+        held_s: the same from the end of `minSyncPeriod`, for a change that has to wait for it.
+        kernel: of the nodes; ipvs alone depends on it.
+        check_s: between two looks of kube-proxy at ipvs servers of weight 0.
+        time_wait_s, reset_s: how long ipvs remembers a connection that both sides closed, and one that was reset.
+    """
+
+    mode: Mode = "iptables"
+    min_sync_period_s: float = 1.0
+    quick_s: tuple[float, float] = (0.01, 0.1)
+    held_s: tuple[float, float] = (0.1, 0.2)
+    kernel: tuple[int, int] = (6, 1)
+    check_s: float = 60.0
+    time_wait_s: float = 120.0
+    reset_s: float = 10.0
+
+
+IPTABLES = ProxySettings()
+
+
+@dataclass(slots=True)
+class _Server:
+    """A pod in an ipvs table."""
+
+    endpoint: Endpoint
+    weight: int
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A connection that ipvs remembers until `expires_s`; for ever while it is open."""
+
+    uid: str
+    expires_s: float = math.inf
+
+
+@dataclass(slots=True)
+class _Table:
+    """An ipvs service."""
+
+    servers: dict[str, _Server] = field(default_factory=dict)
+    entries: dict[int, _Entry] = field(default_factory=dict)
+
+
+class NodeProxy:
+    """The kube-proxy of one node.
+
+    Args:
+        loop: whose time it lives in.
+        rng: draws lags, and the pod of a connection.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random, settings: ProxySettings) -> None:
+        self.settings = settings
+        self._loop = loop
+        self._rng = rng
+        self._slices: dict[str, tuple[Endpoint, ...]] = {}
+        self._usable: tuple[Endpoint, ...] = ()
+        self._table = _Table()
+        self._synced_at_s = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._check: asyncio.TimerHandle | None = None
+        self._check_phase_s = loop.time() + rng.uniform(0.0, settings.check_s) if settings.mode == "ipvs" else 0.0
+
+    def hear(self, name: str, endpoints: tuple[Endpoint, ...], *, at_once: bool = False) -> None:
+        """A slice was written; `at_once` for what was there before anybody looked."""
+        self._slices[name] = endpoints
+        if at_once:
+            self._apply()
+        elif self._timer is None:
+            settings, since_s = self.settings, self._loop.time() - self._synced_at_s
+            wait_s = self._rng.uniform(*settings.quick_s)
+            if since_s < settings.min_sync_period_s:
+                wait_s = settings.min_sync_period_s - since_s + self._rng.uniform(*settings.held_s)
+            self._timer = self._loop.call_later(wait_s, self._sync)
+
+    def connect(self, port: int) -> Endpoint | None:
+        """Where a new connection from that client's port goes; None when it goes nowhere."""
+        if self.settings.mode != "ipvs":
+            return self._rng.choice(self._usable) if self._usable else None
+        table, now_s = self._table, self._loop.time()
+        known = table.entries.get(port)
+        if known is not None and known.expires_s > now_s and self.settings.kernel < _REUSE_SAFE_KERNEL:
+            known.expires_s = math.inf
+            return table.servers[known.uid].endpoint
+        choices = [each.endpoint for each in table.servers.values() if each.weight]
+        if not choices:
+            return None
+        chosen = self._rng.choice(choices)
+        table.entries[port] = _Entry(chosen.uid)
+        return chosen
+
+    def close(self, port: int, *, reset: bool = False) -> None:
+        """A connection from that port is over."""
+        entry = self._table.entries.get(port)
+        if entry is not None:
+            entry.expires_s = self._loop.time() + (self.settings.reset_s if reset else self.settings.time_wait_s)
+
+    def weight(self, uid: str) -> int | None:
+        """The weight of a pod in the ipvs table; None when it is not in it. Other modes have no weights: 1 or None."""
+        if self.settings.mode == "ipvs":
+            server = self._table.servers.get(uid)
+            return server.weight if server is not None else None
+        return 1 if any(each.uid == uid for each in self._usable) else None
+
+    def stop(self) -> None:
+        """Hears and does nothing more."""
+        for timer in (self._timer, self._check):
+            if timer is not None:
+                timer.cancel()
+
+    def _sync(self) -> None:
+        self._timer = None
+        self._synced_at_s = self._loop.time()
+        self._apply()
+
+    def _apply(self) -> None:
+        known = [endpoint for endpoints in self._slices.values() for endpoint in endpoints]
+        usable = [each for each in known if each.ready] or [each for each in known if each.serving]
+        self._usable = tuple(usable)
+        if self.settings.mode == "ipvs":
+            self._apply_ipvs()
+
+    def _apply_ipvs(self) -> None:
+        servers = self._table.servers
+        wanted = {each.uid: each for each in self._usable}
+        for uid, endpoint in wanted.items():
+            servers[uid] = _Server(endpoint, 1)
+        for uid in [uid for uid in servers if uid not in wanted]:
+            servers[uid].weight = 0
+        self._delete_unused()
+
+    def _delete_unused(self) -> None:
+        """Servers of weight 0 without connections go; for the others kube-proxy looks again at its next check."""
+        table, now_s = self._table, self._loop.time()
+        table.entries = {port: entry for port, entry in table.entries.items() if entry.expires_s > now_s}
+        used = {entry.uid for entry in table.entries.values()}
+        table.servers = {uid: each for uid, each in table.servers.items() if each.weight or uid in used}
+        if self._check is None and any(not each.weight for each in table.servers.values()):
+            checks = math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6) + 1  # the next one, not this
+            self._check = self._loop.call_at(self._check_phase_s + checks * self.settings.check_s, self._look)
+
+    def _look(self) -> None:
+        self._check = None
+        self._delete_unused()

@@ -1,0 +1,109 @@
+"""Apache APISIX: weights of `spec.http[].backends` in an ApisixRoute.
+
+A managed route is a copy with more `exprs` and a higher priority. Source: apache/apisix-ingress-controller,
+apisix.apache.org/v2 ApisixRoute.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.settings import Settings
+from rollouts.traffic.steering import Dialect, Path, Rules, Side
+
+KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
+_FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.QUERY})
+
+
+@dataclass(frozen=True, slots=True)
+class _ApisixRoute(Dialect):
+    backends: ClassVar[str] = "backends"
+    weight_absent: ClassVar[int] = 100
+    weight_most: ClassVar[int] = 2**31 - 1
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        return (("spec", "http"),)
+
+    def side(self, backend: Manifest) -> Side | None:
+        if self.target.namespace != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(backend.get("serviceName", ""))
+
+    def beside(self, stable: Manifest) -> Manifest:
+        return {**self._weighted(stable, None), "serviceName": self.context.canary_service}
+
+    def identity(self, rule: Manifest) -> Any:
+        return [rule.get("name"), rule.get("match")]
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        if len(matches) != 1:
+            raise Unroutable(f"an ApisixRoute cannot mirror; take {name} out of the steps")
+        (want,) = matches
+        if want.path or want.method:
+            raise Unroutable(f"an ApisixRoute's exprs know no path and no method; change the match of {name}")
+        scopes = (("Header", want.headers), ("Cookie", want.cookies), ("Query", want.query))
+        more = [_expression(scope, each) for scope, named in scopes for each in named]
+        own = rule.get("match") or {}
+        return {
+            **rule,
+            "name": f"{rule.get('name', '')}-{name}",
+            "priority": int(rule.get("priority") or 0) + 1,
+            "match": {**own, "exprs": [*(own.get("exprs") or ()), *more]},
+        }
+
+
+class _Apisix(Rules):
+    name = "apisix"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        route = read.part("route")
+        if route is None:
+            read.refuse("route", "is required")
+            read.done()
+            return ()
+        options = {"rules": route.texts("rules")}
+        found = Target(kinds=KINDS, namespace=namespace, name=route.text("name", needed=True), options=options)
+        route.done()
+        read.done()
+        return (found,)
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _ApisixRoute(target, context)
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return _FEATURES
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        generation = objects.user.get("metadata", {}).get("generation", 0)
+        conditions = (objects.user.get("status") or {}).get("conditions") or ()
+        found = [each for each in conditions if each.get("type") in ("Accepted", "ResourcesAvailable")]
+        if not found or any(each.get("observedGeneration", -1) < generation for each in found):
+            return Verdict(Answer.UNKNOWN, f"APISIX has not looked at generation {generation} yet")
+        bad = next((each for each in found if each.get("status") != "True"), None)
+        return Verdict(Answer.YES) if bad is None else Verdict(Answer.NO, f"APISIX says: {bad.get('message', '')}")
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+def _expression(scope: str, want: NamedMatch) -> Manifest:
+    subject = {"scope": scope, "name": want.name}
+    match want.value.kind:
+        case MatchKind.EXACT:
+            return {"subject": subject, "op": "Equal", "value": want.value.value}
+        case MatchKind.PREFIX:
+            return {"subject": subject, "op": "RegexMatch", "value": f"^{re.escape(want.value.value)}.*"}
+        case MatchKind.REGEX:
+            return {"subject": subject, "op": "RegexMatch", "value": want.value.value}
+
+
+PROVIDER = _Apisix()

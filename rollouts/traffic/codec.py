@@ -1,0 +1,132 @@
+"""What a traffic provider is: a pure codec between a split of requests and the objects of one router. No I/O, no clock.
+
+One driver reads, writes and waits for all of them (`core/routing.py` decides, `controller/` acts); one conformance suite runs for
+each (`tests/traffic`). A provider is a module with a `PROVIDER`, registered in `registry.py`, or an entry point of another
+package in the group `rollouts.traffic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from rollouts.core.traffic import Feature, Split, Verdict
+from rollouts.objects import Kind, Manifest
+
+LEDGER = "rollouts.dev/route"
+"""Annotation on a steered object: what was there before us and what of it is ours now, as JSON. It goes when the object is
+given back. It is the codec's memory, so that no other is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One place where traffic is split: an object of the user's, and maybe one that we own beside it.
+
+    Args:
+        kinds: the same kind in each version that the codec can read, the best first; the server decides which is used.
+        owned_name: name of the object that we own beside it; "" for none.
+        owned_kinds: its kind; the same as `kinds` when left out.
+        options: what the codec needs besides: names of rules, ports.
+    """
+
+    kinds: tuple[Kind, ...]
+    namespace: str
+    name: str
+    owned_name: str = ""
+    owned_kinds: tuple[Kind, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Whom the split is between.
+
+    Args:
+        stable_service, canary_service: names of Services in `namespace`, the Rollout's.
+        stable_revision, canary_revision: for routers that tell revisions apart by label; "" when not known yet.
+    """
+
+    rollout: str
+    namespace: str
+    stable_service: str
+    canary_service: str
+    stable_revision: str = ""
+    canary_revision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What was read for one target. `owned` is None while it does not exist."""
+
+    user: Manifest
+    owned: Manifest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PatchUser:
+    """JSON Patch (RFC 6902) of the user's object. The driver puts a guard before it: the resourceVersion that was read."""
+
+    operations: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOwned:
+    """Server-side apply of the object that we own; the driver adds the owner reference and the label that we watch by."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOwned:
+    """Deletes the object that we own, as it was read."""
+
+
+Op: TypeAlias = PatchUser | ApplyOwned | DeleteOwned
+
+
+class Provider(Protocol):
+    """The laws, held by tests/traffic for any object that the API server would take and any split within `features`:
+
+    * `read(apply(plan(want))) == want`, and `plan` of what is read already is empty;
+    * nothing but the pair's weights, the managed routes and the ledger differs afterwards, byte for byte;
+    * `apply(undo)` is the object as the user wrote it, whatever was planned before, as far as the user has not changed it since;
+    * a change of the share changes no managed route, and the other way round;
+    * what another wrote between read and plan is never lost (the driver's guard makes it a conflict).
+    """
+
+    @property
+    def name(self) -> str:
+        """As in the spec: `gatewayAPI`, `istio`."""
+        ...
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        """The places that the provider's part of the spec names, at least one.
+
+        Raises: SpecInvalid, with every problem at once; paths begin below the provider's name (`httpRoutes[0].name`).
+        """
+        ...
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """What may be asked for besides a share, as far as the objects themselves tell."""
+        ...
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """What the objects say. Raises: Unroutable (rollouts.errors)."""
+        ...
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """The writes that make it so, in a safe order: () when it is so already. Raises: Unroutable."""
+        ...
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """The writes that give the user's object back as it was, ledger included; () when nothing of ours is in it."""
+        ...
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """What the status says about the latest generation. Necessary and never sufficient (docs/traffic.md)."""
+        ...
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        """Whose data plane does this, as `namespace/name` of a Gateway, or what else the operator may name; () for unknown."""
+        ...

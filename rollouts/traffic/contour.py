@@ -1,0 +1,148 @@
+"""Contour: weights of `spec.routes[].services` in an HTTPProxy. A managed route is a copy with more conditions.
+
+Contour shares a route evenly when all weights are 0 or left out, so a pair without weights is refused. Of two routes with the
+same conditions it takes the last, so a mirror of all of a route's requests is put into the route itself.
+Source: Contour v1.33.8, HTTPProxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.traffic import Answer, Feature, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch, Verdict
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.settings import Settings
+from rollouts.traffic.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.text_matches import as_regex, both, cookie_pattern
+
+KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
+_FEATURES = frozenset(Feature) - {Feature.METHOD}
+
+
+@dataclass(frozen=True, slots=True)
+class _HttpProxy(Dialect):
+    backends: ClassVar[str] = "services"
+    weight_most: ClassVar[int] = 2**31 - 1
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        return (("spec", "routes"),)
+
+    def side(self, backend: Manifest) -> Side | None:
+        if backend.get("mirror") or self.target.namespace != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(backend.get("name", ""))
+
+    def beside(self, stable: Manifest) -> Manifest:
+        return {**self._weighted(stable, None), "name": self.context.canary_service}
+
+    def weight_of(self, backend: Manifest, rule: Manifest) -> int:
+        return int(backend.get("weight") or 0) or (1 if len(rule["services"]) == 1 else 0)
+
+    def identity(self, rule: Manifest) -> Any:
+        return rule.get("conditions")
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        if len(matches) != 1 or matches[0].method:
+            raise Unroutable(f"an HTTPProxy's route has one match and no method; change the match of {name}")
+        (want,) = matches
+        own: list[Manifest] = rule.get("conditions") or []
+        path = both(_path(own), want.path, of="paths")
+        if path is None:
+            return None
+        if path != _path(own):
+            own = [*(each for each in own if not _is_path(each)), {path.kind.value: path.value}]
+        more = [*map(_header, want.headers), *map(_cookie, want.cookies), *map(_query, want.query)]
+        return {**rule, "conditions": [*own, *(each for each in more if each not in own)]}
+
+    def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
+        services = rule["services"]
+        if any(each.get("mirror") for each in services):
+            raise Unroutable("a route mirrors already, and it can have one mirror; take yours out while a step mirrors")
+        weight = {"weight": mirror.percent} if mirror.percent < 100 else {}
+        return {**rule, "services": [*services, {**self._weighted(canary, None), "mirror": True, **weight}]}
+
+    def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
+        own = rule.get("conditions") or []
+        narrowed = [self.narrowed(rule, (match,), mirror.name) for match in mirror.matches]
+        of_all = not mirror.matches or any(each is not None and each["conditions"] == own for each in narrowed)
+        return self.mirrored(rule, mirror, canary) if of_all else None
+
+    def unmirrored(self, rule: Manifest) -> Manifest:
+        services = rule.get("services") or []
+        kept = [
+            each for each in services if not (each.get("mirror") and each.get("name") == self.context.canary_service)
+        ]
+        return rule if len(kept) == len(services) else {**rule, "services": kept}
+
+    def check(self, user: Manifest) -> None:
+        conditions = [each.get("conditions") for each in user["spec"].get("routes") or ()]
+        if any(each in conditions[:at] for at, each in enumerate(conditions)):
+            raise Unroutable(
+                "two routes would have the same conditions, and Contour takes one of them; change the match"
+            )
+
+
+class _Contour(Rules):
+    name = "contour"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        proxies = read.parts("httpProxies")
+        found = tuple(Target(kinds=KINDS, namespace=namespace, name=each.text("name", needed=True)) for each in proxies)
+        for each in proxies:
+            each.done()
+        if not proxies:
+            read.refuse("httpProxies", "is required: [{name: …}]")
+        read.done()
+        return found
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _HttpProxy(target, context)
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return _FEATURES
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        generation = objects.user.get("metadata", {}).get("generation", 0)
+        conditions = (objects.user.get("status") or {}).get("conditions") or ()
+        valid: Manifest = next((each for each in conditions if each.get("type") == "Valid"), {})
+        if valid.get("observedGeneration", -1) < generation:
+            return Verdict(Answer.UNKNOWN, f"Contour has not looked at generation {generation} yet")
+        if valid.get("status") == "True":
+            return Verdict(Answer.YES)
+        told = [valid.get("message"), *(each.get("message") for each in valid.get("errors") or ())]
+        return Verdict(Answer.NO, f"Contour says: {'; '.join(filter(None, told))}")
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+def _is_path(condition: Manifest) -> bool:
+    return any(kind.value in condition for kind in MatchKind)
+
+
+def _path(conditions: list[Manifest]) -> TextMatch:
+    found = next(filter(_is_path, conditions), {"prefix": "/"})
+    return next(TextMatch(kind, found[kind.value]) for kind in MatchKind if kind.value in found)
+
+
+def _header(want: NamedMatch) -> Manifest:
+    if want.value.kind is MatchKind.EXACT:
+        return {"header": {"name": want.name, "exact": want.value.value}}
+    return {"header": {"name": want.name, "regex": as_regex(want.value)}}
+
+
+def _cookie(want: NamedMatch) -> Manifest:
+    return {"header": {"name": "cookie", "regex": cookie_pattern(want)}}
+
+
+def _query(want: NamedMatch) -> Manifest:
+    return {"queryParameter": {"name": want.name, want.value.kind.value: want.value.value}}
+
+
+PROVIDER = _Contour()

@@ -1,0 +1,92 @@
+"""Gloo Edge: weights of `routeAction.multi.destinations` in a RouteTable whose destinations are Services of Kubernetes.
+
+Source: solo-io/gloo, gateway.solo.io/v1. Its successor, kgateway, takes HTTPRoutes: then the provider is gatewayAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.traffic import Answer, Feature, Verdict
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.settings import Settings
+from rollouts.traffic.steering import Dialect, Path, Rules, Side
+
+KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _RouteTable(Dialect):
+    backends: ClassVar[str] = "destinations"
+    weight_absent: ClassVar[int] = 0
+    weight_most: ClassVar[int] = 2**31 - 1
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        routes = (user.get("spec") or {}).get("routes") or ()
+        return tuple(
+            ("spec", "routes", at, "routeAction", "multi")
+            for at, route in enumerate(routes)
+            if (route.get("routeAction") or {}).get("multi")
+        )
+
+    def takes_requests(self, path: Path) -> bool:
+        return False
+
+    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+        return False
+
+    def side(self, backend: Manifest) -> Side | None:
+        reference = ((backend.get("destination") or {}).get("kube") or {}).get("ref") or {}
+        if (reference.get("namespace") or self.target.namespace) != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(reference.get("name", ""))
+
+    def beside(self, stable: Manifest) -> Manifest:
+        kube = stable["destination"]["kube"]
+        reference = {**kube["ref"], "name": self.context.canary_service}
+        destination = {**stable["destination"], "kube": {**kube, "ref": reference}}
+        return {**self._weighted(stable, None), "destination": destination}
+
+
+class _Gloo(Rules):
+    name = "gloo"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        tables = read.parts("routeTables")
+        found = tuple(
+            Target(
+                kinds=KINDS,
+                namespace=each.text("namespace", default=namespace),
+                name=each.text("name", needed=True),
+            )
+            for each in tables
+        )
+        for each in tables:
+            each.done()
+        if not tables:
+            read.refuse("routeTables", "is required: [{name: …}]")
+        read.done()
+        return found
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _RouteTable(target, context)
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return frozenset()
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """Gloo's state is by name of the Pod that reported it and has no generation: Rejected is told, Accepted may be old."""
+        told = (objects.user.get("status") or {}).get("statuses") or {}
+        bad = next((each for each in told.values() if str(each.get("state")) in ("2", "Rejected")), None)
+        return Verdict(Answer.YES) if bad is None else Verdict(Answer.NO, f"Gloo says: {bad.get('reason', '')}")
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+PROVIDER = _Gloo()

@@ -1,0 +1,60 @@
+"""Every traffic provider by name: those that come with the project, those of other packages, and those that nobody should use.
+
+A package adds one with an entry point in the group `rollouts.traffic`: `myrouter = "mypackage.myrouter:PROVIDER"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from types import MappingProxyType
+
+from rollouts.traffic import alb, apisix, contour, gateway_api, gloo, istio, nginx, skipper, traefik
+from rollouts.traffic.codec import Provider
+
+GROUP = "rollouts.traffic"
+
+_BUILT_IN: tuple[Provider, ...] = (
+    gateway_api.PROVIDER,
+    istio.PROVIDER,
+    nginx.PROVIDER,
+    traefik.PROVIDER,
+    contour.PROVIDER,
+    alb.PROVIDER,
+    apisix.PROVIDER,
+    gloo.PROVIDER,
+    skipper.PROVIDER,
+)
+
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "ambassador": "Mappings of Ambassador and Emissary are not steered; write an HTTPRoute, and gatewayAPI for it",
+        "appMesh": "AWS ended App Mesh; VPC Lattice takes HTTPRoutes: write gatewayAPI",
+        "kuma": "TrafficRoute is Kuma's old API; its MeshHTTPRoute has an HTTPRoute beside it: write gatewayAPI",
+        "knative": "a Knative Service makes its own pods and leaves a Rollout none; use its own traffic block",
+        "smi": "the CNCF archived SMI; Linkerd and the other meshes take HTTPRoutes: write gatewayAPI",
+        "argoproj-labs/gatewayAPI": "it needs no plugin here: write trafficRouting.gatewayAPI.httpRoutes: [{name: …}]",
+        "argoproj-labs/contour": "it needs no plugin here: write trafficRouting.contour.httpProxies: [{name: …}]",
+    }
+)
+"""Names that a spec may have from elsewhere, and what to write instead."""
+
+
+def registry(more: Iterable[Provider] = ()) -> Mapping[str, Provider]:
+    """Providers by the name that a spec uses. A built-in one keeps its name, so that a manifest means the same everywhere."""
+    found = {each.name: each for each in more}
+    found.update({each.name: each for each in _BUILT_IN})
+    return MappingProxyType(found)
+
+
+def unknown(name: str, known: Mapping[str, Provider]) -> str:
+    """What to tell about a name that is not in the registry."""
+    return REFUSED.get(name) or f"is no provider here; there are {', '.join(sorted(known))}"
+
+
+def installed() -> tuple[Provider, ...]:
+    """The providers of other packages. Reads the installed packages' metadata: once, at the start of the process.
+
+    Raises: what importing the package raises.
+    """
+    return tuple(each.load() for each in entry_points(group=GROUP))

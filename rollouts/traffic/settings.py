@@ -1,0 +1,116 @@
+"""Reads a provider's part of the spec: every problem at once, with the path below the provider's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.errors import SpecInvalid, SpecProblem
+
+
+class Settings:
+    """One JSON object of the settings. What is absent or null reads as nothing; `done` raises what was found wrong.
+
+    The API's own fields were validated before (`api/v1alpha1_traffic.py`); those of a provider under `plugins` were not.
+    """
+
+    def __init__(self, value: Any, *, path: str = "", problems: list[SpecProblem] | None = None) -> None:
+        self.path = path
+        self.problems: list[SpecProblem] = [] if problems is None else problems
+        self._value: Mapping[str, Any] = value if isinstance(value, dict | Mapping) else {}
+        self._read: set[str] = set()
+        if not isinstance(value, dict | Mapping):
+            self.refuse("", "must be an object")
+
+    def refuse(self, field: str, message: str) -> None:
+        """Notes a problem of one field; of the whole for ""."""
+        self.problems.append(SpecProblem(self._place(field), message))
+
+    def text(self, field: str, *, default: str = "", needed: bool = False) -> str:
+        """A text."""
+        found = self._take(field)
+        if isinstance(found, str) and found:
+            return found
+        if found is not None:
+            self.refuse(field, "must be a text that is not empty")
+        elif needed:
+            self.refuse(field, "is required")
+        return default
+
+    def number(self, field: str, *, default: int = 0, needed: bool = False) -> int:
+        """A whole number, 0 or more."""
+        found = self._take(field)
+        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+            return found
+        if found is not None:
+            self.refuse(field, "must be a whole number, 0 or more")
+        elif needed:
+            self.refuse(field, "is required")
+        return default
+
+    def flag(self, field: str) -> bool:
+        """true or false; false when left out."""
+        found = self._take(field)
+        if found is not None and not isinstance(found, bool):
+            self.refuse(field, "must be true or false")
+        return found is True
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self._take(field)
+        if found is None:
+            return ()
+        if not isinstance(found, list | tuple) or not all(isinstance(each, str) and each for each in found):
+            self.refuse(field, "must be a list of texts")
+            return ()
+        return tuple(found)
+
+    def text_map(self, field: str) -> Mapping[str, str]:
+        """Texts by name."""
+        found = self._take(field)
+        if found is None:
+            return {}
+        if not isinstance(found, Mapping) or not all(isinstance(each, str) for each in found.values()):
+            self.refuse(field, "must be texts by name")
+            return {}
+        return dict(found)
+
+    def value(self, field: str) -> Mapping[str, Any]:
+        """An object that is taken as it is; it is required."""
+        found = self._take(field)
+        if isinstance(found, Mapping):
+            return found
+        self.refuse(field, "must be an object")
+        return {}
+
+    def part(self, field: str) -> Settings | None:
+        """An object in it; None when left out."""
+        found = self._take(field)
+        return None if found is None else Settings(found, path=self._place(field), problems=self.problems)
+
+    def parts(self, field: str) -> tuple[Settings, ...]:
+        """A list of objects."""
+        found = self._take(field)
+        if found is None:
+            return ()
+        if not isinstance(found, list | tuple):
+            self.refuse(field, "must be a list")
+            return ()
+        return tuple(
+            Settings(each, path=f"{self._place(field)}[{at}]", problems=self.problems) for at, each in enumerate(found)
+        )
+
+    def done(self) -> None:
+        """Notes every field that nobody asked for. Raises: SpecInvalid when this is the outermost and anything was noted."""
+        for field in self._value:
+            if field not in self._read:
+                self.refuse(field, "unknown field")
+        if not self.path and self.problems:
+            raise SpecInvalid(tuple(self.problems))
+
+    def _take(self, field: str) -> Any:
+        self._read.add(field)
+        return self._value.get(field)
+
+    def _place(self, field: str) -> str:
+        return f"{self.path}.{field}" if self.path and field else self.path or field

@@ -1,0 +1,89 @@
+"""Skipper: the annotation `zalando.org/backend-weights` of an Ingress that has both Services as backends of the same path.
+
+Weights of other Services in it stay as they are. Skipper answers for a path by the weights of the backends that it has there.
+Source: Skipper, kubernetes/ingress-usage, "Blue-Green deployments".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from rollouts.core.traffic import Answer, Verdict
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.annotations import OneAnnotation
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.settings import Settings
+from rollouts.traffic.weights import Pair, weights_for
+
+KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
+WEIGHTS = "zalando.org/backend-weights"
+_WEIGHT_MOST = 1_000_000
+
+
+class _Skipper(OneAnnotation):
+    name = "skipper"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        names = tuple(filter(None, (read.text("ingress"), *read.texts("ingresses"))))
+        if not names:
+            read.refuse("ingress", "is required, or ingresses")
+        read.done()
+        return tuple(Target(kinds=KINDS, namespace=namespace, name=name) for name in names)
+
+    def annotation(self, target: Target, context: Context) -> str:
+        return WEIGHTS
+
+    def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
+        _check_backends(user, context)
+        if text is None:
+            return None  # Skipper would share evenly among the backends
+        return _pair(_weights(text), context).share
+
+    def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
+        weights = {context.stable_service: 100, context.canary_service: 0} if before is None else _weights(before)
+        others = set(weights) - {context.stable_service, context.canary_service}
+        pair = weights_for(share, users=_pair(weights, context), most=_WEIGHT_MOST, fixed_total=bool(others))
+        said = {**weights, context.stable_service: pair.stable, context.canary_service: pair.canary}
+        return json.dumps(said, separators=(",", ":"))
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """Skipper writes nothing about routes into the Ingress."""
+        return Verdict(Answer.YES)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+def _check_backends(user: Manifest, context: Context) -> None:
+    paths = [
+        path
+        for rule in (user.get("spec") or {}).get("rules") or ()
+        for path in (rule.get("http") or {}).get("paths") or ()
+    ]
+    names = {((path.get("backend") or {}).get("service") or {}).get("name") for path in paths}
+    for service in (context.stable_service, context.canary_service):
+        if service not in names:
+            raise Unroutable(f"none of its paths has Service {service} as a backend; add it beside the other one")
+
+
+def _weights(text: str) -> dict[str, int]:
+    try:
+        found = json.loads(text)
+        weights = {str(name): int(weight) for name, weight in found.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Unroutable(f"its annotation {WEIGHTS} is no JSON of weights by Service; mend it") from error
+    if weights != found:
+        raise Unroutable(f"its annotation {WEIGHTS} has weights that are no whole numbers; multiply all of them")
+    return weights
+
+
+def _pair(weights: Mapping[str, int], context: Context) -> Pair:
+    return Pair(weights.get(context.stable_service, 0), weights.get(context.canary_service, 0))
+
+
+PROVIDER = _Skipper()

@@ -1,0 +1,66 @@
+"""Traefik: weights of `spec.weighted.services` in the TraefikService that the user's IngressRoute or HTTPRoute points at.
+
+Traefik writes no status; it takes a change within `providersThrottleDuration`, 2 s unless it was set. Source: Traefik v3.7 CRDs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.traffic import Answer, Feature, Verdict
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.settings import Settings
+from rollouts.traffic.steering import Dialect, Path, Rules, Side
+
+KINDS = (Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighted(Dialect):
+    backends: ClassVar[str] = "services"
+    weight_most: ClassVar[int] = 2**31 - 1
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        return (("spec", "weighted"),)
+
+    def takes_requests(self, path: Path) -> bool:
+        return False
+
+    def side(self, backend: Manifest) -> Side | None:
+        here = backend.get("namespace") or self.target.namespace
+        if backend.get("kind", "Service") != "Service" or here != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(backend.get("name", ""))
+
+    def beside(self, stable: Manifest) -> Manifest:
+        return {**self._weighted(stable, None), "name": self.context.canary_service}
+
+
+class _Traefik(Rules):
+    name = "traefik"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        target = Target(kinds=KINDS, namespace=namespace, name=read.text("weightedTraefikServiceName", needed=True))
+        read.done()
+        return (target,)
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _Weighted(target, context)
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return frozenset()
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """Traefik says nothing on the object, not even that it is wrong."""
+        return Verdict(Answer.YES)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+PROVIDER = _Traefik()

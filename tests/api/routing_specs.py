@@ -1,0 +1,195 @@
+"""Specs with traffic routing: good ones, and one bad one for every rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.specs import Bad, Spec, canary, step
+
+GATEWAY = {"httpRoutes": [{"name": "cart"}]}
+ROUTING = "spec.strategy.canary.trafficRouting"
+_CANARY = "spec.strategy.canary"
+_STEP = f"{_CANARY}.steps[0]"
+_EXACT = {"exact": "yes"}
+
+
+def routed(steps: list[Any] | None = None, **routing: Any) -> Spec:
+    """A canary with two Services and these routers, by default one HTTPRoute."""
+    return canary(
+        stableService="cart",
+        canaryService="cart-canary",
+        trafficRouting=routing or {"gatewayAPI": GATEWAY},
+        **({} if steps is None else {"steps": steps}),
+    )
+
+
+def route_step(**kinds: Any) -> Spec:
+    """One step that makes the managed route `beta`, by a router."""
+    return routed([kinds], gatewayAPI=GATEWAY, managedRoutes=[{"name": "beta"}])
+
+
+def _header(*matches: Any) -> Spec:
+    return route_step(setHeaderRoute={"name": "beta", "match": list(matches)})
+
+
+def _mirror(**fields: Any) -> Spec:
+    return route_step(setMirrorRoute={"name": "beta", **fields})
+
+
+ROUTING_BAD = (
+    Bad(
+        "router without the stable Service",
+        canary(canaryService="cart-canary", trafficRouting={"gatewayAPI": GATEWAY}),
+        f"{_CANARY}.stableService",
+        "is required with trafficRouting.gatewayAPI",
+        by_schema=False,
+    ),
+    Bad(
+        "plugin without the canary Service",
+        canary(stableService="cart", trafficRouting={"plugins": {"mine": {}}}),
+        f"{_CANARY}.canaryService",
+        "is required with trafficRouting.mine",
+        by_schema=False,
+    ),
+    Bad(
+        "router given twice",
+        routed(gatewayAPI=GATEWAY, plugins={"gatewayAPI": GATEWAY}),
+        f"{ROUTING}.plugins.gatewayAPI",
+        "too",
+        by_schema=False,
+    ),
+    Bad("ambassador", routed(ambassador={"mappings": ["a"]}), f"{ROUTING}.ambassador", "gatewayAPI", by_schema=False),
+    Bad(
+        "app mesh",
+        routed(appMesh={"virtualService": {"name": "a"}}),
+        f"{ROUTING}.appMesh",
+        "gatewayAPI",
+        by_schema=False,
+    ),
+    Bad("smi", routed(smi={}), f"{ROUTING}.smi", "gatewayAPI", by_schema=False),
+    Bad(
+        "no parts at all",
+        routed(gatewayAPI=GATEWAY, maxTrafficWeight=0),
+        f"{ROUTING}.maxTrafficWeight",
+        "from 1 to 1000000",
+    ),
+    Bad(
+        "too many parts",
+        routed(gatewayAPI=GATEWAY, maxTrafficWeight=1_000_001),
+        f"{ROUTING}.maxTrafficWeight",
+        "from 1 to 1000000",
+        by_schema=False,
+    ),
+    Bad(
+        "weight above its total",
+        routed([{"setWeight": 11}], gatewayAPI=GATEWAY, maxTrafficWeight=10),
+        f"{_STEP}.setWeight",
+        "10 or less",
+    ),
+    Bad(
+        "managed route without a name",
+        routed(gatewayAPI=GATEWAY, managedRoutes=[{}]),
+        f"{ROUTING}.managedRoutes[0].name",
+        "required",
+    ),
+    Bad(
+        "managed route twice",
+        routed(gatewayAPI=GATEWAY, managedRoutes=[{"name": "a"}, {"name": "a"}]),
+        f"{ROUTING}.managedRoutes[1].name",
+        "another",
+        by_schema=False,
+    ),
+    Bad(
+        "header route without routing",
+        step(setHeaderRoute={"name": "beta"}),
+        f"{_STEP}.setHeaderRoute",
+        "needs a router",
+    ),
+    Bad(
+        "mirror route without a router",
+        canary(steps=[{"setMirrorRoute": {"name": "beta"}}], trafficRouting={"managedRoutes": [{"name": "beta"}]}),
+        f"{_STEP}.setMirrorRoute",
+        "needs a router",
+        by_schema=False,
+    ),
+    Bad(
+        "header route without a name",
+        route_step(setHeaderRoute={}),
+        f"{_STEP}.setHeaderRoute.name",
+        "required",
+    ),
+    Bad(
+        "header route that is not managed",
+        route_step(setHeaderRoute={"name": "gamma"}),
+        f"{_STEP}.setHeaderRoute.name",
+        "not among",
+        by_schema=False,
+    ),
+    Bad(
+        "route of two kinds",
+        routed(
+            [{"setHeaderRoute": {"name": "beta"}}, {"setMirrorRoute": {"name": "beta"}}],
+            gatewayAPI=GATEWAY,
+            managedRoutes=[{"name": "beta"}],
+        ),
+        f"{_CANARY}.steps[1].setMirrorRoute.name",
+        "one or other",
+        by_schema=False,
+    ),
+    Bad(
+        "header without a name",
+        _header({"headerValue": _EXACT}),
+        f"{_STEP}.setHeaderRoute.match[0].headerName",
+        "required",
+    ),
+    Bad(
+        "header without a value",
+        _header({"headerName": "a"}),
+        f"{_STEP}.setHeaderRoute.match[0].headerValue",
+        "required",
+    ),
+    Bad(
+        "header twice",
+        _header({"headerName": "A", "headerValue": _EXACT}, {"headerName": "a", "headerValue": _EXACT}),
+        f"{_STEP}.setHeaderRoute.match[1].headerName",
+        "twice",
+        by_schema=False,
+    ),
+    Bad(
+        "header value of no kind",
+        _header({"headerName": "a", "headerValue": {}}),
+        f"{_STEP}.setHeaderRoute.match[0].headerValue",
+        "it has none",
+    ),
+    Bad(
+        "header value of two kinds",
+        _header({"headerName": "a", "headerValue": {"exact": "a", "regex": "b"}}),
+        f"{_STEP}.setHeaderRoute.match[0].headerValue",
+        "exact and regex",
+    ),
+    Bad(
+        "mirror of nothing",
+        _mirror(match=[{}], percentage=0),
+        f"{_STEP}.setMirrorRoute.percentage",
+        "from 1 to 100",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored path of two kinds",
+        _mirror(match=[{"path": {"exact": "/", "prefix": "/"}}]),
+        f"{_STEP}.setMirrorRoute.match[0].path",
+        "exact and prefix",
+    ),
+    Bad(
+        "mirrored method of no kind",
+        _mirror(match=[{"method": {}}]),
+        f"{_STEP}.setMirrorRoute.match[0].method",
+        "it has none",
+    ),
+    Bad(
+        "mirrored header of no kind",
+        _mirror(match=[{"headers": {"x-user": {}}}]),
+        f"{_STEP}.setMirrorRoute.match[0].headers[x-user]",
+        "it has none",
+    ),
+)

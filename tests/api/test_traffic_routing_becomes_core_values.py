@@ -1,0 +1,177 @@
+"""Promise: routers, weights and the routes of steps reach the core as they were meant, exact to the last part."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rollouts.api.parse import parse_spec
+from rollouts.api.routing import router_path
+from rollouts.core.rollout import Canary, Router, TrafficRouting
+from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
+from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
+from tests.api.routing_specs import GATEWAY, route_step, routed
+from tests.api.specs import Spec, canary
+
+
+def _canary(spec: Spec) -> Canary:
+    strategy = parse_spec(spec).strategy
+    assert isinstance(strategy, Canary)
+    return strategy
+
+
+def _routing(spec: Spec) -> TrafficRouting:
+    routing = _canary(spec).traffic_routing
+    assert routing is not None
+    return routing
+
+
+def _step(spec: Spec) -> Step:
+    (step,) = _canary(spec).steps
+    return step
+
+
+def test_each_router_keeps_its_own_part_as_json() -> None:
+    """What it means is for its codec to say; a null is what was left out."""
+    nginx = {"stableIngress": "cart", "annotationPrefix": None}
+
+    routers = _routing(routed(nginx=nginx, gatewayAPI=GATEWAY, plugins={"mine": {"b": 1, "a": [None]}})).routers
+
+    assert routers == (
+        Router("gatewayAPI", b'{"httpRoutes":[{"name":"cart"}]}'),
+        Router("nginx", b'{"stableIngress":"cart"}'),
+        Router("mine", b'{"a":[null],"b":1}'),
+    )
+
+
+def test_managed_routes_keep_their_order() -> None:
+    """The first one that matches a request wins."""
+    spec = routed(gatewayAPI=GATEWAY, managedRoutes=[{"name": "b"}, {"name": "a"}])
+
+    assert _routing(spec).managed_routes == ("b", "a")
+
+
+def test_nobody_moves_the_traffic_with_an_empty_routing() -> None:
+    """Somebody outside of the Rollout does; the Services are theirs too."""
+    assert _routing(canary(trafficRouting={})).routers == ()
+
+
+def test_weights_are_parts_of_their_total() -> None:
+    """One part in a thousand is a tenth of a percent, not the 0.1 that binary numbers come near to."""
+    steps = [{"setWeight": parts} for parts in (0, 1, 10, 333, 1000)]
+
+    found = _canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
+
+    assert found == tuple(map(SetWeight, (0, Fraction(1, 10), 1, Fraction(333, 10), 100)))
+    assert [type(step.weight_percent) for step in found if isinstance(step, SetWeight)] == [
+        int,
+        Fraction,
+        int,
+        Fraction,
+        int,
+    ]
+
+
+def test_the_steps_mean_the_same_in_whatever_parts_they_are_counted() -> None:
+    """To write 100 for 10 % of a total of 1000 must not begin the steps anew."""
+    in_percent = parse_spec(routed([{"setWeight": 10}]))
+    in_parts = parse_spec(routed([{"setWeight": 100}], gatewayAPI=GATEWAY, maxTrafficWeight=1000))
+    finer = parse_spec(routed([{"setWeight": 101}], gatewayAPI=GATEWAY, maxTrafficWeight=1000))
+
+    assert in_percent.strategy_hash == in_parts.strategy_hash != finer.strategy_hash
+
+
+def test_a_header_route_matches_all_of_its_headers() -> None:
+    """Names of headers are told apart by no letter's case."""
+    matches = [
+        {"headerName": "X-User", "headerValue": {"exact": "ann"}},
+        {"headerName": "agent", "headerValue": {"prefix": "curl"}},
+    ]
+
+    step = _step(route_step(setHeaderRoute={"name": "beta", "match": matches}))
+
+    assert step == SetHeaderRoute(
+        "beta",
+        RequestMatch(
+            headers=(
+                NamedMatch("x-user", TextMatch(MatchKind.EXACT, "ann")),
+                NamedMatch("agent", TextMatch(MatchKind.PREFIX, "curl")),
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize("without", [{}, {"match": None}, {"match": []}])
+def test_a_route_step_without_a_match_ends_the_route(without: dict[str, Any]) -> None:
+    """As in Argo Rollouts, whose manifests say it so."""
+    assert _step(route_step(setHeaderRoute={"name": "beta"} | without)) == SetHeaderRoute("beta", None)
+    assert _step(route_step(setMirrorRoute={"name": "beta"} | without)) == SetMirrorRoute("beta", None)
+
+
+def test_a_mirror_route_copies_what_matches_any_of_its_entries() -> None:
+    """All of an entry's conditions must hold; without a percentage every such request is copied."""
+    entry = {
+        "method": {"exact": "GET"},
+        "path": {"prefix": "/api"},
+        "headers": {"X-B": {"regex": "b"}, "X-A": {"exact": ""}},
+    }
+
+    step = _step(route_step(setMirrorRoute={"name": "beta", "match": [entry, {"path": {"exact": "/"}}]}))
+
+    assert step == SetMirrorRoute(
+        "beta",
+        MirrorRoute(
+            "beta",
+            (
+                RequestMatch(
+                    method=TextMatch(MatchKind.EXACT, "GET"),
+                    path=TextMatch(MatchKind.PREFIX, "/api"),
+                    headers=(
+                        NamedMatch("x-a", TextMatch(MatchKind.EXACT, "")),
+                        NamedMatch("x-b", TextMatch(MatchKind.REGEX, "b")),
+                    ),
+                ),
+                RequestMatch(path=TextMatch(MatchKind.EXACT, "/")),
+            ),
+        ),
+    )
+
+
+def test_an_entry_without_conditions_mirrors_everything() -> None:
+    """Whatever the others say, no request is left that it does not match."""
+    match = [{"path": {"exact": "/"}}, {}]
+
+    step = _step(route_step(setMirrorRoute={"name": "beta", "match": match, "percentage": 35}))
+
+    assert step == SetMirrorRoute("beta", MirrorRoute("beta", (), 35))
+
+
+def test_another_route_is_another_plan() -> None:
+    """Steps that send other requests to the canary begin anew; a plain weight's hash is what it always was."""
+    hashes = {
+        parse_spec(
+            route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "a", "headerValue": value}]})
+        ).strategy_hash
+        for value in ({"exact": "a"}, {"prefix": "a"}, {"exact": "b"})
+    }
+    mirrors = {
+        parse_spec(route_step(setMirrorRoute={"name": "beta", "match": match, "percentage": percent})).strategy_hash
+        for match, percent in ([[{}], 1], [[{}], 2], [[{"path": {"exact": "/"}}], 1])
+    }
+
+    assert (len(hashes), len(mirrors)) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("gatewayAPI", "spec.strategy.canary.trafficRouting.gatewayAPI"),
+        ("mine", "spec.strategy.canary.trafficRouting.plugins.mine"),
+        ("a/b", "spec.strategy.canary.trafficRouting.plugins[a/b]"),
+    ],
+)
+def test_a_problem_of_a_router_has_its_place_in_the_spec(name: str, path: str) -> None:
+    """Codecs know only their own part."""
+    assert router_path(name) == path

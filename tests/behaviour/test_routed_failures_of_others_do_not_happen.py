@@ -1,0 +1,258 @@
+"""Promise: what other controllers are known to have lost requests by, with weights in a router, does not happen here.
+
+Each test plays what a published issue describes, with the real controller and a simulated gateway, and counts every request;
+every write is held to what the proxies really do. Each is shown to see the failure, by the mistake made on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import pytest
+
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import POD, SERVICE, Manifest
+from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.faults import FaultyWatches, WatchFaults
+from rollouts.sim.history import Change
+from rollouts.sim.verbs import WriteOptions
+from tests.behaviour.routed import (
+    STAY,
+    Outcome,
+    Users,
+    play_routed,
+    revision_of,
+    rules_broken,
+    set_weights,
+    stored_share,
+    stored_weights,
+    weight,
+    world,
+)
+from tests.behaviour.scenarios import MANUAL
+from tests.behaviour.stage import KEY, Stage
+
+GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
+DYNAMIC: Manifest = {"dynamicStableScale": True}
+
+
+def assert_good(outcome: Outcome, phase: str = "Healthy") -> None:
+    """To its end, within the rules, without a loss."""
+    assert outcome.run.violations == []
+    assert outcome.run.unexpected == []
+    assert outcome.users.causes == {}
+    assert outcome.run.end["status"]["phase"] == phase
+
+
+STALE = {
+    "late": WatchFaults(delay_s=(0.01, 0.5)),
+    "twice and late": WatchFaults(delay_s=(0.01, 0.3), duplicate=0.5),
+    "stale lists": WatchFaults(streaming_lists=False, stale_lists=0.5, break_after=5),
+}
+
+
+@pytest.mark.parametrize("seed", (1, 2))
+@pytest.mark.parametrize("trouble", STALE)
+def test_an_old_view_never_wedges_an_update(trouble: str, seed: int) -> None:
+    """P3, argo-rollouts issues 4073, 3316, 2522: a write-back from a stale cache, and the update stood for ever."""
+    rng = random.Random(seed)  # noqa: S311 - a test's seed
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until(lambda: stage.status.get("weight") == 25)
+        stage.image("3")
+        await stage.until_phase("Healthy", "3")
+
+    outcome = play_routed(
+        world(weight(25), STAY, weight(100)),
+        script,
+        seed=seed,
+        between=lambda api: FaultyWatches(api, STALE[trouble], rng),
+        grace_s=45.0,
+    )
+
+    assert_good(outcome)
+
+
+@dataclass
+class Selected:
+    """Which revisions a Service was told to select, one after the other."""
+
+    revisions: list[str] = field(default_factory=list)
+
+    def follow(self, stage: Stage, name: str) -> None:
+        """From now on."""
+
+        def note(change: Change) -> None:
+            revision = (change.new.manifest["spec"].get("selector") or {}).get(REVISION, "")
+            if change.new.key == (KEY.namespace, name) and self.revisions[-1:] != [revision]:
+                self.revisions.append(revision)
+
+        stage.cluster.api.history.listen(SERVICE, note)
+
+
+@GATEWAYS
+def test_the_canary_service_does_not_flap_after_an_abort(settings: GatewaySettings) -> None:
+    """P5, argo-rollouts issues 3078, 4442, 4973: its selector went to and fro. Here it changes once, when nothing comes to it."""
+    selected = Selected()
+    came: list[bool] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        selected.follow(stage, "canary")
+        bad = revision_of(stage, "2")
+        stage.cluster.api.history.listen(
+            SERVICE, lambda change: came.append(stage.plane.reached(bad)) if change.new.key[1] == "canary" else None
+        )
+        stage.annotate("abort", "true")
+        await stage.until_phase("Aborted", "2")
+        await asyncio.sleep(60.0)
+
+    outcome = play_routed(
+        world(weight(50), MANUAL, strategy={"abortScaleDownDelaySeconds": 1}), script, settings=settings
+    )
+
+    assert_good(outcome, "Aborted")
+    assert len(selected.revisions) <= 1
+    assert not any(came), "it changed while requests came to it"
+
+
+def lose_readiness(stage: Stage, tag: str, *, keep: int) -> None:
+    """All pods of an image but `keep` stop being ready, as after a bad deployment of what they depend on."""
+    world_ = stage.cluster.world
+    resource = world_.resource(POD)
+    revision = revision_of(stage, tag)
+    pods = [each for each in world_.history.select(POD, KEY.namespace) if each.labels.get(REVISION) == revision]
+    for pod in list(pods)[keep:]:
+        conditions = [
+            {**each, "status": "False"} if each["type"] in ("Ready", "ContainersReady") else each
+            for each in pod.manifest["status"]["conditions"]
+        ]
+        status = {**pod.manifest["status"], "conditions": conditions}
+        world_.verbs.update(
+            resource, pod, {**pod.manifest, "status": status}, WriteOptions(manager="kubelet"), "status"
+        )
+
+
+@GATEWAYS
+def test_what_fails_just_before_its_promotion_takes_nothing_with_it(settings: GatewaySettings) -> None:
+    """P9, flagger issues 1898 and 1931: all traffic went to a primary that could not start. Here the old pods stay whole.
+
+    Of four new pods three fail at 50 %: the last step does not begin, and an abort finds the stable revision as it was.
+    """
+    seen: list[Fraction] = []
+    sizes: list[int] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        lose_readiness(stage, "2", keep=1)
+        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
+        await asyncio.sleep(30.0)
+        seen.append(stored_share(stage))
+        sizes.append(stage.available("1"))
+        stage.annotate("abort", stage.status["currentRevision"])
+        await stage.until_phase("Aborted", "2")
+        await stage.until(lambda: stored_share(stage) == 0)
+
+    outcome = play_routed(world(weight(50), MANUAL), script, settings=settings)
+
+    assert_good(outcome, "Aborted")
+    assert seen[0] <= Fraction(1, 2)
+    assert sizes == [4]
+
+
+@GATEWAYS
+def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(settings: GatewaySettings) -> None:
+    """P14, argo-rollouts issue 3372: with dynamicStableScale all of the traffic went to a stable revision of few pods.
+
+    At 75 % there is one stable pod of four. Its share grows with its pods, never before them, and the superseded pods go last.
+    """
+    grown: list[tuple[float, int, int]] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        await stage.until(lambda: stage.sizes()["1"] == 1)
+        await asyncio.sleep(10.0)  # its old pods are gone
+        before = len(stage.plane.weights)
+        stage.image("3")
+        await stage.until(lambda: stored_share(stage) == 0)
+        grown.extend(stage.plane.weights[before:])
+        await stage.until_phase("Paused", "3")
+        stage.annotate("promote", "true")
+        await stage.until_phase("Healthy", "3")
+
+    outcome = play_routed(world(weight(75), MANUAL, strategy=DYNAMIC), script, settings=settings)
+
+    assert_good(outcome)
+    shares = [Fraction(canary, stable + canary) for _, stable, canary in grown]
+    assert shares == sorted(shares, reverse=True)
+    assert len(set(shares)) > 1, "all at once"
+
+
+@pytest.mark.parametrize(("drain", "kept"), [({}, True), ({"mode": "Off"}, False)], ids=["Auto", "Off"])
+def test_slow_requests_end_before_the_old_pods_do(drain: Manifest, *, kept: bool) -> None:
+    """P20, argo-rollouts issue 4926: old pods went as soon as the weight was 0, under requests that were still being answered."""
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Healthy", "2")
+
+    slow = {"preStop": "Off", "maxRequestSeconds": 10, **drain}
+    manifests = world(weight(50), weight(100), strategy={"scaleDownDelaySeconds": 0}, drain=slow)
+    outcome = play_routed(manifests, script, duration_s=8.0)
+
+    assert (outcome.users.lost == 0) == kept
+    if kept:
+        assert_good(outcome)
+
+
+@GATEWAYS
+def test_an_abort_onto_a_stable_side_that_shrank_waits_for_its_pods(settings: GatewaySettings) -> None:
+    """P22, flagger issue 635: a restart of the analysis put all traffic on a primary that the autoscaler had shrunk.
+
+    At 80 % the autoscaler halves and doubles the Rollout; then it is aborted. Stable gets what its pods can take, step by step.
+    """
+    shares: list[Fraction] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        for replicas in (5, 10):
+            stage.edit({"spec": {"replicas": replicas}})
+            await asyncio.sleep(20.0)
+        await stage.until(lambda: stage.sizes()["1"] == 2)
+        before = len(stage.plane.weights)
+        stage.annotate("abort", "true")
+        await stage.until(lambda: stored_share(stage) == 0)
+        shares.extend(Fraction(canary, stable + canary) for _, stable, canary in stage.plane.weights[before:])
+        await stage.until_phase("Aborted", "2")
+
+    outcome = play_routed(world(weight(80), MANUAL, replicas=10, strategy=DYNAMIC), script, settings=settings)
+
+    assert_good(outcome, "Aborted")
+    assert shares == sorted(shares, reverse=True)
+    assert len(set(shares)) > 1, "all at once"
+
+
+def test_the_rules_see_what_p14_and_p22_were() -> None:
+    """The proof that the two tests above can fail: somebody puts all on stable while it has one pod, as those controllers did."""
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        await stage.until(lambda: stage.sizes()["1"] == 1)
+        await asyncio.sleep(1.0)
+        stage.witness.sender = "a mistaken controller"
+        set_weights(stage, stable=100, canary=0)
+        stage.witness.sender = ""
+        await stage.until(lambda: stored_weights(stage) == (25, 75))
+
+    outcome = play_routed(world(weight(75), MANUAL, strategy=DYNAMIC), script)
+
+    assert "S1" in rules_broken(outcome.run)

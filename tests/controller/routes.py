@@ -1,0 +1,108 @@
+"""Builders for tests about routes: an HTTPRoute, a Rollout that steers it, and what reads both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rollouts.cluster.structs import RolloutObject, RouteObject, decode_route
+from rollouts.controller.observe import Observer, Seen
+from rollouts.controller.planes import Planes
+from rollouts.controller.routes import RouteReader
+from rollouts.controller.steered import SteeredRoutes, SteeredServices
+from rollouts.core.traffic import RouteName
+from rollouts.objects import Kind, Manifest
+from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.traffic.registry import registry
+from tests.controller.world import CART, World, metadata, rollout
+
+BETA = Kind(HTTP_ROUTE.group, "v1beta1", HTTP_ROUTE.kind, HTTP_ROUTE.plural)
+ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
+MARKS: Manifest = {
+    "labels": {"rollouts.dev/managed": "true"},
+    "annotations": {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "gatewayAPI"},
+}
+
+
+def route_manifest(name: str = "cart", *, version: int = 1, weights: tuple[int, int] = (1, 0), **more: Any) -> Manifest:
+    """An HTTPRoute between Services cart and cart-canary."""
+    stable, canary = weights
+    backends = [
+        {"name": "cart", "port": 80, "weight": stable},
+        {"name": "cart-canary", "port": 80, "weight": canary},
+    ]
+    return {
+        "apiVersion": HTTP_ROUTE.api_version,
+        "kind": HTTP_ROUTE.kind,
+        "metadata": metadata(name, version=version) | more,
+        "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
+    }
+
+
+def route(name: str = "cart", **more: Any) -> RouteObject:
+    """The same as a watch would bring it."""
+    return decode_route(msgspec.json.encode(route_manifest(name, **more)))
+
+
+def routed(*, trafficRouting: Any = None, **more: Any) -> RolloutObject:  # noqa: N803 - as the manifest has it
+    """A Rollout that steers HTTPRoute cart."""
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "cart"}},
+        "strategy": {
+            "canary": {
+                "stableService": "cart",
+                "canaryService": "cart-canary",
+                "steps": [{"setWeight": 50}],
+                "trafficRouting": trafficRouting or {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+            }
+        },
+        "template": {
+            "metadata": {"labels": {"app": "cart"}},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+        },
+    }
+    return rollout(spec=spec, **more)
+
+
+class Reading:
+    """An observer that reads routes, over a world whose server serves HTTPRoutes.
+
+    Args:
+        found: its kind is known to be served, and watched.
+    """
+
+    def __init__(self, world: World, *, found: bool = True, planes: Planes | None = None) -> None:
+        self.world = world
+        self.steered_routes = SteeredRoutes()
+        self.reader = RouteReader(
+            store=world.store,
+            inbox=world.inbox,
+            kinds=world.kinds,
+            steered=self.steered_routes,
+            providers=registry(),
+            planes=planes,
+        )
+        self.observer = Observer(
+            store=world.store,
+            inbox=world.inbox,
+            steered=SteeredServices(),
+            clock=world.clock,
+            routes=self.reader,
+        )
+        if found:
+            world.kinds.learn((HTTP_ROUTE, BETA), HTTP_ROUTE)
+            self.table = world.store.add(HTTP_ROUTE, RouteObject)
+
+    def shown(self, seen: RouteObject) -> None:
+        """The watch shows a route."""
+        change = self.table.put("", seen)
+        assert change is not None
+        self.steered_routes.learn(HTTP_ROUTE, change.before, change.after)
+
+    def seen(self) -> Seen:
+        """What is observed of Rollout cart, which can be carried out."""
+        observed = self.observer.observe(CART)
+        assert isinstance(observed, Seen), observed
+        return observed

@@ -1,0 +1,217 @@
+"""Observe: the routes that a spec names, and those it no longer names, become core values by their router's codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rollouts.controller.inbox import RouteAnswer
+from rollouts.controller.observe import Seen, Unreadable
+from rollouts.core.snapshot import DrainSeen
+from rollouts.core.traffic import LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split, VerifiedBy
+from rollouts.sim.clock import EPOCH_S, run_virtual
+from rollouts.sim.gateway_types import HTTP_ROUTE
+from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
+from tests.controller.world import CART, World, rollout
+
+
+def observed(arrange: Callable[[Reading], None], **options: Any) -> Any:
+    """What is observed of Rollout cart after `arrange`."""
+    found: list[Any] = []
+
+    async def main() -> None:
+        reading = Reading(World(), **options)
+        arrange(reading)
+        found.append(reading.observer.observe(CART))
+
+    run_virtual(main())
+    return found[0]
+
+
+def seen_route(arrange: Callable[[Reading], None], name: RouteName = ROUTE, **options: Any) -> Route:
+    """What is seen of one route."""
+    seen = observed(arrange, **options)
+    assert isinstance(seen, Seen), seen
+    return seen.snapshot.routes[name]
+
+
+def problems(**routing: Any) -> list[tuple[str, str]]:
+    """What is wrong with a spec with this routing."""
+    seen = observed(lambda reading: reading.world.rollouts.put("", routed(trafficRouting=routing)) and None)
+    assert isinstance(seen, Unreadable), seen
+    return [(each.path, each.message) for each in seen.problems]
+
+
+def test_a_router_that_nobody_knows_is_a_problem_of_the_spec():
+    """A router that is accepted and then ignored would leave all the traffic where it is, and the steps would pass."""
+    ((path, message),) = problems(plugins={"acme/router": {"a": 1}})
+
+    assert path == "spec.strategy.canary.trafficRouting.plugins[acme/router]"
+    assert "gatewayAPI" in message  # what there is
+
+
+def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec():
+    """The codec knows only its own part; the user looks at the whole."""
+    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}], "mode": "own"}, plugins={"mine": {}})
+
+    assert [path for path, _ in told] == [
+        "spec.strategy.canary.trafficRouting.gatewayAPI.mode",
+        "spec.strategy.canary.trafficRouting.plugins.mine",
+    ]
+
+
+def test_a_route_that_is_named_twice_is_a_problem():
+    """Two plans for one object would undo each other."""
+    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
+
+    assert [path for path, _ in told] == ["spec.strategy.canary.trafficRouting.gatewayAPI"]
+
+
+def test_a_route_that_is_not_watched_is_known_only_by_asking():
+    """Not to be in a filtered watch is not to be absent."""
+    assert seen_route(_put, found=False) == RouteUnasked(ROUTE)
+
+
+def _put(reading: Reading) -> None:
+    reading.world.rollouts.put("", routed())
+
+
+def test_a_route_that_does_not_exist_is_a_value_with_its_reason():
+    """A missing CRD and a missing route ask for different remedies."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0, message="no such kind"))
+
+    assert seen_route(arrange) == RouteAbsent(ROUTE, EPOCH_S, "no such kind")
+
+
+def test_a_route_is_read_from_the_answer_until_it_is_watched():
+    """Our label is not on it yet, so no watch shows it."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(9, 1)))
+        reading.world.inbox.put_route(CART, ROUTE, answer)
+
+    seen = seen_route(arrange)
+
+    assert isinstance(seen, RouteSeen)
+    assert (seen.split, seen.managed_by, seen.named) == (Split(Fraction(1, 10)), "", True)
+
+
+def test_what_the_watch_shows_wins_over_an_answer():
+    """An answer is of the moment when it was asked for."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(1, 1)))
+        reading.world.inbox.put_route(CART, ROUTE, answer)
+        reading.shown(route(version=7, weights=(3, 1), **MARKS))
+
+    seen = seen_route(arrange)
+
+    assert isinstance(seen, RouteSeen)
+    assert (seen.split, seen.resource_version, seen.managed_by) == (Split(Fraction(1, 4)), "7", "cart")
+
+
+def test_a_route_that_its_codec_refuses_says_why():
+    """A user may have taken the Service out of the route; the remedy is theirs."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        manifest = route(**MARKS)
+        reading.world.rollouts.put(
+            "", routed(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart", "rules": ["none"]}]}}, version=2)
+        )
+        reading.shown(manifest)
+
+    seen = seen_route(arrange)
+
+    assert isinstance(seen, RouteSeen)
+    assert seen.split is None
+    assert "none" in seen.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "managed_by"), [("cart", "cart"), ("shop/cart", "cart"), ("web", "web"), ("other/cart", "other/cart")]
+)
+def test_a_route_tells_which_rollout_steers_it(text: str, managed_by: str):
+    """A Rollout of the same name in another namespace is another Rollout."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text}}))
+
+    seen = seen_route(arrange)
+
+    assert isinstance(seen, RouteSeen)
+    assert seen.managed_by == managed_by
+
+
+def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back():
+    """Left alone it would keep sending requests to one revision's Service."""
+
+    def arrange(reading: Reading) -> None:
+        reading.world.rollouts.put("", rollout())
+        reading.shown(route("old", **MARKS))
+
+    name = RouteName("gatewayAPI", "HTTPRoute", "shop", "old")
+    seen = seen_route(arrange, name)
+
+    assert isinstance(seen, RouteSeen)
+    assert (seen.named, seen.managed_by) == (False, "cart")
+
+
+def test_a_route_of_a_router_that_is_gone_cannot_be_read():
+    """The package that knew it was taken out of the image: nobody may guess what is ours in it."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
+        reading.shown(route("old", **MARKS | {"annotations": marks}))
+
+    seen = seen_route(arrange, RouteName("acme", "HTTPRoute", "shop", "old"))
+
+    assert isinstance(seen, RouteSeen)
+    assert seen.split is None
+    assert "'acme'" in seen.problem
+
+
+def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot():
+    """A pass depends on what is there, not on what happened."""
+    live = LiveSeen(at_s=1.0, resource_version="1", live=True, by=VerifiedBy.CONFIG)
+    drained = DrainSeen(2.0, 3)
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        reading.shown(route(**MARKS))
+        reading.world.inbox.put_live(CART, ROUTE, live)
+        reading.world.inbox.put_drained(CART, "v1", drained)
+
+    seen = observed(arrange)
+
+    assert isinstance(seen, Seen)
+    assert seen.snapshot.drains == {"v1": drained}
+    (found,) = seen.snapshot.routes.values()
+    assert isinstance(found, RouteSeen)
+    assert found.live == live
+
+
+def test_a_version_of_a_route_is_decoded_once():
+    """Most passes follow from something else; a route with its status is several KB of JSON."""
+
+    def arrange(reading: Reading) -> None:
+        _put(reading)
+        reading.shown(route(**MARKS))
+        first, second = reading.seen().routes[ROUTE].objects, reading.seen().routes[ROUTE].objects
+        assert first is not None and second is not None
+        assert first.user is second.user
+        reading.shown(route(version=2, **MARKS))
+        third = reading.seen().routes[ROUTE].objects
+        assert third is not None and third.user is not first.user
+
+    observed(arrange)

@@ -1,0 +1,131 @@
+"""The real node of this test run, its gateways, and what each test gets.
+
+They need namespaces of their own, in which pytest runs too: `make gateways` (`python -m tests.gateways`). Elsewhere they are
+skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.controllers import Controller
+from tests.e2e.stage import Stage
+from tests.gateways import contour, envoy_gateway, traefik
+from tests.gateways.backends import run_two_versions
+from tests.gateways.gateway import ADDRESS, Gateway, install_gateway_api
+from tests.gateways.report import REPORT, Case, table, write
+from tests.gateways.routes import Route
+from tests.gateways.shifting import Shifting
+from tests.lab import binaries
+from tests.lab.control_plane import ControlPlane
+from tests.lab.pytest_plugin import refused_to_the_controller
+from tests.node import machine
+from tests.node.real_node import RealNode, started
+
+ROOT = Path(__file__).parent.parent.parent
+STARTS: dict[str, Callable[[RealNode], Gateway]] = {each.NAME: each.start for each in (envoy_gateway, traefik, contour)}
+
+
+def pytest_sessionstart() -> None:
+    """Figures of an earlier run must not be taken for this one's."""
+    if machine.INSIDE in os.environ:
+        for suffix in (".json", ".md"):
+            REPORT.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table, under the results."""
+    if machine.INSIDE in os.environ and (path := REPORT.with_suffix(".md")).exists():
+        terminalreporter.write(f"\n{path.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
+    """One real node for the whole run; the logs of a failed run stay in build/lab-logs/gateways."""
+    if machine.INSIDE not in os.environ:
+        pytest.skip("a real node with gateways is started by `make gateways`")
+    folder = ROOT / "build" / "lab" / os.environ[machine.INSIDE]
+    kept = ROOT / "build" / "lab-logs" / "gateways"
+    programs = binaries.folder(programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS, *binaries.GATEWAY_PROGRAMS))
+    complete = False
+    try:
+        with started(folder, programs=programs) as one:
+            install_gateway_api(one.plane)
+            yield one
+            refused = refused_to_the_controller(one.plane)
+        complete = True
+    finally:
+        if not complete or request.session.testsfailed:
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(folder / "logs", kept)
+        shutil.rmtree(folder)
+    assert refused == [], "the chart grants the controller too little"
+
+
+@pytest.fixture(scope="session")
+def control_plane(node: RealNode) -> ControlPlane:
+    """The node's control plane, for the fixtures that the lab has."""
+    return node.plane
+
+
+@pytest.fixture(scope="session")
+def running(node: RealNode) -> dict[str, Gateway]:
+    """The gateways that were started so far, by name; they end with the node's other programs."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def hosts(node: RealNode) -> Path:
+    """The file of hosts as all processes of the node's namespaces see it: lines may be added."""
+    file = Path(node.plane.folder, "hosts")
+    file.write_text("127.0.0.1 localhost\n")
+    subprocess.run(["mount", "--bind", str(file), "/etc/hosts"], check=True)
+    return file
+
+
+@pytest.fixture
+def route(request: pytest.FixtureRequest, node: RealNode, running: dict[str, Gateway], hosts: Path) -> Route:
+    """The user's route that the test is parametrised with: a gateway's name and a kind, in a namespace of its own."""
+    name, kind = request.param
+    if name not in running:
+        running[name] = STARTS[name](node)
+    one = Route(kind, running[name], request.getfixturevalue("namespace"))
+    with hosts.open("a") as file:
+        file.write(f"{ADDRESS} {one.host}\n")
+    return one
+
+
+@pytest.fixture
+def two_versions(node: RealNode, route: Route) -> Route:
+    """The route, applied, with the two versions behind it, and no Rollout."""
+    run_two_versions(node.plane, route.namespace)
+    node.plane.apply(*route.manifests(), namespace=route.namespace)
+    return route
+
+
+@pytest.fixture
+def shifting(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
+    """The route's namespace with a controller of its own, which knows whom to ask about the gateway."""
+    logs = Path(node.plane.folder, "logs")
+    gateway = route.gateway
+    # A route of the product's own kind does not tell which Gateway it is for.
+    named = gateway.data_plane if route.kind == "HTTPRoute" else f"*={gateway.asked_as}"
+    arguments = ["-n", route.namespace, "--leader-elect", "--lease-name", route.namespace, "--data-plane", named]
+    with Controller(controller_kubeconfig, log=logs / f"controller-{route.namespace}.log", arguments=arguments):
+        yield Shifting(node, Stage(node.plane, route.namespace), route)
+
+
+@pytest.fixture(scope="session")
+def cases(node: RealNode) -> Iterator[list[Case]]:
+    """Takes the rows of the report; written after the last test, whatever failed."""
+    rows: list[Case] = []
+    yield rows
+    write(rows, REPORT)
+    REPORT.with_suffix(".md").write_text("\n".join([*table(rows), ""]))

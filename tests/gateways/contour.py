@@ -1,0 +1,67 @@
+"""Contour on the node, and its Envoy, which are two processes: the one that says "programmed" is not the one that answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.gateways.gateway import NAMESPACE, Gateway, folder, gateway_manifests, install_crds
+from tests.lab import gateway_parts
+from tests.node.real_node import RealNode
+
+NAME = "contour"
+ENVOY = "contour-envoy"
+PORT = 8080
+ADMIN_PORT = 19001
+_XDS_PORT = 8001
+_LISTENER_PORT = 80  # Contour has its Envoy listen at PORT for it
+_CONFIG = {"gateway": {"gatewayRef": {"namespace": NAMESPACE, "name": NAME}}}
+
+
+def start(node: RealNode) -> Gateway:
+    """Runs both with one Gateway. Envoy listens as soon as there is a route for it."""
+    install_crds(node.plane, NAME)
+    config = folder(node, NAME) / "contour.json"
+    config.write_text(json.dumps(_CONFIG))
+    node.plane.apply(*gateway_manifests(NAME, controller="projectcontour.io/gateway-controller", port=_LISTENER_PORT))
+    node.processes.start(
+        NAME,
+        [
+            Path(node.plane.programs, "contour"),
+            "serve",
+            f"--kubeconfig={node.plane.kubeconfig_admin}",
+            "--insecure",
+            "--xds-address=127.0.0.1",
+            f"--xds-port={_XDS_PORT}",
+            "--disable-leader-election",
+            "--health-address=127.0.0.1",
+            "--http-address=127.0.0.1",
+            f"--envoy-service-http-port={PORT}",
+            "--disable-feature=tlsroutes",
+            "--disable-feature=tcproutes",
+            "--disable-feature=backendtlspolicies",
+            "-c",
+            config,
+        ],
+    )
+    start_envoy(node)
+    admin = f"http://127.0.0.1:{ADMIN_PORT}"
+    return Gateway(
+        name=NAME, port=PORT, asked_as=f"envoy:{admin}", admin=admin, features=frozenset({"header", "mirror"})
+    )
+
+
+def start_envoy(node: RealNode) -> None:
+    """Runs its Envoy, which asks Contour for everything."""
+    bootstrap = folder(node, NAME) / "envoy.json"
+    command = [str(Path(node.plane.programs, "contour")), "bootstrap", str(bootstrap)]
+    command += ["--xds-address=127.0.0.1", f"--xds-port={_XDS_PORT}"]
+    command += ["--admin-address=127.0.0.1", f"--admin-port={ADMIN_PORT}"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    node.processes.start(
+        ENVOY,
+        [gateway_parts.envoy(), "-c", bootstrap, "--service-cluster", NAMESPACE, "--service-node", "envoy-1"],
+    )

@@ -1,0 +1,112 @@
+"""Envoy Gateway on the node: it reads the cluster, and runs Envoy as a process of its own beside it.
+
+Its provider `Custom` with infrastructure `Host` is made for that; the proxy's binary is where it looks before it would fetch one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+
+from tests.gateways.gateway import (
+    NAMESPACE,
+    Gateway,
+    folder,
+    gateway_manifests,
+    install_crds,
+    listens,
+)
+from tests.lab import gateway_parts
+from tests.node.real_node import RealNode, wait_for
+
+NAME = "envoy-gateway"
+PORT = 10080
+ADMIN_PORT = 19000
+CERTIFICATES = Path("/certs")
+"""Where it reads its certificates whatever it is told: mounted over, inside the node's namespaces."""
+
+_SYSTEM = "envoy-gateway-system"
+_CONTROLLER = "gateway.envoyproxy.io/gatewayclass-controller"
+
+
+def start(node: RealNode) -> Gateway:
+    """Runs it with one Gateway; returns when its Envoy listens."""
+    install_crds(node.plane, NAME)
+    home = folder(node, NAME)
+    program = Path(node.plane.programs, "envoy-gateway")
+    _place_envoy(home)
+    _make_certificates(program, home)
+    secret = base64.b64encode((home / "config/certs/envoy-oidc-hmac/hmac-secret").read_bytes()).decode()
+    node.plane.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _SYSTEM}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "envoy-oidc-hmac", "namespace": _SYSTEM},
+            "data": {"hmac-secret": secret},
+        },
+    )
+    config = home / "envoy-gateway.json"
+    config.write_text(json.dumps(_config(home)))
+    node.processes.start(
+        NAME,
+        [program, "server", "--config-path", config],
+        environment={"KUBECONFIG": str(node.plane.kubeconfig_admin), "ENVOY_GATEWAY_NAMESPACE": _SYSTEM},
+    )
+    node.plane.apply(_ENVOY_PROXY)
+    reference = {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": NAME, "namespace": NAMESPACE}
+    node.plane.apply(*gateway_manifests(NAME, controller=_CONTROLLER, port=PORT, parameters=reference))
+    wait_for(listens(PORT), NAME, node.processes)
+    return Gateway(
+        name=NAME,
+        port=PORT,
+        asked_as=f"envoy:http://127.0.0.1:{ADMIN_PORT}",
+        admin=f"http://127.0.0.1:{ADMIN_PORT}",
+        features=frozenset({"header", "mirror"}),
+    )
+
+
+def _place_envoy(home: Path) -> None:
+    place = home / "data" / "envoy-versions" / gateway_parts.ENVOY_VERSION / "bin" / "envoy"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(gateway_parts.envoy())
+
+
+def _make_certificates(program: Path, home: Path) -> None:
+    """Its own certificates, made by itself."""
+    command = [str(program), "certgen", "--local", "--config-home", str(home / "config")]
+    for each in (command, ["mount", "--bind", str(home / "config/certs/envoy-gateway"), str(CERTIFICATES)]):
+        done = subprocess.run(each, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(each)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def _config(home: Path) -> dict[str, object]:
+    places = {key: str(home / value) for key, value in _PLACES.items()}
+    custom = {
+        "resource": {"type": "Kubernetes"},
+        "infrastructure": {"type": "Host", "host": places},
+    }
+    return {
+        "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+        "kind": "EnvoyGateway",
+        "gateway": {"controllerName": _CONTROLLER},
+        "provider": {"type": "Custom", "custom": custom},
+        "logging": {"level": {"default": "info"}},
+    }
+
+
+_PLACES = {"configHome": "config", "dataHome": "data", "stateHome": "state", "runtimeDir": "run"}
+# A port of the admin interface that is known; else Envoy Gateway lets Envoy choose one.
+_ADMIN_PATCH = {"op": "replace", "path": "/admin/address/socket_address/port_value", "value": ADMIN_PORT}
+_ENVOY_PROXY = {
+    "apiVersion": "gateway.envoyproxy.io/v1alpha1",
+    "kind": "EnvoyProxy",
+    "metadata": {"name": NAME, "namespace": NAMESPACE},
+    "spec": {
+        "provider": {"type": "Host", "host": {"envoyVersion": gateway_parts.ENVOY_VERSION}},
+        "bootstrap": {"type": "JSONPatch", "jsonPatches": [_ADMIN_PATCH]},
+    },
+}

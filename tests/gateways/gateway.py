@@ -1,0 +1,109 @@
+"""What the tests need to know of a gateway that runs on the node."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.lab import gateway_parts
+from tests.lab.chart import wait_established
+from tests.lab.control_plane import ControlPlane
+from tests.node.real_node import RealNode
+
+NAMESPACE = "gateways"
+"""Where every gateway's own objects are."""
+
+ADDRESS = "10.200.0.1"
+"""The node's, on which the gateways listen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """A gateway at work.
+
+    Args:
+        name: of the product, of its GatewayClass and of its Gateway.
+        port: that clients ask at.
+        asked_as: the kind of data plane and its address, as the controller's flag --data-plane has them.
+        admin: the data plane's own address, for tests that look at it themselves.
+        features: what its routes can do besides weights: header, mirror.
+    """
+
+    name: str
+    port: int
+    asked_as: str
+    admin: str
+    features: frozenset[str]
+
+    @property
+    def data_plane(self) -> str:
+        """The value of the controller's flag --data-plane."""
+        return f"{NAMESPACE}/{self.name}={self.asked_as}"
+
+
+def install_gateway_api(plane: ControlPlane) -> None:
+    """The Gateway API's CRDs of the standard channel, and the namespace of the gateways."""
+    plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    install_crds(plane, "gateway-api")
+
+
+def install_crds(plane: ControlPlane, name: str) -> None:
+    """CRDs of one product, established."""
+    found = gateway_parts.crds(name)
+    plane.apply(*found)
+    for each in found:
+        wait_established(plane, each["metadata"]["name"])
+
+
+def gateway_manifests(name: str, *, controller: str, port: int, parameters: dict[str, Any] | None = None) -> list[Any]:
+    """A GatewayClass and its Gateway with one listener for routes of all namespaces."""
+    api = "gateway.networking.k8s.io/v1"
+    reference = {"parametersRef": parameters} if parameters else {}
+    listener = {"name": "http", "port": port, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
+    return [
+        {
+            "apiVersion": api,
+            "kind": "GatewayClass",
+            "metadata": {"name": name},
+            "spec": {"controllerName": controller, **reference},
+        },
+        {
+            "apiVersion": api,
+            "kind": "Gateway",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"gatewayClassName": name, "listeners": [listener]},
+        },
+    ]
+
+
+def condition(one: dict[str, Any], kind: str) -> str:
+    """Status of a condition in `conditions`, "" when it is not there."""
+    return next((each["status"] for each in one.get("conditions", []) if each["type"] == kind), "")
+
+
+def answers(url: str) -> Callable[[], bool]:
+    """Whether something answers at `url` with 2xx."""
+    return lambda: httpx.get(url, timeout=1, trust_env=False).is_success
+
+
+def listens(port: int) -> Callable[[], bool]:
+    """Whether something listens at a port of the node's address."""
+
+    def ask() -> bool:
+        with socket.socket() as one:
+            one.settimeout(1)
+            return one.connect_ex((ADDRESS, port)) == 0
+
+    return ask
+
+
+def folder(node: RealNode, name: str) -> Path:
+    """A folder for a gateway's files, among the node's."""
+    path = Path(node.plane.folder, name)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,61 @@
+"""What each case showed: build/reports/gateways.json for programs, a table for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+REPORT = Path(__file__).parent.parent.parent / "build" / "reports" / "gateways.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One row: what was done through which gateway and kind of route, and what became of the requests.
+
+    Args:
+        case: canary, abort, or what was measured.
+        sent: requests.
+        failed: those that were not answered with 2xx, whatever the reason.
+        shares: by weight in percent: the canary's share of the answers while that weight was live, in percent.
+        lag_ms: from a write to the route until it was found to be live: `p50`, `p99`, `max`.
+    """
+
+    case: str
+    gateway: str
+    route: str
+    sent: int
+    failed: int
+    shares: Mapping[str, float]
+    lag_ms: Mapping[str, float]
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """p50, p99 and max, rounded to whole numbers; the 99th percentile is the value that at most 1 % exceed."""
+    ordered = sorted(values)
+    at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[min(int(share * len(ordered)), len(ordered) - 1)]) for name, share in at.items()}
+
+
+def write(cases: Sequence[Case], path: Path) -> None:
+    """Writes the JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".new")
+    part.write_text(json.dumps({"cases": [asdict(case) for case in cases]}, indent=1))
+    part.replace(path)
+
+
+def table(cases: Sequence[Case]) -> list[str]:
+    """Markdown, a row for each case."""
+    lines = [
+        "| what happens | gateway | route | requests | failed | canary's share by weight | write to live, ms: p50, p99, max |",
+        "|---|---|---|---:|---:|---|---|",
+    ]
+    for case in cases:
+        shares = ", ".join(f"{weight} %: {share:g}" for weight, share in case.shares.items())
+        lag = ", ".join(f"{value:g}" for value in case.lag_ms.values())
+        lines.append(
+            f"| {case.case} | {case.gateway} | {case.route} | {case.sent:,} | {case.failed:,} | {shares} | {lag} |"
+        )
+    return lines

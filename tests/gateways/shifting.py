@@ -1,0 +1,261 @@
+"""A Rollout whose requests a gateway moves, under load: what it was told, and what its clients got."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import httpx
+
+from tests.e2e.stage import Stage, slices_of
+from tests.gateways.asking import Answer, asking
+from tests.gateways.report import Case, spread
+from tests.gateways.routes import CANARY, STABLE, Manifest, Route
+from tests.gateways.shares import Share
+from tests.lab.chart import CONTROLLER_USER
+from tests.node.moves import DONE_WITHIN_S
+from tests.node.real_node import RealNode
+from tests.node.traffic import Outcome, traffic
+from tests.node.workload import NAME, canary, new_version, service
+
+RATE = 400
+"""Requests a second."""
+
+HELD = "8s"
+"""How long a weight is held: some 2,400 requests in whole seconds."""
+
+BY_HEADER, MIRRORED = "by-header", "mirrored"
+HEADER = {"X-Canary": "always"}
+
+WEIGHTS = (1, 5, 25, 50, 100)
+_HEADER_ON = {
+    "setHeaderRoute": {
+        "name": BY_HEADER,
+        "match": [{"headerName": "X-Canary", "headerValue": {"exact": "always"}}],
+    }
+}
+_MIRROR_ON = {"setMirrorRoute": {"name": MIRRORED, "match": [{"path": {"prefix": "/"}}]}}
+_OFF = {"header": {"setHeaderRoute": {"name": BY_HEADER}}, "mirror": {"setMirrorRoute": {"name": MIRRORED}}}
+_ON = {"header": _HEADER_ON, "mirror": _MIRROR_ON}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A Rollout as it was seen at a time, seconds since 1970."""
+
+    at: float
+    rollout: Manifest
+
+    @property
+    def traffic(self) -> Manifest:
+        """`status.traffic`."""
+        found: Manifest = self.rollout.get("status", {}).get("traffic") or {}
+        return found
+
+    @property
+    def live_weight(self) -> float | None:
+        """What is both wanted and confirmed; None while the one is not yet the other."""
+        desired, observed = self.traffic.get("desired"), self.traffic.get("observed")
+        return float(desired["weight"]) if desired and desired == observed else None
+
+    @property
+    def wanted_routes(self) -> frozenset[str]:
+        """Managed routes that are wanted."""
+        return frozenset((self.traffic.get("desired") or {}).get("routes", ()))
+
+    @property
+    def live_routes(self) -> frozenset[str]:
+        """Managed routes that are both wanted and confirmed."""
+        return self.wanted_routes & frozenset((self.traffic.get("observed") or {}).get("routes", ()))
+
+
+@dataclass
+class Shifting:
+    """One Rollout with its route on the node, and everything that was seen of it.
+
+    Args:
+        moments: every state of the Rollout from the update on.
+        by_header: the answers to clients that send HEADER.
+        outcome: what became of the others' requests.
+    """
+
+    node: RealNode
+    stage: Stage
+    route: Route
+    moments: list[Moment] = field(default_factory=list)
+    by_header: Sequence[Answer] = ()
+    outcome: Outcome | None = None
+    lags_ms: list[float] = field(default_factory=list)
+    _hits: list[tuple[float, int]] = field(default_factory=list)
+
+    def set_up(self, steps: Sequence[Manifest]) -> None:
+        """Applies the user's objects, and waits until version 1 is served."""
+        managed = [{"name": BY_HEADER}, {"name": MIRRORED}]
+        rollout = canary(
+            "dies",
+            "auto",
+            steps=steps,
+            stableService=STABLE,
+            canaryService=CANARY,
+            trafficRouting={**self.route.router, "managedRoutes": managed},
+        )
+        self.stage.apply(*self.route.manifests(), service(STABLE), service(CANARY), rollout)
+        self.stage.until("rollouts", NAME, _healthy, within_s=DONE_WITHIN_S)
+
+    def update(self, seen: Callable[[Moment], bool]) -> None:
+        """Version 2, under load until `seen` is true of the Rollout, which it is shown after every change."""
+        mark = self.node.plane.audit_mark()
+        with (
+            traffic(
+                self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}"
+            ) as running,
+            asking(self.route.url, clients=1, headers=HEADER) as marked,
+        ):
+            self.stage.patch(NAME, new_version("2"))
+            for moment in self._changes():
+                self.moments.append(moment)
+                self._count_copies(moment)
+                if seen(moment):
+                    break
+            else:
+                raise AssertionError(f"not within {DONE_WITHIN_S} s: {self.moments[-1].rollout.get('status')}")
+            self.stage.until_pods(NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120)
+            after = time.time()
+            marked.until(lambda all_: sum(one.sent_at > after for one in all_) > 20, within_s=30)
+        self.by_header = marked.answers
+        self.outcome = running.outcome
+        self.lags_ms = self._lags(mark)
+
+    @property
+    def failed(self) -> int:
+        """Requests of all clients that were not answered with 2xx."""
+        assert self.outcome is not None
+        return sum(self.outcome.failed.values()) + sum(not 200 <= one.status < 300 for one in self.by_header)
+
+    def live_time(self, name: str) -> tuple[float, float]:
+        """From when until when a managed route was live."""
+        begin = self.first(lambda one: name in one.live_routes).at
+        return begin, self.first(lambda one: one.at > begin and name not in one.wanted_routes).at
+
+    @property
+    def mirrored_share(self) -> float:
+        """While the mirror was live: requests that Envoy sent to the canary's pods, for each that the clients sent."""
+        (begin, before), (end, after) = self._hits
+        return (after - before) / (RATE * (end - begin))
+
+    def shares(self) -> list[Share]:
+        """For each weight that was held, in order: how the requests that were due meanwhile were answered."""
+        return [self._share(weight, begin, end) for weight, begin, end in self._held()]
+
+    def answers_after(self, moment: float, version: str) -> int:
+        """How many requests that were due in the seconds after this one began were answered by a version."""
+        assert self.outcome is not None
+        later = [one for one in self.outcome.seconds if one["at"] >= math.ceil(moment)]
+        marked = sum(one.version == version for one in self.by_header if one.sent_at >= moment)
+        return sum(one["versions"].get(version, 0) for one in later) + marked
+
+    def first(self, holds: Callable[[Moment], bool]) -> Moment:
+        """The first moment of which it is true."""
+        return next(one for one in self.moments if holds(one))
+
+    def case(self, name: str) -> Case:
+        """The report's row."""
+        assert self.outcome is not None
+        shares = {f"{share.percent:g}": round(100 * share.canary / share.answers, 2) for share in self.shares()}
+        return Case(
+            case=name,
+            gateway=self.route.gateway.name,
+            route=self.route.kind,
+            sent=self.outcome.sent + len(self.by_header),
+            failed=self.failed,
+            shares=shares,
+            lag_ms=spread(self.lags_ms) if self.lags_ms else {},
+        )
+
+    def _count_copies(self, moment: Moment) -> None:
+        """Reads the proxy's counters when the mirror has become live, and when it is no longer wanted."""
+        live = MIRRORED in (moment.wanted_routes if self._hits else moment.live_routes)
+        if len(self._hits) == (0 if live else 1):
+            self._hits.append((time.time(), self._requests_to_canary()))
+
+    def _requests_to_canary(self) -> int:
+        slices = self.stage.all("endpointslices", "-l", slices_of(CANARY))
+        addresses = {address for one in slices for each in one["endpoints"] or [] for address in each["addresses"]}
+        answer = httpx.get(f"{self.route.gateway.admin}/clusters?format=json", trust_env=False).raise_for_status()
+        hosts: list[Manifest] = [
+            host for cluster in answer.json()["cluster_statuses"] for host in cluster.get("host_statuses", [])
+        ]
+        return sum(
+            int(counter.get("value", 0))
+            for host in hosts
+            if host["address"].get("socket_address", {}).get("address") in addresses
+            for counter in host["stats"]
+            if counter["name"] == "rq_total"
+        )
+
+    def _changes(self) -> Iterator[Moment]:
+        path = f"/apis/rollouts.dev/v1alpha1/namespaces/{self.stage.namespace}/rollouts"
+        with self.node.plane.watch(path, timeout_s=DONE_WITHIN_S, fieldSelector=f"metadata.name={NAME}") as events:
+            for event in events:
+                yield Moment(time.time(), event["object"])
+
+    def _held(self) -> Iterator[tuple[float, float, float]]:
+        """Each weight with the time from which it was live and the time at which another one was wanted."""
+        live: tuple[float, float] | None = None
+        for moment in self.moments:
+            desired = (moment.traffic.get("desired") or {}).get("weight")
+            if live and desired != live[0]:
+                yield (*live, moment.at)
+                live = None
+            if live is None and moment.live_weight is not None:
+                live = (moment.live_weight, moment.at)
+
+    def _share(self, weight: float, begin: float, end: float) -> Share:
+        assert self.outcome is not None
+        whole = [one for one in self.outcome.seconds if math.ceil(begin) <= one["at"] and one["at"] + 1 <= end]
+        counts = [sum(one["versions"].get(version, 0) for one in whole) for version in ("1", "2")]
+        return Share(weight, sum(counts), counts[1])
+
+    def _lags(self, mark: int) -> list[float]:
+        """In ms: from each of the controller's writes to the route until status said that it is live."""
+        writes = [
+            datetime.fromisoformat(event["stageTimestamp"]).timestamp()
+            for event in self.node.plane.audit_events(since=mark, user=CONTROLLER_USER)
+            if event["verb"] in ("patch", "update", "create")
+            and event["objectRef"]["resource"] == self.route.resource
+            and event["objectRef"]["namespace"] == self.stage.namespace
+            and event["responseStatus"]["code"] < 300
+        ]
+        confirmed = [one.at for one in self.moments if one.live_weight is not None]
+        after = [min((at for at in confirmed if at > written), default=None) for written in writes]
+        return [(at - written) * 1000 for written, at in zip(writes, after, strict=True) if at is not None]
+
+
+def whole_canary(features: frozenset[str]) -> list[Manifest]:
+    """All weights, and while the first is held each kind of managed route that there can be, one after the other."""
+    steps: list[Manifest] = [{"setWeight": WEIGHTS[0]}, {"pause": {"duration": HELD}}]
+    for each in ("header", "mirror"):
+        if each in features:
+            steps += [_ON[each], {"pause": {"duration": "3s"}}, _OFF[each]]
+    for weight in WEIGHTS[1:]:
+        steps += [{"setWeight": weight}, {"pause": {"duration": HELD}}]
+    return steps
+
+
+def until_a_person_decides(features: frozenset[str]) -> list[Manifest]:
+    """Half of the requests and every kind of managed route: the most that an abort has to take back."""
+    on = [_ON[each] for each in ("header", "mirror") if each in features]
+    return [{"setWeight": 50}, *on, {"pause": {"duration": HELD}}, {"pause": {}}]
+
+
+def _healthy(rollout: Manifest) -> bool:
+    status = rollout.get("status", {})
+    return bool(status.get("phase") == "Healthy" and status["observedGeneration"] == rollout["metadata"]["generation"])
+
+
+def _serving(rollout: Manifest) -> str:
+    """The revision whose pods are to be left."""
+    return str(rollout["status"]["stableRevision"])

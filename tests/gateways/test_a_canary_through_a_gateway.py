@@ -1,0 +1,83 @@
+"""A canary through a real gateway: no request fails, every weight is what clients see, and zero means zero.
+
+Clients send 400 requests a second from before the update until the last pod that had to go is gone: the final hand-back of the
+requests to the stable Service is in it. A client of its own sends the header that the header route is for.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateways.report import Case
+from tests.gateways.routes import through
+from tests.gateways.shifting import (
+    BY_HEADER,
+    WEIGHTS,
+    Moment,
+    Shifting,
+    until_a_person_decides,
+    whole_canary,
+)
+
+ALL = [
+    through("envoy-gateway", "HTTPRoute"),
+    through("contour", "HTTPRoute"),
+    through("contour", "HTTPProxy"),
+    through("traefik", "HTTPRoute"),
+    through("traefik", "TraefikService"),
+]
+
+
+@pytest.mark.parametrize("route", ALL, indirect=True)
+def test_a_whole_canary_loses_nothing_and_keeps_its_shares(shifting: Shifting, cases: list[Case]) -> None:
+    """1, 5, 25, 50 and 100 percent, a header route and a mirror on the way, and the hand-back to the stable Service."""
+    shifting.set_up(whole_canary(shifting.route.features))
+
+    shifting.update(lambda moment: _finished(moment, "Healthy"))
+
+    cases.append(shifting.case("canary"))
+    shares = shifting.shares()
+    assert shifting.failed == 0, shifting.outcome and shifting.outcome.failures
+    assert [share.percent for share in shares if share.percent][: len(WEIGHTS)] == list(WEIGHTS)
+    assert [share for share in shares if share.percent and not share.within_chance] == []
+    if "header" in shifting.route.features:
+        assert _versions_while(shifting, BY_HEADER) == {"2"}
+    if "mirror" in shifting.route.features:
+        assert shifting.mirrored_share > 0.9
+
+
+@pytest.mark.parametrize("route", ALL, indirect=True)
+def test_an_abort_takes_every_request_back(shifting: Shifting, cases: list[Case]) -> None:
+    """Half of the requests and all with the header go to the canary; once zero is live, none does any more."""
+    shifting.set_up(until_a_person_decides(shifting.route.features))
+    aborted: list[float] = []
+
+    def seen(moment: Moment) -> bool:
+        waiting = (moment.rollout["status"].get("waitingFor") or {}).get("reason")
+        if waiting == "PromotionNeeded" and not aborted:
+            aborted.append(moment.at)
+            shifting.stage.annotate(moment.rollout["metadata"]["name"], "abort", "true")
+        return _finished(moment, "Aborted")
+
+    shifting.update(seen)
+
+    cases.append(shifting.case("abort at half"))
+    zero = shifting.first(lambda moment: bool(aborted) and moment.at > aborted[0] and moment.live_weight == 0)
+    assert shifting.failed == 0, shifting.outcome and shifting.outcome.failures
+    assert [share for share in shifting.shares() if share.percent == 50 and not share.within_chance] == []
+    assert shifting.answers_after(zero.at, "2") == 0
+
+
+def _finished(moment: Moment, phase: str) -> bool:
+    status = moment.rollout["status"]
+    return (
+        status["phase"] == phase
+        and status["observedGeneration"] == moment.rollout["metadata"]["generation"]
+        and moment.live_weight == 0
+    )
+
+
+def _versions_while(shifting: Shifting, name: str) -> set[str]:
+    """Who answered the clients with the header while the header route was live."""
+    begin, end = shifting.live_time(name)
+    return {one.version for one in shifting.by_header if begin <= one.sent_at and one.answered_at <= end}

@@ -1,0 +1,122 @@
+"""What the gateways need beside their own programs: Envoy, from its wheel, and the CRDs that their Go modules carry.
+
+Both go into the lab's cache folder once: a node's network namespace reaches no registry. Nothing of them is in this project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.binaries import LabUnavailable, cache_folder, go_program, install_wheel
+
+ENVOY_VERSION = "1.40.0"
+
+_HERE = Path(__file__).parent
+_ENVOY_LOCK = _HERE / "envoy-requirements.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """CRDs of one product.
+
+    Args:
+        module: folder, from this file's, whose go.mod says the version.
+        source: Go module that carries them.
+        files: glob below the Go module.
+    """
+
+    name: str
+    module: str
+    source: str
+    files: str
+
+
+DEFINITIONS = (
+    Definitions("gateway-api", "envoy-gateway", "sigs.k8s.io/gateway-api", "config/crd/standard/*.yaml"),
+    Definitions(
+        "envoy-gateway",
+        "envoy-gateway",
+        "github.com/envoyproxy/gateway",
+        "charts/gateway-crds-helm/templates/generated/*.yaml",
+    ),
+    Definitions("contour", "contour", "github.com/projectcontour/contour", "examples/contour/01-crds.yaml"),
+    Definitions(
+        "traefik",
+        "traefik",
+        "github.com/traefik/traefik/v3",
+        "docs/content/reference/dynamic-configuration/kubernetes-crd-definition-v1.yml",
+    ),
+)
+
+
+def prepare(environment: Mapping[str, str] = os.environ) -> None:
+    """Gets what is missing.
+
+    Raises: LabUnavailable.
+    """
+    if not envoy(environment).exists():
+        install_wheel(_ENVOY_LOCK, _wheel(environment))
+        envoy(environment).chmod(0o755)
+    for each in DEFINITIONS:
+        kept = _kept(each, environment)
+        if not kept.exists():
+            part = kept.with_suffix(".new")
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(_read(each, go_program(environment))))
+            part.replace(kept)
+
+
+def envoy(environment: Mapping[str, str] = os.environ) -> Path:
+    """Envoy's program; there after `prepare`."""
+    return _wheel(environment) / "envoy" / "_bin" / "envoy"
+
+
+def crds(name: str, environment: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions of one product, by its name in DEFINITIONS; there after `prepare`."""
+    definitions = next(each for each in DEFINITIONS if each.name == name)
+    found: list[dict[str, Any]] = json.loads(_kept(definitions, environment).read_text())
+    return found
+
+
+def _wheel(environment: Mapping[str, str]) -> Path:
+    return cache_folder(environment).parent / f"envoy-{hashlib.sha256(_ENVOY_LOCK.read_bytes()).hexdigest()[:12]}"
+
+
+def _kept(definitions: Definitions, environment: Mapping[str, str]) -> Path:
+    versions = hashlib.sha256((_HERE / definitions.module / "go.mod").read_bytes()).hexdigest()[:12]
+    return cache_folder(environment).parent / "crds" / f"{definitions.name}-{versions}.json"
+
+
+def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [str(go), "mod", "download", "-json", definitions.source],
+        cwd=_HERE / definitions.module,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LabUnavailable(
+            f"the CRDs of {definitions.name} cannot be had:\n{done.stdout[-500:]}{done.stderr[-2000:]}"
+        )
+    folder = Path(json.loads(done.stdout)["Dir"])
+    documents: list[Any] = []
+    for file in sorted(folder.glob(definitions.files)):
+        text = "".join(
+            line for line in file.read_text().splitlines(keepends=True) if not line.startswith("{{")
+        )  # Helm's
+        documents += yaml.safe_load_all(text)
+    found = [one for one in documents if one and one["kind"] == "CustomResourceDefinition"]
+    if not found:
+        raise LabUnavailable(f"{definitions.source} has no CRD in {definitions.files}")
+    return found

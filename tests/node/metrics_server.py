@@ -1,0 +1,82 @@
+"""metrics.k8s.io as clusters have it: metrics-server, which asks the kubelet what the pods use, for autoscalers.
+
+It runs as a program beside the API server, which reaches it as `localhost`: the aggregation layer takes a Service of type
+ExternalName at its word. This API server has no certificate of its own to show to it, so to metrics-server it is anonymous.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import Processes
+
+_PORT = 4443  # of a network namespace of our own
+_NAME = "metrics-server"
+_GROUP = "metrics.k8s.io"
+
+
+def start(plane: ControlPlane, processes: Processes) -> None:
+    """Starts it and registers it; does not wait: an autoscaler without metrics asks again.
+
+    Pods have metrics some 20 to 30 s after their start: the kubelet looks every 10 s, and two looks make a rate.
+    """
+    credentials = plane.kubeconfig_admin
+    processes.start(
+        _NAME,
+        [
+            Path(plane.programs, _NAME),
+            f"--kubeconfig={credentials}",
+            f"--authentication-kubeconfig={credentials}",
+            f"--authorization-kubeconfig={credentials}",
+            f"--secure-port={_PORT}",
+            "--bind-address=127.0.0.1",
+            f"--cert-dir={Path(plane.folder, _NAME)}",
+            "--kubelet-insecure-tls",  # its certificate is its own
+            "--kubelet-preferred-address-types=InternalIP",
+            "--metric-resolution=10s",  # the least that it takes
+            "--kubelet-request-timeout=5s",
+        ],
+    )
+    plane.apply(*_registration())
+
+
+def _registration() -> list[dict[str, Any]]:
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": _NAME, "namespace": "kube-system"},
+            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": _PORT}]},
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"v1beta1.{_GROUP}"},
+            "spec": {
+                "group": _GROUP,
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": True,
+                "service": {"namespace": "kube-system", "name": _NAME, "port": _PORT},
+            },
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"{_NAME}-callers"},
+            "rules": [
+                {"apiGroups": [_GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list"]},
+                {"nonResourceURLs": ["/apis", f"/apis/{_GROUP}*"], "verbs": ["get"]},
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"{_NAME}-callers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{_NAME}-callers"},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:anonymous"}],
+        },
+    ]

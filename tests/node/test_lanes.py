@@ -1,0 +1,102 @@
+"""Jobs run several at once, but kube-proxy, which all of them share, changes only when none runs."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.stage import Stage
+from tests.node.lanes import Job, Lanes
+from tests.node.real_node import Proxy, RealNode
+
+IPTABLES, NFTABLES = Proxy("iptables"), Proxy("nftables")
+WITHIN_S = 10
+
+
+@dataclass(frozen=True)
+class Named:
+    """A job that only has a name."""
+
+    name: str
+    proxy: Proxy
+
+    def run(self, node: RealNode, stage: Stage) -> str:  # noqa: ARG002 - a Job's
+        """Never called: the tests perform jobs themselves."""
+        raise AssertionError(self.name)
+
+
+def test_jobs_that_want_the_same_proxy_run_at_the_same_time() -> None:
+    """One after the other, a run takes more than twenty minutes."""
+    both = threading.Barrier(2)
+
+    def perform(job: Job[Any]) -> str:
+        both.wait(WITHIN_S)  # raises unless the other one comes too
+        return str(job.proxy)
+
+    one, other = Named("one", IPTABLES), Named("other", IPTABLES)
+    with ThreadPoolExecutor(2) as pool:
+        lanes = Lanes([one, other], pool=pool, use_proxy=lambda _: None, perform=perform)
+
+        assert lanes.result(one) == lanes.result(other) == "iptables"
+
+
+def test_the_proxy_changes_when_no_job_runs() -> None:
+    """A change of modes removes all rules: requests of a job that runs would be lost by the test, not by the cutover."""
+    happened: list[str] = []
+    changed = threading.Event()
+
+    def use_proxy(proxy: Proxy) -> None:
+        happened.append(f"now {proxy}")
+        changed.set()
+
+    def perform(job: Job[Any]) -> None:
+        changed.clear()
+        happened.append("began")
+        if job == slow:
+            changed.wait(0.2)  # a change that does not wait for this job has this time to show itself
+        happened.append("ended")
+
+    first, slow, last = Named("first", IPTABLES), Named("slow", IPTABLES), Named("last", NFTABLES)
+    with ThreadPoolExecutor(1) as pool:
+        lanes = Lanes([first, slow, last], pool=pool, use_proxy=use_proxy, perform=perform)
+        lanes.result(first)
+        lanes.result(last)
+
+    assert happened == ["now iptables", "began", "ended", "began", "ended", "now nftables", "began", "ended"]
+
+
+def test_two_tests_of_the_same_job_share_it() -> None:
+    """The time of a cutover is read from the very cutover whose requests were counted."""
+    performed: list[Job[Any]] = []
+    with ThreadPoolExecutor(1) as pool:
+        lanes = Lanes(
+            [Named("one", IPTABLES), Named("one", IPTABLES)],
+            pool=pool,
+            use_proxy=lambda _: None,
+            perform=performed.append,
+        )
+        lanes.result(Named("one", IPTABLES))
+
+    assert performed == [Named("one", IPTABLES)]
+
+
+def test_a_job_that_fails_fails_its_own_test_only() -> None:
+    """One lost case must not hide the figures of the others."""
+
+    def perform(job: Job[Any]) -> str:
+        if job == broken:
+            raise AssertionError("pods of web: 3 of 4")
+        return "fine"
+
+    broken, whole = Named("broken", IPTABLES), Named("whole", IPTABLES)
+    with ThreadPoolExecutor(2) as pool:
+        lanes = Lanes([broken, whole], pool=pool, use_proxy=lambda _: None, perform=perform)
+
+        with pytest.raises(AssertionError, match="3 of 4"):
+            lanes.result(broken)
+        assert lanes.result(whole) == "fine"
+        assert lanes.results() == ["fine"]

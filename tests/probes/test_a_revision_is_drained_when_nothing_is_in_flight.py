@@ -1,0 +1,265 @@
+"""Promise: what is in flight at a revision's pods is counted where it can be; NaN, no series and no answer are not nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from rollouts.clock import SystemClock
+from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
+from rollouts.core.drain_query import filled_query, query_problem
+from rollouts.core.snapshot import DrainSeen
+from rollouts.probes.envoy_drain import requests_in_flight
+from rollouts.probes.planes import DataPlane, DataPlanes, PlaneKind
+from rollouts.probes.prometheus import in_flight
+from rollouts.probes.questions import DrainQuestion
+from tests.probes.servers import ok, raw, refused_port, serving
+
+RECORDED = Path(__file__).parent / "recorded"
+OLD, NEW = "10.0.0.1", "10.0.0.2"
+CLUSTER = "httproute/shop/cart/rule/0"
+QUERY = 'sum(in_flight{pod=~"{{rollout}}-{{revision}}-.*", namespace="{{ namespace }}"})'
+APP = PrometheusProbe(name="app", query=QUERY, age_s=15.0)
+GATEWAY = EnvoyProbe(name="gateway")
+DEADLINE_S = 5.0
+
+
+def _question(*probes: DrainProbe, **changes: Any) -> DrainQuestion:
+    given: dict[str, Any] = {
+        "namespace": "shop", "rollout": "cart", "revision": "a1b2", "service": "cart", "probes": probes or (APP,),
+        "addresses": frozenset({OLD}), "others": frozenset({NEW}),
+    }  # fmt: skip
+    return DrainQuestion(**{**given, **changes})
+
+
+def _hosts(*hosts: tuple[str, int], name: str = CLUSTER) -> dict[str, Any]:
+    """`/clusters` with one cluster; a host that has nothing in flight has no value for it, as protobuf leaves zeros out."""
+    statuses = [
+        {
+            "address": {"socket_address": {"address": ip, "port_value": 8080}},
+            "stats": [
+                {"name": "cx_active", "value": "23"},
+                {"name": "rq_active", **({"value": str(count)} if count else {})},
+            ],
+        }
+        for ip, count in hosts
+    ]
+    return {"cluster_statuses": [{"name": name, "observability_name": name, "host_statuses": statuses}]}
+
+
+def _active(count: int, name: str = CLUSTER) -> dict[str, Any]:
+    stats = [
+        {"name": f"cluster.{name}.upstream_rq_active", "value": count},
+        {"name": "cluster.xds.upstream_rq_active", "value": 1},
+    ]
+    return {"stats": [*stats, {"histograms": {"supported_quantiles": [50]}}]}
+
+
+def _count(before: Any, active: Any, after: Any, **changes: Any) -> int | None:
+    return requests_in_flight(
+        before=json.dumps(before).encode(),
+        active=json.dumps(active).encode(),
+        after=json.dumps(after).encode(),
+        question=_question(**changes),
+    )
+
+
+def test_requests_at_hosts_that_left_the_cluster_are_counted() -> None:
+    """Envoy lists such a host no more, and finishes its requests all the same."""
+    hosts = _hosts((NEW, 5))
+
+    assert _count(hosts, _active(8), hosts) == 3
+    assert _count(hosts, _active(5), hosts) == 0
+
+
+def test_requests_at_hosts_that_are_still_listed_are_counted() -> None:
+    """An Envoy that has not heard of the change."""
+    hosts = _hosts((OLD, 2), (NEW, 5))
+
+    assert _count(hosts, _active(7), hosts) == 2
+
+
+def test_under_load_too_much_is_found_rather_than_too_little() -> None:
+    """The gauges are read one after the other; what begins at the new pods in between must not hide what is at the old ones."""
+    assert _count(_hosts((NEW, 5)), _active(6), _hosts((NEW, 9))) == 1
+    assert _count(_hosts((NEW, 9)), _active(6), _hosts((NEW, 5))) == 1
+
+
+def test_idle_connections_are_no_requests() -> None:
+    """`upstream_cx_active` stays at the size of the pool, with weight 0 and no request at all."""
+    hosts = _hosts((NEW, 0))
+
+    assert _count(hosts, _active(0), hosts) == 0
+
+
+def test_an_envoy_that_knows_nothing_of_the_rollout_tells_nothing() -> None:
+    """Zero of a cluster that is not ours is no evidence."""
+    hosts = _hosts(("10.9.9.9", 0), name="httproute/shop/other/rule/0")
+
+    assert _count(hosts, _active(0, "httproute/shop/other/rule/0"), hosts) is None
+    assert _count(_hosts(), _active(0), _hosts()) is None
+
+
+def test_a_contour_cluster_is_known_by_its_name() -> None:
+    """Also when it has no endpoint any more."""
+    name = "shop/cart/80/da39a3ee5e"
+
+    assert _count(_hosts(name=name), _active(4, name), _hosts(name=name)) == 4
+
+
+@pytest.mark.parametrize(("moment", "count"), [("listed", 2), ("left", 2), ("over", 0)])
+def test_a_real_envoy_tells_what_a_host_that_left_still_has(moment: str, count: int) -> None:
+    """Recorded from Envoy 1.40: two requests to a host, which then leaves the cluster; another host takes one; the two end."""
+    said = json.loads((RECORDED / "envoy-drain.json").read_text())[moment]
+
+    assert _count(**said, addresses=frozenset({"127.0.0.11"}), others=frozenset({"127.0.0.13"})) == count
+
+
+def _vector(*values: str, **more: Any) -> bytes:
+    result = [{"metric": {}, "value": [1_790_000_000.1, value]} for value in values]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "words"),
+    [
+        (_vector("0"), 0, ""),
+        (_vector("7"), 7, ""),
+        (_vector("0.2"), 1, ""),  # a rate: something is there
+        (b'{"status":"success","data":{"resultType":"scalar","result":[1790000000,"3"]}}', 3, ""),
+        (_vector("NaN"), None, "nan"),
+        (_vector("+Inf"), None, "inf"),
+        (_vector("-1"), None, "-1"),
+        (_vector(), None, "no series"),
+        (_vector("0", "4"), None, "2 series"),
+        (_vector("0", warnings=["a store did not answer"]), None, "of a part only: a store did not answer"),
+        (b'{"status":"error","errorType":"bad_data","error":"parse error"}', None, "bad_data: parse error"),
+        (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', None, "a matrix"),
+        (b'{"status":"success","data":{"resultType":"vector","result":[{"value":[1]}]}}', None, "no number"),
+        (b'{"status":"success","data":{"resultType":"vector","result":["x"]}}', None, "no number"),
+        (b'{"status":"success"}', None, "failed"),
+    ],
+)
+def test_only_one_number_is_a_count(body: bytes, count: int | None, words: str) -> None:
+    """Prometheus has many ways of saying nothing, and none of them is zero."""
+    found, why = in_flight(body)
+
+    assert found == count
+    assert words in why
+    assert bool(why) is (count is None)
+
+
+async def _drained(
+    question: DrainQuestion, *, planes: dict[str, DataPlane] | None = None, prometheus: str = ""
+) -> DrainSeen:
+    asked = DataPlanes(planes or {}, prometheus_url=prometheus, clock=SystemClock())
+    try:
+        return await asked.drained(question, deadline_s=DEADLINE_S)
+    finally:
+        await asked.aclose()
+
+
+async def test_the_query_names_the_revision() -> None:
+    """Its own, not the tenant's wish for another address: the Prometheus is the operator's."""
+    async with serving({"/api/v1/query?": raw(_vector("2"))}) as server:
+        seen = await _drained(_question(APP), prometheus=server.url())
+
+    assert (seen.in_flight, seen.streams, seen.message, seen.age_s) == (2, 0, "", 15.0)
+    assert parse_qs(urlsplit(server.asked[0]).query)["query"] == [
+        'sum(in_flight{pod=~"cart-a1b2-.*", namespace="shop"})'
+    ]
+
+
+async def test_streams_are_counted_apart_from_requests() -> None:
+    """A websocket that goes on all day must not look like a request that never ends."""
+    sockets = PrometheusProbe(name="sockets", query="open_sockets{{revision}}", max_s=900.0, age_s=5.0)
+    answers = {"/api/v1/query?query=open_sockets": raw(_vector("4")), "/api/v1/query?": raw(_vector("0"))}
+    async with serving(answers) as server:
+        seen = await _drained(_question(APP, sockets), prometheus=server.url())
+        only = await _drained(_question(sockets), prometheus=server.url())
+
+    assert (seen.in_flight, seen.streams) == (0, 4)
+    assert (only.in_flight, only.streams) == (None, 4)
+
+
+async def test_one_probe_that_does_not_answer_makes_the_whole_unknown() -> None:
+    """The other may not see what this one would."""
+    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
+        seen = await _drained(_question(APP, GATEWAY), prometheus=server.url())
+
+    assert seen.in_flight is None
+    assert seen.message == "probe gateway: no --data-plane of kind envoy is known"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (raw(b"", status="502 Bad Gateway"), "answers 502"),
+        (raw(b"<html>"), "cannot be read"),
+        (ok([]), "cannot be read"),
+    ],
+)
+async def test_a_prometheus_that_fails_is_told(answer: bytes, words: str) -> None:
+    """By name and reason, in the wait's message."""
+    async with serving({"/api/v1/query?": answer}) as server:
+        seen = await _drained(_question(APP), prometheus=server.url())
+
+    assert seen.in_flight is None
+    assert seen.message.startswith(f"probe app: prometheus 127.0.0.1:{server.port}: ")
+    assert words in seen.message
+
+
+async def test_without_an_address_for_prometheus_the_remedy_is_told() -> None:
+    """It is the operator's setting, so the tenant must learn whom to ask."""
+    assert (await _drained(_question(APP))).message == "probe app: the controller has no --prometheus-url"
+
+
+def _envoy(count: int) -> dict[str, bytes]:
+    return {"/clusters": ok(_hosts((NEW, 1))), "/stats": ok(_active(1 + count))}
+
+
+async def test_every_envoy_is_asked_and_what_they_have_is_added() -> None:
+    """Each replica of the gateway has requests of its own."""
+    async with serving(_envoy(2)) as one, serving(_envoy(3)) as two:
+        plane = DataPlane(PlaneKind.ENVOY, (one.url(), two.url()))
+        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
+        unknown = await _drained(_question(GATEWAY, addresses=frozenset()), planes={"infra/web": plane})
+
+    assert (seen.in_flight, seen.message, seen.age_s) == (5, "", 0.0)
+    assert (unknown.in_flight, unknown.message) == (None, "probe gateway: the addresses of its pods are not known")
+
+
+async def test_an_envoy_that_is_down_may_have_the_last_request() -> None:
+    """Nine of ten is not all."""
+    async with serving(_envoy(0)) as one:
+        plane = DataPlane(PlaneKind.ENVOY, (one.url(), f"http://127.0.0.1:{await refused_port()}"))
+        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
+
+    assert seen.in_flight is None
+    assert seen.message.startswith("probe gateway: envoy 127.0.0.1:")
+
+
+def test_a_query_gets_names_and_nothing_else() -> None:
+    """What could end a string of PromQL, or mean anything to it, is no name of Kubernetes, so it is never put in."""
+    good = {"namespace": "shop", "rollout": "cart.v2", "revision": "a1b2", "service": "cart"}
+
+    assert filled_query(QUERY, good) == 'sum(in_flight{pod=~"cart.v2-a1b2-.*", namespace="shop"})'
+    for name in ('x"} or vector(0) #', "a|b", "A", "", "a{{revision}}", "a\n"):
+        assert filled_query(QUERY, {**good, "rollout": name}) is None
+    assert filled_query(QUERY, {"revision": "a1b2"}) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [(QUERY, ""), ("sum(x)", "needs {{revision}}"), ("x{{revision}}{{Pod}}", "{{Pod}}"), ("x{{revision}}{{", "no }}")],
+)
+def test_a_query_is_checked_before_it_is_needed(query: str, words: str) -> None:
+    """At `kubectl apply` and in `rollouts lint`, not in the middle of a cutover."""
+    problem = query_problem(query)
+
+    assert bool(problem) is bool(words)
+    assert words in problem

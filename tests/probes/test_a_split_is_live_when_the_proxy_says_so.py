@@ -1,0 +1,355 @@
+"""Promise: a split is live only when the proxy's own configuration says all of it; at 0 nothing of it leads to the canary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.traffic import (
+    ALL_TO_STABLE,
+    MatchKind,
+    MatchRoute,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+)
+from rollouts.probes import envoy, traefik
+from rollouts.probes.questions import LiveQuestion
+from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+from tests.probes.dumps import BETA, NOTHING, OBJECT, contour_route, endpoints, locality, question, routes, share
+from tests.probes.dumps import traefik as traefik_dump
+
+RECORDED = Path(__file__).parent / "recorded"
+HEADER = {"name": "x-canary", "string_match": {"exact": "always"}}
+RULE = "httproute/shop/cart/rule/0"
+
+
+def _contour(asked: LiveQuestion, *entries: Mapping[str, Any]) -> Judgement:
+    return envoy.live_share(json.dumps(routes(*entries)).encode(), json.dumps(NOTHING).encode(), asked)
+
+
+def _gateway(asked: LiveQuestion, *localities: Mapping[str, Any], **action: Any) -> Judgement:
+    entry = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE, **action}}
+    dump = endpoints(**{RULE: localities, f"{RULE}-mirror-0": [locality(f"{RULE}-mirror-0/backend/-1", 1, "10.0.0.9")]})
+    return envoy.live_share(json.dumps(routes(entry)).encode(), json.dumps(dump).encode(), asked)
+
+
+def _traefik(asked: LiveQuestion, *weights: tuple[str, int], **more: Any) -> Judgement:
+    return traefik.live_share(json.dumps(traefik_dump(*weights, **more)).encode(), asked)
+
+
+@pytest.mark.parametrize(
+    ("stable", "canary", "wanted"),
+    [(100, 0, "0"), (95, 5, "5"), (3, 1, "25"), (0, 100, "100"), (999, 1, "1/10"), (2, 1, "100/3")],
+)
+def test_the_share_that_was_asked_for_is_live_and_no_other(stable: int, canary: int, wanted: str) -> None:
+    """Exactly, over whatever total the user wrote: a tenth of a percent is not nearly nothing."""
+    good, other = question(share(wanted)), question(share(50))
+    region = f"{RULE}/backend"
+    localities = [
+        locality(f"{region}/{index}", weight, f"10.0.0.{index}")
+        for index, weight in enumerate((stable, canary))
+        if weight
+    ]
+
+    for asked, live in ((good, True), (other, False)):
+        assert _contour(asked, contour_route(("cart", stable), ("cart-canary", canary))).live is live
+        assert _gateway(asked, *localities).live is live
+        assert _traefik(asked, ("cart", stable), ("cart-canary", canary)).live is live
+
+
+SITUATIONS = {
+    "weight-0": ALL_TO_STABLE,
+    "weight-5": share(5),
+    "weight-100": share(100),
+    "header-and-mirror": Split(Fraction(5, 100), matches=(BETA,), mirrors=(MirrorRoute("shadow", percent=50),)),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("shape", ["contour", "envoy-gateway"])
+def test_a_real_envoys_dumps_are_understood(shape: str, situation: str) -> None:
+    """Recorded from Envoy 1.40 with configuration in the shape of each controller: live for its own split and for no other.
+
+    The header was set in Contour's shape and the mirror in Envoy Gateway's, so each is asked about its own.
+    """
+    said = json.loads((RECORDED / "envoy-live.json").read_text())[f"{shape} {situation}"]
+    routes_, endpoints_ = json.dumps(said["routes"]).encode(), json.dumps(said["endpoints"]).encode()
+
+    for name, split in SITUATIONS.items():
+        asked = question(replace(split, matches=()) if shape == "envoy-gateway" else replace(split, mirrors=()))
+        assert envoy.live_share(routes_, endpoints_, asked).live is (name == situation), name
+
+
+def test_what_a_proxy_does_instead_is_told() -> None:
+    """With its own name for the route, so that people find it in the dump."""
+    told = _contour(question(share(50)), contour_route(("cart", 90), ("cart-canary", 10))).message
+
+    assert told.startswith("route 0 of ingress_http/shop.example gives the canary 10 %, not 50 %")
+
+
+def test_a_route_that_the_proxy_does_not_know_is_not_live() -> None:
+    """An empty Envoy answers just as readily."""
+    assert _contour(question()).message == "it knows no such route"
+    assert not traefik.live_share(b"{}", question()).live
+
+
+def test_at_zero_no_entry_may_lead_to_the_canary() -> None:
+    """A header rule that outlived its step is traffic to pods that are about to go."""
+    left = contour_route(("cart-canary", 1), headers=[HEADER])
+    main = contour_route(("cart", 100), ("cart-canary", 0))
+
+    judged = _contour(question(ALL_TO_STABLE), left, main)
+
+    assert not judged.live
+    assert "leads to the canary alone" in judged.message
+
+
+def test_a_managed_header_route_must_be_there_and_be_the_only_one() -> None:
+    """Asked for and missing, there and not asked for, there for another header: all of them are not what the route says."""
+    with_beta = question(Split(Fraction(0), matches=(BETA,)))
+    beta = contour_route(("cart-canary", 1), headers=[HEADER])
+    other = contour_route(("cart-canary", 1), headers=[{**HEADER, "name": "x-other"}])
+    main = contour_route(("cart", 100))
+
+    assert _contour(with_beta, beta, main).live
+    assert "header route beta is not there" in _contour(with_beta, main).message
+    assert not _contour(with_beta, beta, other, main).live
+    assert not _contour(with_beta, other, main).live
+
+
+def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:
+    """Proxies write patterns in their own way; that it was not compared is said, not hidden."""
+    pattern = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.REGEX, "a.*")),))
+    asked = question(Split(Fraction(0), matches=(MatchRoute("beta", pattern),)))
+    regex = {"name": "x-canary", "string_match": {"safe_regex": {"regex": "a.*"}}}
+
+    judged = _contour(asked, contour_route(("cart-canary", 1), headers=[regex]), contour_route(("cart", 1)))
+
+    assert judged == Judgement(True, "not compared: how paths, cookies and patterns of beta are matched")
+
+
+def _mirror(percent: int, cluster: str) -> dict[str, Any]:
+    fraction = {"default_value": {"numerator": percent * 10_000, "denominator": "MILLION"}}
+    return {"request_mirror_policies": [{"cluster": cluster, "runtime_fraction": fraction}]}
+
+
+def test_copies_are_judged_by_whom_they_go_to_and_how_many() -> None:
+    """A mirror that outlived its step doubles every write of the users."""
+    mirrored = question(Split(Fraction(0), mirrors=(MirrorRoute("shadow", percent=50),)))
+    to_canary = "shop/cart-canary/80/da39a3ee5e"
+
+    def at(percent: int) -> Mapping[str, Any]:
+        return contour_route(("cart", 100), **_mirror(percent, to_canary))
+
+    assert _contour(mirrored, at(50)).live
+    assert "copies 100 %" in _contour(mirrored, at(100)).message
+    assert "mirror route shadow is not there" in _contour(mirrored, contour_route(("cart", 100))).message
+    assert not _contour(question(ALL_TO_STABLE), at(50)).live
+    assert _contour(
+        question(ALL_TO_STABLE), contour_route(("cart", 100), **_mirror(50, "shop/audit/80/da39a3ee5e"))
+    ).live
+
+
+def test_a_mirror_of_envoy_gateway_is_told_by_its_filter() -> None:
+    """Its cluster is called after the number of the filter in the route."""
+    stable = locality(f"{RULE}/backend/0", 100, "10.0.0.1")
+
+    for split, live in (
+        (Split(Fraction(0), mirrors=(MirrorRoute("shadow", percent=50),)), True),
+        (ALL_TO_STABLE, False),
+    ):
+        assert _gateway(question(split), stable, **_mirror(50, f"{RULE}-mirror-0")).live is live
+
+
+def test_a_rule_that_the_user_keeps_for_stable_is_nobodys_business() -> None:
+    """`/static` goes to stable alone, whatever the canary's share is."""
+    main, static = contour_route(("cart", 90), ("cart-canary", 10)), contour_route(("cart", 1))
+
+    assert _contour(question(share(10)), main, static).live
+    assert not _contour(question(share(10)), static).live
+
+
+def test_each_listener_must_have_it() -> None:
+    """Envoy replaces the routes of one listener at a time."""
+    new, old = contour_route(("cart", 90), ("cart-canary", 10)), contour_route(("cart", 100), ("cart-canary", 0))
+    http, https = routes(new), routes(old, config="https/shop.example")
+    dump = {"configs": [*http["configs"], *https["configs"]]}
+
+    judged = envoy.live_share(json.dumps(dump).encode(), json.dumps(NOTHING).encode(), question(share(10)))
+
+    assert not judged.live
+    assert judged.message.startswith("https/shop.example: nothing gives the canary 10 %")
+
+
+def test_other_routes_are_not_asked_about() -> None:
+    """A preview host of the same Service is another route, and says so in its metadata."""
+    preview = contour_route(("cart-canary", 1))
+    preview["metadata"]["filter_metadata"]["envoy.access_loggers.file"]["io.projectcontour.name"] = "cart-preview"
+
+    assert _contour(question(ALL_TO_STABLE), contour_route(("cart", 1)), preview).live
+
+
+def test_an_entry_that_does_not_tell_its_route_counts_as_ours_when_it_leads_to_the_pair() -> None:
+    """Weight 0 live means that nothing of that proxy leads to the canary, as far as anybody can tell."""
+    nameless = {key: value for key, value in contour_route(("cart-canary", 1)).items() if key != "metadata"}
+    foreign = {key: value for key, value in contour_route(("audit", 1)).items() if key != "metadata"}
+
+    assert not _contour(question(ALL_TO_STABLE), contour_route(("cart", 1)), nameless).live
+    assert _contour(question(ALL_TO_STABLE), contour_route(("cart", 1)), foreign).live
+
+
+def test_what_we_own_beside_the_route_is_part_of_it() -> None:
+    """A header rule as a route of its own."""
+    beside = contour_route(("cart-canary", 1), headers=[HEADER])
+    beside["metadata"]["filter_metadata"]["envoy.access_loggers.file"]["io.projectcontour.name"] = "cart-managed"
+    split = Split(Fraction(0), matches=(BETA,))
+    owned = {"kind": "HTTPRoute", "metadata": {"name": "cart-managed"}}
+
+    assert _contour(question(split, objects=(OBJECT, owned)), beside, contour_route(("cart", 1))).live
+    assert not _contour(question(split), beside, contour_route(("cart", 1))).live
+
+
+def test_an_envoy_gateway_without_the_route_is_not_understood_and_so_not_live() -> None:
+    """It numbers backends; what cannot be told is never taken for what was wanted."""
+    judged = _gateway(question(ALL_TO_STABLE, objects=()), locality(f"{RULE}/backend/0", 100, "10.0.0.1"))
+
+    assert not judged.live
+    assert "nothing tells the Service of its endpoints" in judged.message
+
+
+def test_a_cluster_for_each_backend_is_told_by_its_name() -> None:
+    """Envoy Gateway makes them where backends have filters of their own."""
+    weighted = {"clusters": [{"name": f"{RULE}/backend/0", "weight": 80}, {"name": f"{RULE}/backend/1", "weight": 20}]}
+
+    assert _gateway(question(share(20)), cluster="", weighted_clusters=weighted).live
+    assert not _gateway(question(share(10)), cluster="", weighted_clusters=weighted).live
+
+
+def test_the_services_of_a_neighbour_with_a_like_name_are_not_the_pair() -> None:
+    """`cart` begins `cart-canary` and `cart-api` too."""
+    services: dict[str, Any] = {
+        "shop-cart-api-80@kubernetescrd": {"loadBalancer": {}},
+        "shop-cart-80@kubernetescrd": {"loadBalancer": {}},
+    }
+    routers = {
+        "shop-in-1@kubernetescrd": {"rule": "Host(`a`)", "service": "shop-cart-api-80", "status": "enabled"},
+        "shop-in-2@kubernetescrd": {"rule": "Host(`b`)", "service": "shop-cart-80", "status": "enabled"},
+    }
+    asked = question(route=RouteName("traefik", "IngressRoute", "shop", "in"))
+    raw = json.dumps({"routers": routers, "services": services}).encode()
+
+    assert traefik.live_share(raw, asked) == Judgement(True)
+    routers["shop-in-1@kubernetescrd"]["service"] = "shop-cart-canary-80"
+    assert not traefik.live_share(json.dumps({"routers": routers, "services": services}).encode(), asked).live
+
+
+def test_a_traefik_service_is_followed_to_its_end() -> None:
+    """Weights within weights multiply; only routers that pass through it are its."""
+    name = "shop-cart-split"
+    routers = {"shop-in-1@kubernetescrd": {"rule": "Host(`a`)", "service": name, "status": "enabled"}}
+    outer = [{"name": "shop-inner", "weight": 1}, {"name": "shop-cart-80", "weight": 1}]
+    inner = [{"name": "shop-cart-80", "weight": 3}, {"name": "shop-cart-canary-80", "weight": 1}]
+    services = {
+        f"{name}@kubernetescrd": {"weighted": {"services": outer}},
+        "shop-inner@kubernetescrd": {"weighted": {"services": inner}},
+    }
+    route = RouteName("traefik", "TraefikService", "shop", "cart-split")
+    raw = json.dumps({"routers": routers, "services": services}).encode()
+
+    assert traefik.live_share(raw, question(share("12.5"), route=route)).live
+    assert not traefik.live_share(raw, question(share(25), route=route)).live
+    assert traefik.live_share(raw, question(route=replace(route, name="other"))).message == "it knows no such route"
+
+
+def test_a_traefik_that_lost_a_service_says_so() -> None:
+    """Its share would be answered with errors."""
+    dump = traefik_dump(("cart", 100))
+    router = dump["routers"]["httproute-shop-cart-gw-infra-web-ep-web-0-1c0cf64bde51d9d0df06@kubernetesgateway"]
+    router["service"] = "nowhere"
+
+    assert (
+        "service nowhere@kubernetesgateway is not known"
+        in traefik.live_share(json.dumps(dump).encode(), question()).message
+    )
+
+
+def test_a_header_of_a_traefik_rule_is_read() -> None:
+    """Rules are text there."""
+    beta = traefik_dump(("cart-canary", 1), rule="PathPrefix(`/`) && Header(`X-Canary`,`always`)")
+    name, router = next(iter(beta["routers"].items()))
+    renamed = {
+        name.replace("-web-0-", "-web-1-"): {**router, "service": router["service"].replace("-web-0-", "-web-1-")}
+    }
+    services = {key.replace("-web-0-", "-web-1-"): _renamed(value) for key, value in beta["services"].items()}
+    split = Split(Fraction(0), matches=(BETA,))
+
+    assert _traefik(question(split), ("cart", 1), routers=renamed, services=services).live
+    assert not _traefik(question(ALL_TO_STABLE), ("cart", 1), routers=renamed, services=services).live
+
+
+def _renamed(value: Any) -> Any:
+    return json.loads(json.dumps(value).replace("-web-0-", "-web-1-"))
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"[]", b"7", b'{"configs": [{}]}', b'{"configs": [{"route_config": 5}]}'])
+def test_what_is_no_dump_is_an_error_of_one_kind(junk: bytes) -> None:
+    """The asker turns it into "not live"; nothing else may come out of a reader."""
+    with pytest.raises(msgspec.DecodeError):
+        envoy.live_share(junk, b'{"configs": []}', question())
+
+
+ENTRIES = st.lists(
+    st.builds(
+        Entry,
+        where=st.just("x"),
+        group=st.sampled_from(["http", "https"]),
+        stable=st.integers(0, 3).map(Fraction),
+        canary=st.integers(0, 3).map(Fraction),
+        conditions=st.sampled_from([frozenset(), frozenset({Condition("x-canary", "always")})]),
+        mirror_percents=st.sampled_from([(), (Fraction(50),)]),
+        unknown=st.sampled_from(["", "", "", "something"]),
+    ),
+    max_size=4,
+)
+SPLITS = st.builds(
+    Split,
+    st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1, 4), Fraction(1)]),
+    matches=st.sampled_from([(), (BETA,)]),
+    mirrors=st.sampled_from([(), (MirrorRoute("shadow", percent=50),)]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(entries=ENTRIES, split=SPLITS)
+def test_whatever_is_called_live_keeps_the_promise(entries: list[Entry], split: Split) -> None:
+    """No more of the users' requests reach the canary than the route says, by any entry; and what it says is there."""
+    judgement = judged(entries, split)
+
+    assert bool(judgement.message) or judgement.live
+    if not judgement.live:
+        return
+    assert entries
+    for entry in entries:
+        beta = bool(entry.conditions) and split.matches != () and entry.stable == 0
+        assert not entry.unknown
+        assert entry.canary == 0 or entry.canary == split.share * (entry.canary + entry.stable) or beta
+        assert bool(split.mirrors) or not entry.mirror_percents
+    for group in {each.group for each in entries}:
+        here = [each for each in entries if each.group == group]
+        assert any(
+            each.canary + each.stable and each.canary == split.share * (each.canary + each.stable) for each in here
+        )
+        assert not split.mirrors or any(each.mirror_percents for each in here)

@@ -1,0 +1,254 @@
+"""Promise: a data plane that is down, slow, broken or somebody else is told as such within the deadline, and is no evidence."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import certifi
+import pytest
+
+from rollouts.clock import SystemClock
+from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.probes import asker as asker_module
+from rollouts.probes.asker import Asker
+from rollouts.probes.planes import DataPlane, DataPlanes, PlaneKind, parse_data_planes
+from tests.probes.dumps import NOTHING, contour_route, question, routes, share
+from tests.probes.servers import ok, raw, redirect, refused_port, serving
+
+ROUTES = "/config_dump?resource=dynamic_route_configs"
+ENDPOINTS = "/config_dump?include_eds"
+GOOD = {
+    ROUTES: ok(routes(contour_route(("cart", 90), ("cart-canary", 10)))),
+    ENDPOINTS: ok(NOTHING),
+}
+OLD = {**GOOD, ROUTES: ok(routes(contour_route(("cart", 100), ("cart-canary", 0))))}
+DEADLINE_S = 5.0
+
+
+@pytest.fixture
+async def asked() -> AsyncIterator[Any]:
+    """Data planes of one gateway; closed afterwards."""
+    opened: list[DataPlanes] = []
+
+    def planes(*urls: str, kind: PlaneKind = PlaneKind.ENVOY, resolve: Any = None) -> DataPlanes:
+        made = DataPlanes({"infra/web": DataPlane(kind, urls)}, clock=SystemClock())
+        if resolve is not None:
+            made._asker = Asker(tls=False, resolve=resolve)
+        opened.append(made)
+        return made
+
+    yield planes
+    for each in opened:
+        await each.aclose()
+        await each.aclose()
+
+
+async def test_a_proxy_that_does_what_the_route_says_is_live(asked: Any) -> None:
+    """By its own configuration, for the version of the route that was asked about."""
+    async with serving(GOOD) as server:
+        before_s = time.time()
+        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
+
+    assert (seen.live, seen.by, seen.resource_version, seen.message) == (True, "Config", "7", "")
+    assert before_s <= seen.at_s <= time.time()
+
+
+async def test_every_replica_counts(asked: Any) -> None:
+    """One name, two addresses: the one that lags is told, and the split is not live."""
+    async with serving(GOOD) as new, serving(OLD, host="127.0.0.2", port=new.port):
+
+        async def both(host: str, port: int) -> Sequence[str]:
+            assert (host, port) == ("envoys.infra", new.port)
+            return ["127.0.0.1", "127.0.0.2"]
+
+        planes = asked(new.url("envoys.infra"), resolve=both)
+        seen = await planes.live(question(share(10)), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert seen.message.startswith(f"envoy 127.0.0.2:{new.port}: ")
+    assert "127.0.0.1" not in seen.message
+    assert new.hosts == [f"envoys.infra:{new.port}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({ROUTES: raw(b"", status="503 Service Unavailable")}, "answers 503"),
+        (
+            {ROUTES: redirect("http://169.254.169.254/"), ENDPOINTS: ok(NOTHING)},
+            "redirect (302), which is not followed",
+        ),
+        ({**GOOD, ROUTES: raw(b'{"configs": [', length=500)}, "peer closed connection"),
+        ({**GOOD, ROUTES: raw(b"<html>welcome</html>")}, "cannot be read"),
+        ({**GOOD, ROUTES: ok({"configs": "none"})}, "cannot be read"),
+        ({**GOOD, ROUTES: ok([1, 2])}, "cannot be read"),
+        ({**GOOD, ROUTES: b"SSH-2.0-OpenSSH_9.2\r\n"}, "disconnected"),
+        ({**GOOD, ENDPOINTS: raw(b"", status="404 Not Found")}, "answers 404"),
+    ],
+    ids=["503", "redirect", "truncated", "HTML", "wrong type", "wrong JSON", "no HTTP", "half of it"],
+)
+async def test_a_broken_answer_is_not_live_and_says_why(asked: Any, answers: dict[str, bytes], words: str) -> None:
+    """Whatever stands at the address: the rollout waits and people read the reason in status."""
+    async with serving(answers) as server:
+        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert f"envoy 127.0.0.1:{server.port}: " in seen.message
+    assert words in seen.message
+
+
+async def test_nobody_there_is_not_live(asked: Any) -> None:
+    """A proxy that restarts refuses connections."""
+    port = await refused_port()
+
+    seen = await asked(f"http://127.0.0.1:{port}").live(question(), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert f"127.0.0.1:{port}" in seen.message
+
+
+async def test_a_name_without_an_address_is_not_live(asked: Any) -> None:
+    """A Service that was deleted."""
+
+    async def nowhere(_host: str, _port: int) -> Sequence[str]:
+        raise OSError("Name or service not known")
+
+    seen = await asked("http://gone.infra:19000", resolve=nowhere).live(question(), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert "gone.infra: no address: Name or service not known" in seen.message
+
+
+async def test_a_silent_proxy_costs_no_more_than_the_deadline(asked: Any) -> None:
+    """A frozen process keeps its connections open and says nothing."""
+    async with serving({**GOOD, ROUTES: None}) as server:
+        began_s = time.monotonic()
+        seen = await asked(server.url()).live(question(), deadline_s=0.3)
+
+    assert not seen.live
+    assert "no answer within 0.3 s" in seen.message
+    assert time.monotonic() - began_s < 3.0
+
+
+async def test_a_huge_answer_is_not_read_to_its_end(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is the controller's: who answers without end is told so."""
+    monkeypatch.setattr(asker_module, "BODY_MAX_BYTES", 1 << 20)
+    async with serving({**GOOD, ROUTES: raw(b" " * (2 << 20))}) as server:
+        seen = await asked(server.url()).live(question(), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert "more than 1 MiB" in seen.message
+
+
+async def test_the_environments_proxy_is_not_used(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy for the Internet has no business between the controller and a gateway, and would answer for it."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{await refused_port()}")
+    async with serving(GOOD) as server:
+        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
+
+    assert seen.live
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program to make a certificate with")
+async def test_a_certificate_is_checked_for_the_name_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The addresses are asked, the name must be in the certificate; each time, not once for all names of an address."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=x"
+    names = ["-addext", "subjectAltName=DNS:envoys.infra"]
+    subprocess.run(["openssl", *words.split(), *names], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    monkeypatch.setattr(certifi, "where", lambda: str(tmp_path / "cert.pem"))
+
+    async def here(_host: str, _port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    asker = Asker(tls=True, resolve=here)
+    async with serving({"/x": raw(b"ok")}, tls=served) as server:
+        (good,) = await asker.replicas(f"https://envoys.infra:{server.port}", deadline_s=DEADLINE_S)
+        (bad,) = await asker.replicas(f"https://other.infra:{server.port}", deadline_s=DEADLINE_S)
+        assert await asker.get(good, "/x", deadline_s=DEADLINE_S) == b"ok"
+        with pytest.raises(Unanswered, match=r"not valid for 'other\.infra'"):
+            await asker.get(bad, "/x", deadline_s=DEADLINE_S)
+    await asker.aclose()
+
+
+async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
+    """Then the declared settle time holds; a question all the same is answered with the remedy."""
+    planes = asked("http://127.0.0.1:1")
+
+    assert planes.can_be_asked(("infra/web",))
+    assert not planes.can_be_asked(("infra/web", "infra/other"))
+    assert not planes.can_be_asked(())
+    seen = await planes.live(question(gateways=("infra/other",)), deadline_s=DEADLINE_S)
+    assert (seen.live, seen.message) == (False, "no --data-plane names infra/other")
+
+
+async def test_a_star_names_the_data_plane_of_every_gateway() -> None:
+    """Most clusters have one."""
+    planes = DataPlanes(parse_data_planes(["*=envoy:http://envoys:19000"]), clock=SystemClock())
+
+    assert planes.can_be_asked(())
+    assert planes.can_be_asked(("infra/web", "infra/other"))
+    await planes.aclose()
+
+
+async def test_nobody_is_asked_where_nothing_is_named() -> None:
+    """And httpx is not even imported for it."""
+    planes = DataPlanes({}, clock=SystemClock())
+
+    assert not planes.can_be_asked(())
+    assert not (await planes.live(question(), deadline_s=DEADLINE_S)).live
+    await planes.aclose()
+
+
+def test_data_planes_are_read_from_flags() -> None:
+    """Several URLs are one data plane; each address of each is a replica."""
+    planes = parse_data_planes(["infra/web=envoy:http://a:19000,http://b:19000/admin/", "shop/in=traefik:https://t"])
+
+    assert planes == {
+        "infra/web": DataPlane(PlaneKind.ENVOY, ("http://a:19000", "http://b:19000/admin")),
+        "shop/in": DataPlane(PlaneKind.TRAEFIK, ("https://t",)),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "envoy:http://a:19000",
+        "infra/web=nginx:http://a",
+        "infra/web=envoy:",
+        "infra/web=envoy:a:19000",
+        "infra/web=envoy:http://user:word@a",
+        "infra/web=envoy:http://a:port",
+        "infra/web=envoy:http://a?x=1",
+        "infra/web=envoy:http://[::1",
+        "infra/web=envoy:http://a,",
+        "=envoy:http://a",
+        "",
+    ],
+)
+def test_a_flag_that_cannot_be_used_names_the_remedy(text: str) -> None:
+    """At the start of the process, not in the middle of a rollout."""
+    with pytest.raises(SettingsInvalid, match="--data-plane"):
+        parse_data_planes([text])
+
+
+@pytest.mark.parametrize("url", ["prometheus:9090", "file:///etc/passwd", "http://user@prometheus", "http://p/api?x"])
+def test_a_prometheus_has_an_address_that_can_be_used(url: str) -> None:
+    """The same as for data planes; a user's name or word in it would end up in messages."""
+    with pytest.raises(SettingsInvalid, match="--prometheus-url"):
+        DataPlanes({}, prometheus_url=url, clock=SystemClock())
+
+
+def test_a_gateway_has_one_data_plane() -> None:
+    """Two flags for one gateway: the second would silently win."""
+    with pytest.raises(SettingsInvalid, match="twice"):
+        parse_data_planes(["a/b=envoy:http://a", "a/b=envoy:http://b"])

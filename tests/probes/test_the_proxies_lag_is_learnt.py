@@ -1,0 +1,94 @@
+"""Promise: the lag of kube-proxies is what 99 of 100 changes took on the slowest node, or it is not known; never too short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from rollouts.probes.kube_proxy import NODES_MAX, PROGRAMMING, SYNC, learnt_lag_s, sync_lag_s
+from tests.probes.servers import raw, refused_port, serving
+
+BOUNDS = ("0.25", "0.5", "1", "2", "5", "+Inf")
+
+
+def _metrics(changes: Mapping[str, int], syncs: Mapping[str, int] | None = None, family: str = "IPv4") -> bytes:
+    """As kube-proxy 1.36 writes them; so many observations in each bucket."""
+    lines = ["# HELP kubeproxy_sync_proxy_rules_duration_seconds [ALPHA] SyncProxyRules latency in seconds"]
+    for name, counts in ((PROGRAMMING, changes), (SYNC, syncs or {"0.25": 100})):
+        total = 0
+        for bound in BOUNDS:
+            total += counts.get(bound, 0)
+            lines.append(f'{name}_bucket{{ip_family="{family}",le="{bound}"}} {total}')
+        lines += [f'{name}_sum{{ip_family="{family}"}} 1.5e+01', f'{name}_count{{ip_family="{family}"}} {total}']
+    return "\n".join([*lines, 'kubeproxy_sync_full_proxy_rules_duration_seconds_bucket{le="+Inf"} 9', ""]).encode()
+
+
+def test_ninety_nine_of_a_hundred_changes_are_in_force_by_then() -> None:
+    """The upper end of the bucket: too long rather than too short."""
+    assert sync_lag_s([_metrics({"0.25": 900, "2": 91, "5": 9})], min_sync_period_s=1.0) == 2.0
+    assert sync_lag_s([_metrics({"0.25": 900, "2": 80, "5": 20})], min_sync_period_s=1.0) == 5.0
+
+
+def test_no_lag_is_below_what_a_second_change_within_the_period_waits() -> None:
+    """Every change so far came alone and was in force at once; the next may come in twos."""
+    assert sync_lag_s([_metrics({"0.25": 1000}, {"0.5": 100})], min_sync_period_s=1.0) == 1.5
+    assert sync_lag_s([_metrics({"0.25": 1000}, {"0.5": 100})], min_sync_period_s=10.0) == 10.5
+
+
+def test_the_slowest_node_counts() -> None:
+    """A hundred fast nodes do not make the requests of the slow one's clients any faster."""
+    fast, slow = _metrics({"0.25": 10_000}), _metrics({"5": 60})
+
+    assert sync_lag_s([*[fast] * 10, slow], min_sync_period_s=1.0) == 5.0
+
+
+def test_what_is_beyond_the_last_bucket_is_at_least_that() -> None:
+    """kube-proxy's last one ends at five minutes."""
+    assert sync_lag_s([_metrics({"+Inf": 300})], min_sync_period_s=1.0) == 5.0
+
+
+def test_both_address_families_count_together() -> None:
+    """Newer kube-proxies keep a histogram for each."""
+    both = _metrics({"0.25": 150}) + _metrics({"2": 150}, family="IPv6")
+
+    assert sync_lag_s([both], min_sync_period_s=0.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    "answers", [[], [b""], [b"<html>"], [_metrics({"0.25": 199})], [_metrics({})], [b"kubeproxy_network_programming"]]
+)
+def test_too_few_changes_teach_nothing(answers: list[bytes]) -> None:
+    """A cluster that has just started: the safe number stays."""
+    assert sync_lag_s(answers, min_sync_period_s=1.0) is None
+
+
+async def test_nodes_are_asked_at_their_metrics_address() -> None:
+    """Each of them, on the port that the configuration names."""
+    async with (
+        serving({"/metrics": raw(_metrics({"0.5": 300}))}) as one,
+        serving({"/metrics": raw(_metrics({"2": 300}))}, host="127.0.0.2", port=one.port) as two,
+    ):
+        addresses = ["127.0.0.1", "127.0.0.2"]
+        learnt_s = await learnt_lag_s(addresses, port=one.port, min_sync_period_s=1.0, deadline_s=5.0)
+
+    assert learnt_s == 2.0
+    assert (one.asked, two.asked) == (["/metrics"], ["/metrics"])
+
+
+async def test_a_node_that_does_not_answer_may_be_the_slowest() -> None:
+    """Nothing is learnt then, and the safe number stays."""
+    async with serving({"/metrics": raw(_metrics({"0.5": 300}))}) as one:
+        both = ["127.0.0.1", "127.0.0.3"]
+        assert await learnt_lag_s(both, port=one.port, min_sync_period_s=1.0, deadline_s=5.0) is None
+    assert await learnt_lag_s(["127.0.0.1"], port=await refused_port(), min_sync_period_s=1.0, deadline_s=5.0) is None
+    assert await learnt_lag_s([], port=1, min_sync_period_s=1.0, deadline_s=5.0) is None
+
+
+async def test_of_many_nodes_some_are_asked() -> None:
+    """A thousand nodes are not scraped by every controller, every hour."""
+    async with serving({"/metrics": raw(_metrics({"0.5": 300}))}) as one:
+        addresses = ["127.0.0.1"] * (10 * NODES_MAX + 1)
+        assert await learnt_lag_s(addresses, port=one.port, min_sync_period_s=1.0, deadline_s=5.0) == 1.25
+
+    assert 20 <= len(one.asked) <= NODES_MAX

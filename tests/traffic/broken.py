@@ -1,0 +1,226 @@
+"""Providers broken on purpose, each in one way: the suite is worth what it finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from rollouts.core.traffic import Feature, Split, Verdict
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
+
+Operations = tuple[Mapping[str, Any], ...]
+
+
+@dataclass
+class Broken:
+    """A provider that passes everything on, but for what a subclass breaks."""
+
+    sound: Provider
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Goes by the sound one's name."""
+        self.name = self.sound.name
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        """The sound one's."""
+        return self.sound.targets(settings, namespace=namespace)
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """The sound one's."""
+        return self.sound.features(objects, target)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """The sound one's."""
+        return self.sound.read(objects, target, context)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """The sound one's."""
+        return self.sound.plan(objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """The sound one's."""
+        return self.sound.undo(objects, target, context)
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """The sound one's."""
+        return self.sound.accepted(objects, target)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        """The sound one's."""
+        return self.sound.gateways(objects, target)
+
+
+class ForgetsTheLastOperation(Broken):
+    """A write that is not finished."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Without the last operation of the last write."""
+        return _last(super().plan(objects, target, context, want), lambda all_of_them: all_of_them[:-1])
+
+
+class ForgetsTheFirstWrite(Broken):
+    """An operation is missing at the beginning: its tests, or the ledger."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Without the first operation that changes anything."""
+        return _last(super().plan(objects, target, context, want), _without_first_change)
+
+
+class NeverUndoes(Broken):
+    """What is ours stays in the user's object."""
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:  # noqa: ARG002 - that is the mistake
+        """Nothing."""
+        return ()
+
+
+class WritesAlways(Broken):
+    """Never comes to rest: two writers of this kind would fight for ever."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """A write, also when it is so already."""
+        same = {"op": "add", "path": "/apiVersion", "value": objects.user["apiVersion"]}
+        return super().plan(objects, target, context, want) or (PatchUser((same,)),)
+
+
+class ReadsTheOtherHalf(Broken):
+    """Takes the canary for the stable one."""
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """The stable Service's share."""
+        split = super().read(objects, target, context)
+        return replace(split, share=1 - split.share)
+
+
+class RoundsTheShare(Broken):
+    """Sends a little more than it was asked for."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """To the next tenth."""
+        rounded = Fraction(-(-want.share * 10 // 1), 10)
+        return super().plan(objects, target, context, replace(want, share=rounded))
+
+
+class DropsManagedRoutes(Broken):
+    """A weight step ends the header routes."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Without them, when the share changes."""
+        if super().read(objects, target, context).share != want.share:
+            want = Split(want.share)
+        return super().plan(objects, target, context, want)
+
+
+class RestoresASnapshot(Broken):
+    """Gives back what it saw first, not what the user has made of it since."""
+
+    _seen: dict[str, Manifest] = {}  # noqa: RUF012 - the mistake is that it remembers
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Remembers the first object."""
+        if not super().undo(objects, target, context):
+            self._seen[target.name] = objects.user
+        return super().plan(objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """The snapshot, whole."""
+        ops = super().undo(objects, target, context)
+        old = self._seen.get(target.name)
+        if not ops or old is None or old == objects.user:
+            return ops
+        paths = [name for name in old if old[name] != objects.user.get(name)]
+        operations = [
+            {"op": op, "path": f"/{name}", "value": part[name]}
+            for name in paths
+            for op, part in (("test", objects.user), ("replace", old))
+        ]
+        others = tuple(op for op in ops if not isinstance(op, PatchUser))
+        return (*others, *((PatchUser(tuple(operations)),) if operations else ()))
+
+
+class LosesTheLedger(Broken):
+    """Changes the object and forgets what it was before."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Without the annotation."""
+        return tuple(_without_ledger(op) for op in super().plan(objects, target, context, want))
+
+
+class TouchesALabel(Broken):
+    """Writes something that is nobody's business but the user's."""
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """With a label of its own."""
+        ops = super().plan(objects, target, context, want)
+        if not ops:
+            return ops
+        return (*ops, PatchUser(({"op": "add", "path": "/metadata/labels", "value": {"mine": "now"}},)))
+
+
+class TestsNothing(Broken):
+    """No net under the guard."""
+
+    __test__ = False
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """Without tests."""
+        return _last(
+            super().plan(objects, target, context, want),
+            lambda all_of_them: tuple(each for each in all_of_them if each["op"] != "test"),
+        )
+
+
+BROKEN: tuple[type[Broken], ...] = (
+    ForgetsTheLastOperation,
+    ForgetsTheFirstWrite,
+    NeverUndoes,
+    WritesAlways,
+    ReadsTheOtherHalf,
+    RoundsTheShare,
+    DropsManagedRoutes,
+    RestoresASnapshot,
+    LosesTheLedger,
+    TouchesALabel,
+    TestsNothing,
+)
+
+
+def _last(ops: tuple[Op, ...], change: Callable[[Operations], Operations]) -> tuple[Op, ...]:
+    """The writes with the operations of the last patch changed; without the last write when it is none or nothing is left."""
+    if not ops:
+        return ops
+    last = ops[-1]
+    operations = change(last.operations) if isinstance(last, PatchUser) else ()
+    return (*ops[:-1], *((PatchUser(operations),) if operations else ()))
+
+
+def _without_first_change(operations: Operations) -> Operations:
+    at = next(at for at, each in enumerate(operations) if each["op"] != "test")
+    return operations[:at] + operations[at + 1 :]
+
+
+def _without_ledger(op: Op) -> Op:
+    match op:
+        case PatchUser(operations):
+            kept = tuple(_forgetting(each) for each in operations)
+            return PatchUser(kept)
+        case ApplyOwned(manifest):
+            annotations = {k: v for k, v in manifest["metadata"].get("annotations", {}).items() if k != LEDGER}
+            return ApplyOwned({**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}})
+        case _:
+            return op
+
+
+def _forgetting(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same, with another word where the ledger was."""
+    if operation["op"] == "test":
+        return operation
+    if operation["path"].endswith(LEDGER.replace("/", "~1")) and "value" in operation:
+        return {**operation, "value": "{}"}
+    if operation["path"] == "/metadata/annotations" and "value" in operation:
+        return {**operation, "value": {k: "{}" if k == LEDGER else v for k, v in operation["value"].items()}}
+    return operation

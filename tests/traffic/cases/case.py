@@ -1,0 +1,195 @@
+"""What the conformance suite needs to know of a provider: valid objects of its users, and where in them our part is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rollouts.core.traffic import (
+    Feature,
+    MatchKind,
+    MatchRoute,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    Split,
+    TextMatch,
+)
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import LEDGER, Objects, Provider
+from tests.traffic.situation import CONTEXT
+
+Edit = Callable[[Manifest], Manifest]
+SHARES = st.sampled_from([Fraction(0), Fraction(1)]) | st.integers(0, 100).map(lambda percent: Fraction(percent, 100))
+"""Whole percentages, the ends more often."""
+
+
+@dataclass(frozen=True)
+class Crd:
+    """Where a CRD comes from: a file of a Go module, by its `@version` and path."""
+
+    module: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One provider with one kind of object.
+
+    Args:
+        users: objects as the API server gives them back after a user wrote them.
+        example: one of them whose parts a real API server takes.
+        names: fields that hold the name of a Service (or of whatever else tells the two apart).
+        roles: what they hold for stable and for canary.
+        weight: the field with a weight.
+        strangers: edits of the object that have nothing to do with us.
+        features: what splits may ask for.
+        shares: which ones make sense here.
+        keeps_user_as_is: all of ours is in an object that we own.
+    """
+
+    name: str
+    provider: Provider
+    settings: Mapping[str, Any]
+    users: st.SearchStrategy[Manifest]
+    example: Manifest
+    crds: tuple[Crd, ...] = ()
+    names: frozenset[str] = frozenset({"name"})
+    roles: tuple[str, str] = (CONTEXT.stable_service, CONTEXT.canary_service)
+    weight: str = "weight"
+    strangers: tuple[Edit, ...] = ()
+    features: frozenset[Feature] = frozenset()
+    shares: st.SearchStrategy[Fraction] = SHARES
+    keeps_user_as_is: bool = False
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What others may do to the object while it is steered."""
+        return (labelled, annotated, *self.strangers)
+
+    def wants(self) -> st.SearchStrategy[list[Split]]:
+        """Splits, one after the other."""
+        return st.lists(splits(self.features, self.shares), min_size=2, max_size=4)
+
+    def scrubbed(self, value: Any) -> Any:
+        """The object without what is ours by right: the canary's backends, the pair's weights, the ledger."""
+        match value:
+            case dict():
+                ours = self._role(value) is not None
+                return {
+                    name: self.scrubbed(part)
+                    for name, part in value.items()
+                    if not (ours and name == self.weight) and not _is_only_ledger(name, part) and name != LEDGER
+                }
+            case list():
+                return [self.scrubbed(item) for item in value if self._role(item) != self.roles[1]]
+            case _:
+                return value
+
+    def canary_only(self, objects: Objects) -> list[Any]:
+        """Rules whose only backends are the canary's: what match routes are made of."""
+        return [each for each in _rules(objects.user) if self._sides(each) == {self.roles[1]}]
+
+    def pairs(self, objects: Objects) -> list[Any]:
+        """The pairs' weights, rule by rule."""
+        found = [self._weights(each) for each in _rules(objects.user)]
+        return [each for each in found if len(each) == 2]
+
+    def applied_again(self, steered: Manifest, original: Manifest) -> Manifest:
+        """The object after a GitOps tool has applied its own again: its fields, and what others put beside them in maps."""
+        metadata = {**steered["metadata"]}
+        if mine := original["metadata"].get("annotations"):
+            metadata["annotations"] = {**metadata.get("annotations", {}), **mine}
+        return {**original, "metadata": metadata}
+
+    def _role(self, value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return None
+        return next((value[name] for name in self.names if value.get(name) in self.roles), None)
+
+    def _backends(self, rule: Any) -> list[Manifest]:
+        lists = [part for part in rule.values() if isinstance(part, list)] if isinstance(rule, dict) else []
+        return [item for part in lists for item in part if self._role(item) is not None]
+
+    def _sides(self, rule: Any) -> set[str | None]:
+        return {self._role(each) for each in self._backends(rule)}
+
+    def _weights(self, rule: Any) -> tuple[Any, ...]:
+        return tuple(each.get(self.weight) for each in self._backends(rule))
+
+
+def labelled(user: Manifest) -> Manifest:
+    """Somebody labels it."""
+    labels = {**user["metadata"].get("labels", {}), "team": "checkout"}
+    return {**user, "metadata": {**user["metadata"], "labels": labels}}
+
+
+def annotated(user: Manifest) -> Manifest:
+    """Somebody annotates it."""
+    annotations = {**user["metadata"].get("annotations", {}), "example.com/note": "hands off"}
+    return {**user, "metadata": {**user["metadata"], "annotations": annotations}}
+
+
+TEXTS = st.sampled_from(["1", "true", "a.b", "it-is"])
+NAMES = st.sampled_from(["x-canary", "x-user", "x-tier"])
+
+
+def metadata(name: str, namespace: str = CONTEXT.namespace) -> st.SearchStrategy[Manifest]:
+    """With labels and annotations of the user's, or without."""
+    maps = st.dictionaries(st.sampled_from(["app", "example.com/a~b"]), TEXTS, min_size=1, max_size=2)
+    return st.fixed_dictionaries(
+        {"name": st.just(name), "namespace": st.just(namespace), "generation": st.integers(1, 9)},
+        optional={"labels": maps, "annotations": maps},
+    )
+
+
+def _named(kinds: list[MatchKind]) -> st.SearchStrategy[tuple[NamedMatch, ...]]:
+    one = st.builds(NamedMatch, NAMES, st.builds(TextMatch, st.sampled_from(kinds), TEXTS))
+    return st.lists(one, max_size=2, unique_by=lambda each: each.name).map(tuple)
+
+
+@st.composite
+def requests(draw: st.DrawFn, features: frozenset[Feature]) -> RequestMatch:
+    """Some requests, by what the provider has words for."""
+    kinds = [MatchKind.EXACT, *([MatchKind.PREFIX, MatchKind.REGEX] if Feature.HEADER_REGEX in features else [])]
+    method = TextMatch(MatchKind.EXACT, "GET") if Feature.METHOD in features and draw(st.booleans()) else None
+    path = TextMatch(MatchKind.PREFIX, "/cart") if Feature.PATH in features and draw(st.booleans()) else None
+    query = draw(_named([MatchKind.EXACT])) if Feature.QUERY in features else ()
+    cookies = draw(_named([MatchKind.EXACT]))[:1] if Feature.COOKIE in features else ()
+    headers = draw(_named(kinds)) if Feature.HEADER in features else ()
+    if not (method or path or query or cookies or headers):
+        headers = (NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)
+    return RequestMatch(method=method, path=path, headers=headers, cookies=cookies, query=query)
+
+
+@st.composite
+def splits(draw: st.DrawFn, features: frozenset[Feature], shares: st.SearchStrategy[Fraction]) -> Split:
+    """What a Rollout may want of a route with these features."""
+    matches: tuple[MatchRoute, ...] = ()
+    mirrors: tuple[MirrorRoute, ...] = ()
+    if features & {Feature.HEADER, Feature.COOKIE}:
+        names = draw(st.lists(st.sampled_from(["one", "two"]), max_size=2, unique=True))
+        matches = tuple(MatchRoute(name, draw(requests(features))) for name in names)
+    if Feature.MIRROR in features and draw(st.booleans()):
+        percent = draw(st.integers(1, 100)) if Feature.MIRROR_PERCENT in features else 100
+        mirrors = (MirrorRoute("copies", tuple(draw(st.lists(requests(features), max_size=2))), percent),)
+    return Split(draw(shares), matches, mirrors)
+
+
+def _is_only_ledger(name: str, part: Any) -> bool:
+    return name == "annotations" and isinstance(part, dict) and set(part) == {LEDGER}
+
+
+def _rules(value: Any) -> list[Any]:
+    """Every object in every list, at any depth."""
+    found: list[Any] = []
+    parts = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    for part in parts:
+        if isinstance(value, list) and isinstance(part, dict):
+            found.append(part)
+        found += _rules(part)
+    return found

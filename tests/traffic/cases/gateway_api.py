@@ -1,0 +1,140 @@
+"""Routes of the Gateway API as users write them and the API server gives them back: with its defaults filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rollouts.core.traffic import Feature
+from rollouts.objects import Manifest
+from rollouts.traffic.gateway_api import PROVIDER
+from tests.traffic.cases.case import Case, Crd, metadata
+
+MODULE = "sigs.k8s.io/gateway-api@v1.6.1"
+PATHS = st.sampled_from(
+    [("PathPrefix", "/"), ("PathPrefix", "/cart"), ("Exact", "/cart/items"), ("PathPrefix", "/other")]
+)
+WEIGHTS = st.sampled_from([0, 1, 3, 50, 100, 200])
+
+
+def backend(name: str, weight: int) -> Manifest:
+    """A Service as a backend, as it is given back."""
+    return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
+
+
+@st.composite
+def _backends(draw: st.DrawFn) -> list[Manifest]:
+    kind = draw(st.sampled_from(["pair", "pair", "pair", "stable", "foreign", "pair and foreign"]))
+    foreign = [backend("legacy", draw(WEIGHTS))]
+    stable, canary = draw(st.sampled_from([(100, 0), (1, 0), (3, 1), (1, 1), (50, 50), (0, 7)]))
+    match kind:
+        case "pair":
+            found = [backend("cart", stable), backend("cart-canary", canary)]
+        case "stable":
+            found = [backend("cart", draw(st.sampled_from([1, 100])))]
+        case "foreign":
+            return foreign
+        case _:
+            found = [backend("cart", 100), backend("cart-canary", 0), *foreign]
+    return list(draw(st.permutations(found)))
+
+
+@st.composite
+def _matches(draw: st.DrawFn, kind: str) -> list[Manifest]:
+    headers = [{"type": "Exact", "name": "X-Region", "value": draw(st.sampled_from(["eu", "us"]))}]
+    match: Manifest = {}
+    if kind == "HTTPRoute":
+        path = draw(PATHS)
+        match["path"] = {"type": path[0], "value": path[1]}
+    if not match or draw(st.booleans()):
+        match["headers"] = headers
+    return [match]
+
+
+@st.composite
+def _rules(draw: st.DrawFn, kind: str) -> list[Manifest]:
+    most = 1 if kind in ("TCPRoute", "TLSRoute") else 3
+    rules: list[Manifest] = []
+    for at in range(draw(st.integers(1, most))):
+        rule: Manifest = {"backendRefs": draw(_backends())}
+        if most > 1:
+            matches = draw(st.lists(_matches(kind), min_size=kind == "HTTPRoute", max_size=2))
+            rule |= {"matches": [each for some in matches for each in some]} if matches else {}
+            if draw(st.booleans()):
+                rule["filters"] = [
+                    {"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}
+                ]
+            if kind == "HTTPRoute" and draw(st.booleans()):
+                rule["timeouts"] = {"request": "10s"}
+        if draw(st.booleans()):
+            rule["name"] = f"rule-{at}"
+        rules.append(rule)
+    if not any(each["name"] == "cart" for rule in rules for each in rule["backendRefs"]):
+        rules[0]["backendRefs"] = [backend("cart", 1), backend("cart-canary", 0)]
+    if (
+        len(rules) > 1 and kind == "HTTPRoute"
+    ):  # one that every request could be for, so that no managed route is for nobody
+        rules[-1]["matches"] = [{"path": {"type": "PathPrefix", "value": "/"}}]
+        rules[-1]["backendRefs"] = [backend("cart", 100), backend("cart-canary", 0)]
+    return rules
+
+
+@st.composite
+def _routes(draw: st.DrawFn, kind: str) -> Manifest:
+    hosts = {"hostnames": ["cart.example.com"]} if kind != "TCPRoute" else {}
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": kind,
+        "metadata": draw(metadata("cart")),
+        "spec": {
+            "parentRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"}],
+            **hosts,
+            "rules": draw(_rules(kind)),
+        },
+        "status": {"parents": []},
+    }
+
+
+def stranger_rule(user: Manifest) -> Manifest:
+    """Somebody adds a rule of their own, at the end."""
+    rule: Any = {"matches": [{"path": {"type": "Exact", "value": "/health"}}], "backendRefs": [backend("legacy", 1)]}
+    return {**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule]}}
+
+
+def stranger_host(user: Manifest) -> Manifest:
+    """Somebody adds a host."""
+    return {**user, "spec": {**user["spec"], "hostnames": ["a.example.com"]}}
+
+
+def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> Case:
+    rule: Manifest = {"backendRefs": [backend("cart", 100), backend("cart-canary", 0), backend("legacy", 0)]}
+    if kind == "HTTPRoute":
+        rule["matches"] = [{"path": {"type": "PathPrefix", "value": "/"}}]
+    hosts = {"hostnames": ["cart.example.com"]} if kind != "TCPRoute" else {}
+    return Case(
+        name=kind,
+        provider=PROVIDER,
+        settings={field: [{"name": "cart"}]},
+        users=_routes(kind),
+        example={
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": "cart"},
+            "spec": {"parentRefs": [{"name": "web"}], **hosts, "rules": [rule]},
+        },
+        crds=(Crd(MODULE, f"config/crd/standard/gateway.networking.k8s.io_{plural}.yaml"),),
+        strangers=(stranger_rule, stranger_host) if features else (stranger_host,),
+        features=features,
+    )
+
+
+_GRPC = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
+CASES = (
+    _case(
+        "HTTPRoute", "httpRoutes", "httproutes", _GRPC | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+    ),
+    _case("GRPCRoute", "grpcRoutes", "grpcroutes", _GRPC),
+    _case("TLSRoute", "tlsRoutes", "tlsroutes", frozenset()),
+    _case("TCPRoute", "tcpRoutes", "tcproutes", frozenset()),
+)

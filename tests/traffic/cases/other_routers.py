@@ -1,0 +1,216 @@
+"""Objects of the NGINX dialect, of AWS's ALB, Skipper, APISIX and Gloo as users write them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rollouts.core.traffic import Feature
+from rollouts.objects import Manifest
+from rollouts.traffic import alb, apisix, gloo, nginx, skipper
+from rollouts.traffic.codec import LEDGER, Objects
+from tests.traffic.cases.case import SHARES, Case, metadata
+
+PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
+ALB_ACTION = "alb.ingress.kubernetes.io/actions.cart"
+
+
+def _path(service: str, path: str = "/", port: Any = None) -> Manifest:
+    return {
+        "path": path,
+        "pathType": "Prefix",
+        "backend": {"service": {"name": service, "port": port or {"number": 80}}},
+    }
+
+
+def _ingress(meta: Manifest, *paths: Manifest) -> Manifest:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": meta,
+        "spec": {"ingressClassName": "web", "rules": [{"host": "cart.example.com", "http": {"paths": list(paths)}}]},
+    }
+
+
+@st.composite
+def _ingresses(draw: st.DrawFn) -> Manifest:
+    more = draw(st.lists(st.sampled_from([_path("cart", "/items"), _path("legacy", "/old")]), max_size=2))
+    return _ingress(draw(metadata("cart")), _path("cart"), *more)
+
+
+def _other_host(user: Manifest) -> Manifest:
+    rule = {"host": "other.example.com", "http": {"paths": [_path("cart")]}}
+    return {**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule]}}
+
+
+class _Nginx(Case):
+    """All of ours is in the object that we own."""
+
+    def canary_only(self, objects: Objects) -> list[Any]:
+        """The header's annotations, and what they are remembered by."""
+        told = objects.owned["metadata"]["annotations"] if objects.owned else {}
+        return [(name, text) for name, text in sorted(told.items()) if "header" in name or name == LEDGER]
+
+    def pairs(self, objects: Objects) -> list[Any]:
+        """The canary's weight, 0 without a canary."""
+        told = objects.owned["metadata"]["annotations"] if objects.owned else {}
+        return [told.get("nginx.ingress.kubernetes.io/canary-weight", "0")]
+
+
+@st.composite
+def _alb_ingresses(draw: st.DrawFn) -> Manifest:
+    found = _ingress(draw(metadata("cart")), _path("cart", port={"name": "use-annotation"}))
+    if draw(st.booleans()):
+        stable, canary = draw(PAIRS)
+        groups = [{"serviceName": "cart", "servicePort": "80", "weight": stable}]
+        groups += [{"serviceName": "cart-canary", "servicePort": "80", "weight": canary}] if canary else []
+        action = {"forwardConfig": {"targetGroups": groups}, "type": "forward"}
+        text = json.dumps(action, indent=draw(st.sampled_from([None, 2])))
+        found["metadata"].setdefault("annotations", {})[ALB_ACTION] = text
+    return found
+
+
+@st.composite
+def _skipper_ingresses(draw: st.DrawFn) -> Manifest:
+    found = _ingress(draw(metadata("cart")), _path("cart"), _path("cart-canary"), _path("legacy", "/old"))
+    if draw(st.booleans()):
+        stable, canary = draw(PAIRS)
+        text = json.dumps({"cart": stable, "cart-canary": canary}, indent=draw(st.sampled_from([None, 1])))
+        found["metadata"].setdefault("annotations", {})[skipper.WEIGHTS] = text
+    return found
+
+
+class _InOneAnnotation(Case):
+    """Everything of ours is one text."""
+
+    def scrubbed(self, value: Any) -> Any:
+        """Without that text."""
+        meta = {name: part for name, part in value["metadata"].items() if name != "annotations"}
+        ours = (ALB_ACTION, skipper.WEIGHTS, LEDGER)
+        annotations = {k: v for k, v in value["metadata"].get("annotations", {}).items() if k not in ours}
+        return {**value, "metadata": {**meta, "annotations": annotations}}
+
+    def pairs(self, objects: Objects) -> list[Any]:
+        """The text."""
+        told = objects.user["metadata"].get("annotations", {})
+        return [told.get(ALB_ACTION), told.get(skipper.WEIGHTS)]
+
+
+def _backend(name: str, weight: int | None) -> Manifest:
+    return {"serviceName": name, "servicePort": 80, **({} if weight is None else {"weight": weight})}
+
+
+@st.composite
+def _apisix_routes(draw: st.DrawFn) -> Manifest:
+    http: list[Manifest] = []
+    for at in range(draw(st.integers(1, 3))):
+        stable, canary = draw(PAIRS)
+        backends = [_backend("cart", stable), _backend("cart-canary", canary)]
+        kind = draw(st.sampled_from(["pair", "pair", "alone", "both"]))
+        if kind == "alone":
+            backends = [_backend("cart", None)]
+        elif kind == "both":
+            backends = [_backend("cart", 90), _backend("cart-canary", 0), _backend("legacy", 10)]
+        match: Manifest = {"hosts": ["a.example.com"], "paths": [f"/{at}/*"]}
+        if draw(st.booleans()):
+            match["exprs"] = [{"subject": {"scope": "Header", "name": "X-Region"}, "op": "Equal", "value": "eu"}]
+        http.append({"name": f"r{at}", "match": match, "backends": backends, **({"priority": 3} if at else {})})
+    return {
+        "apiVersion": "apisix.apache.org/v2",
+        "kind": "ApisixRoute",
+        "metadata": draw(metadata("cart")),
+        "spec": {"http": http},
+    }
+
+
+class _Gloo(Case):
+    """A destination tells the two apart deep inside."""
+
+    def _role(self, value: Any) -> str | None:
+        destination = value.get("destination") if isinstance(value, dict) else None
+        name = destination["kube"]["ref"]["name"] if isinstance(destination, dict) else None
+        return name if name in self.roles else None
+
+
+def _kube(name: str, weight: int) -> Manifest:
+    return {"destination": {"kube": {"ref": {"name": name, "namespace": "shop"}, "port": 80}}, "weight": weight}
+
+
+@st.composite
+def _route_tables(draw: st.DrawFn) -> Manifest:
+    routes: list[Manifest] = [
+        {"matchers": [{"prefix": "/old"}], "routeAction": {"single": _kube("legacy", 1)["destination"]}}
+    ]
+    for at in range(draw(st.integers(1, 2))):
+        stable, canary = draw(PAIRS)
+        destinations = [_kube("cart", stable), _kube("cart-canary", canary)]
+        multi = {"destinations": list(draw(st.permutations(destinations)))}
+        routes.append(
+            {"matchers": [{"prefix": f"/{at}"}], "routeAction": {"multi": multi}, "options": {"timeout": "5s"}}
+        )
+    return {
+        "apiVersion": "gateway.solo.io/v1",
+        "kind": "RouteTable",
+        "metadata": draw(metadata("cart")),
+        "spec": {"routes": routes},
+    }
+
+
+def _other_spec(name: str, value: Any) -> Any:
+    def edit(user: Manifest) -> Manifest:
+        return {**user, "spec": {**user["spec"], name: value}}
+
+    return edit
+
+
+_EXAMPLE = _ingress({"name": "cart"}, _path("cart"))
+CASES: tuple[Case, ...] = (
+    _Nginx(
+        name="nginx",
+        provider=nginx.PROVIDER,
+        settings={"stableIngress": "cart"},
+        users=_ingresses(),
+        example=_EXAMPLE,
+        strangers=(_other_host,),
+        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+        shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]),
+        keeps_user_as_is=True,
+    ),
+    _InOneAnnotation(
+        name="alb",
+        provider=alb.PROVIDER,
+        settings={"ingress": "cart", "servicePort": 80},
+        users=_alb_ingresses(),
+        example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})),
+        strangers=(_other_host,),
+    ),
+    _InOneAnnotation(
+        name="skipper",
+        provider=skipper.PROVIDER,
+        settings={"ingress": "cart"},
+        users=_skipper_ingresses(),
+        example=_ingress({"name": "cart"}, _path("cart"), _path("cart-canary")),
+        strangers=(_other_spec("tls", [{"hosts": ["a.example.com"]}]),),
+    ),
+    Case(
+        name="ApisixRoute",
+        provider=apisix.PROVIDER,
+        settings={"route": {"name": "cart"}},
+        users=_apisix_routes(),
+        example={"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "metadata": {"name": "cart"}, "spec": {}},
+        names=frozenset({"serviceName"}),
+        strangers=(_other_spec("ingressClassName", "apisix"),),
+        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.QUERY}),
+    ),
+    _Gloo(
+        name="RouteTable",
+        provider=gloo.PROVIDER,
+        settings={"routeTables": [{"name": "cart"}]},
+        users=_route_tables(),
+        example={"apiVersion": "gateway.solo.io/v1", "kind": "RouteTable", "metadata": {"name": "cart"}, "spec": {}},
+        strangers=(_other_spec("weight", 3),),
+    ),
+)

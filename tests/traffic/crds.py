@@ -1,0 +1,44 @@
+"""The routers' own CRDs, out of the Go modules that they are released in; nothing of them is copied into this project."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollouts.objects import Manifest
+from tests.traffic.cases.case import Crd
+
+FETCH_WITHIN_S = 240
+
+
+def manifests(crd: Crd, kind: str) -> list[Manifest]:
+    """The CRDs of that kind in the file. Skips the test where there is no Go or no way to the module."""
+    file = _module(crd.module) / crd.path
+    found = [one for one in yaml.safe_load_all(file.read_text()) if one and one["kind"] == "CustomResourceDefinition"]
+    return [one for one in found if one["spec"]["names"]["kind"] == kind]
+
+
+@lru_cache
+def _module(module: str) -> Path:
+    """The module's folder in the module cache, fetched when it is not there yet."""
+    if shutil.which("go") is None:
+        pytest.skip(f"no Go to fetch {module} with")
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", module],
+        env={**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"},
+        capture_output=True,
+        text=True,
+        timeout=FETCH_WITHIN_S,
+        check=False,
+    )
+    told = json.loads(done.stdout or "{}")
+    if "Dir" not in told:
+        pytest.skip(f"cannot fetch {module}: {told.get('Error', done.stderr)}")
+    return Path(told["Dir"])

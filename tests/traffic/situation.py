@@ -1,0 +1,86 @@
+"""One target of a provider: its objects, whom it is between, and what writes make of it. No API server: JSON Patch in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from rollouts.core.traffic import Split
+from rollouts.objects import Manifest
+from rollouts.sim.patches import json_patch
+from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Provider, Target
+
+NAMESPACE = "shop"
+CONTEXT = Context(
+    rollout="cart",
+    namespace=NAMESPACE,
+    stable_service="cart",
+    canary_service="cart-canary",
+    stable_revision="aaa",
+    canary_revision="bbb",
+)
+
+
+class Conflict(Exception):
+    """The object has moved since it was read."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a driver would have before it. `version` stands for the resourceVersion."""
+
+    provider: Provider
+    target: Target
+    objects: Objects
+    context: Context = CONTEXT
+    version: int = field(default=1, compare=False)
+
+    @classmethod
+    def of(cls, provider: Provider, settings: Mapping[str, Any], user: Manifest) -> Situation:
+        """The first target of the settings."""
+        target = provider.targets(settings, namespace=NAMESPACE)[0]
+        return cls(provider, target, Objects(user))
+
+    def read(self) -> Split:
+        """What the provider reads."""
+        return self.provider.read(self.objects, self.target, self.context)
+
+    def plan(self, want: Split) -> tuple[Op, ...]:
+        """What it would write."""
+        return self.provider.plan(self.objects, self.target, self.context, want)
+
+    def undo(self) -> tuple[Op, ...]:
+        """What it would write to give the object back."""
+        return self.provider.undo(self.objects, self.target, self.context)
+
+    def after(self, ops: tuple[Op, ...], *, planned_on: Situation | None = None) -> Situation:
+        """The situation after these writes, sent as a driver does: guarded by the version that was read. Raises: Conflict."""
+        if ops and planned_on is not None and planned_on.version != self.version:
+            raise Conflict
+        objects = self.objects
+        for op in ops:
+            match op:
+                case PatchUser(operations):
+                    assert operations, "an empty patch is no write"
+                    objects = replace(objects, user=json_patch(objects.user, [dict(each) for each in operations]))
+                case ApplyOwned(manifest):
+                    objects = replace(objects, owned=manifest)
+                case DeleteOwned():
+                    assert objects.owned is not None, "there is nothing to delete"
+                    objects = replace(objects, owned=None)
+                case never:
+                    assert_never(never)
+        return replace(self, objects=objects, version=self.version + bool(ops))
+
+    def steered(self, want: Split) -> Situation:
+        """After what is planned for `want`."""
+        return self.after(self.plan(want))
+
+    def given_back(self) -> Situation:
+        """After what is planned to undo."""
+        return self.after(self.undo())
+
+    def edited(self, user: Manifest) -> Situation:
+        """After somebody else has written the user's object."""
+        return replace(self, objects=replace(self.objects, user=user), version=self.version + 1)

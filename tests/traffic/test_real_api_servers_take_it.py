@@ -1,0 +1,243 @@
+"""Promise: what a provider writes, a real API server with the router's real CRD takes; and a stale write is a conflict."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import httpx
+import pytest
+
+from rollouts.core.traffic import (
+    Feature,
+    MatchKind,
+    MatchRoute,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    Split,
+    TextMatch,
+)
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, DeleteOwned, Objects, Op, PatchUser, Target
+from rollouts.traffic.ledger import NOTHING, ledger_of
+from tests.traffic.cases.all_cases import CASES
+from tests.traffic.cases.case import Case
+from tests.traffic.crds import manifests
+from tests.traffic.situation import CONTEXT
+
+pytestmark = pytest.mark.controlplane
+REAL = [case for case in CASES if case.crds or case.example["kind"] == "Ingress"]
+HEADER = MatchRoute("by-header", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)))
+COPIES = RequestMatch(headers=(NamedMatch("x-copy", TextMatch(MatchKind.REGEX, "a.*")),))
+MIRROR = MirrorRoute("copies", (COPIES,), 50)
+SERVED_WITHIN_S = 30
+
+
+class Place:
+    """One object of a case on the real API server, read and written as the driver does it."""
+
+    def __init__(self, plane: Any, case: Case, namespace: str) -> None:
+        self.api: httpx.Client = plane.api
+        self.case = case
+        self.name = f"cart-{secrets.token_hex(3)}"
+        self.context: Context = replace(CONTEXT, namespace=namespace)
+        settings = json.loads(json.dumps(case.settings).replace('"cart"', f'"{self.name}"'))
+        self.target: Target = case.provider.targets(settings, namespace=namespace)[0]
+        kind = self.target.kinds[0]
+        self.manifest: Manifest = {
+            **_in_namespace(case.example, namespace),
+            "apiVersion": kind.api_version,
+            "metadata": {**case.example["metadata"], "name": self.name, "namespace": namespace},
+        }
+
+    def create(self) -> None:
+        """As a user does."""
+        kind = self.target.kinds[0]
+        answer = self.api.post(
+            kind.path(self.target.namespace), params={"fieldValidation": "Strict"}, json=self.manifest
+        )
+        assert answer.status_code == 201, answer.text
+
+    def objects(self) -> Objects:
+        """What is there."""
+        owned_kinds = self.target.owned_kinds or self.target.kinds
+        owned = self._get(owned_kinds[0], self.target.owned_name) if self.target.owned_name else None
+        user = self._get(self.target.kinds[0], self.name)
+        assert user is not None
+        return Objects(user, owned)
+
+    def _get(self, kind: Kind, name: str) -> Manifest | None:
+        answer = self.api.get(kind.path(self.target.namespace, name))
+        return None if answer.status_code == 404 else answer.raise_for_status().json()
+
+    def plan(self, want: Split, objects: Objects) -> tuple[Op, ...]:
+        """What the provider would write."""
+        return self.case.provider.plan(objects, self.target, self.context, want)
+
+    def write(self, ops: tuple[Op, ...], read: Objects) -> list[httpx.Response]:
+        """With the guard of the version that was read."""
+        return [self._write(op, read) for op in ops]
+
+    def _write(self, op: Op, read: Objects) -> httpx.Response:
+        params = {"fieldManager": "rollouts", "fieldValidation": "Strict"}
+        path = self.target.kinds[0].path(self.target.namespace, self.name)
+        if isinstance(op, PatchUser):
+            version = read.user["metadata"]["resourceVersion"]
+            guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+            content = json.dumps([guard, *map(dict, op.operations)])
+            return self.api.patch(
+                path, params=params, content=content, headers={"Content-Type": "application/json-patch+json"}
+            )
+        owned = self.target.kinds[0].path(self.target.namespace, self.target.owned_name)
+        if isinstance(op, DeleteOwned):
+            return self.api.delete(owned)
+        content = json.dumps(op.manifest)
+        kind = {"Content-Type": "application/apply-patch+yaml"}
+        return self.api.patch(owned, params={**params, "force": "true"}, content=content, headers=kind)
+
+    def steer(self, want: Split) -> Objects:
+        """Brings it there and reads it again."""
+        read = self.objects()
+        for answer in self.write(self.plan(want, read), read):
+            assert answer.status_code in (200, 201), answer.text
+        done = self.objects()
+        assert self.case.provider.read(done, self.target, self.context) == want
+        assert self.plan(want, done) == ()
+        return done
+
+    def wants(self) -> list[Split]:
+        """A small rollout, with what the router can do besides."""
+        header = (HEADER,) if Feature.HEADER in self.case.features else ()
+        mirror = (MIRROR,) if Feature.MIRROR in self.case.features else ()
+        shares = (Fraction(5, 100), Fraction(1, 2), Fraction(1))
+        return [
+            Split(shares[0]),
+            Split(shares[0], header),
+            Split(shares[1], header, mirror),
+            Split(Fraction(0), header),
+            Split(shares[2]),
+        ]
+
+
+@pytest.fixture(params=REAL, ids=lambda case: case.name)
+def place(request: pytest.FixtureRequest, control_plane: Any, namespace: str) -> Iterator[Place]:
+    """A user's object of each kind, in a namespace of its own."""
+    case: Case = request.param
+    for crd in case.crds:
+        for manifest in manifests(crd, case.example["kind"]):
+            control_plane.apply(manifest)
+    found = Place(control_plane, case, namespace)
+    _until_served(found)
+    found.create()
+    yield found
+
+
+def _until_served(place: Place) -> None:
+    """A new kind is served a moment after its CRD is there."""
+    deadline = time.monotonic() + SERVED_WITHIN_S
+    path = place.target.kinds[0].path(place.target.namespace)
+    while place.api.get(path).status_code != 200:
+        assert time.monotonic() < deadline, f"{path} is not served"
+
+
+def _in_namespace(value: Any, namespace: str) -> Any:
+    return json.loads(json.dumps(value).replace('"shop"', json.dumps(namespace)))
+
+
+def test_a_whole_rollout_is_taken_and_given_back(place: Place) -> None:
+    """Every write passes the CRD's schema and rules with strict validation, and the user's spec is as it was in the end."""
+    before = place.objects().user["spec"]
+    for want in place.wants():
+        place.steer(want)
+
+    read = place.objects()
+    for answer in place.write(place.case.provider.undo(read, place.target, place.context), read):
+        assert answer.status_code == 200, answer.text
+
+    after = place.objects()
+    assert after.user["spec"] == before
+    assert ledger_of(after.user) == NOTHING
+    assert after.owned is None
+    assert "annotations" not in after.user["metadata"]
+
+
+def test_a_write_on_an_old_view_is_a_conflict(place: Place) -> None:
+    """The user edits between our read and our write: nothing of theirs is overwritten, and the next pass keeps it."""
+    read = place.objects()
+    ops = place.plan(Split(Fraction(1, 4)), read)
+    edit = {"metadata": {"labels": {"team": "checkout"}}}
+    path = place.target.kinds[0].path(place.target.namespace, place.name)
+    merge = {"Content-Type": "application/merge-patch+json"}
+    assert place.api.patch(path, content=json.dumps(edit), headers=merge).status_code == 200
+
+    answers = place.write(ops, read)
+
+    if any(isinstance(op, PatchUser) for op in ops):
+        assert [answer.status_code for answer in answers] == [409]
+    done = place.steer(Split(Fraction(1, 4)))
+    assert done.user["metadata"]["labels"] == {"team": "checkout"}
+
+
+def test_a_gitops_tool_that_applies_again_is_seen_and_answered(place: Place) -> None:
+    """`kubectl apply` of the same file in the middle of a rollout sets the weights back; the next pass asserts ours."""
+    want = Split(Fraction(1, 4))
+    place.steer(want)
+    path = place.target.kinds[0].path(place.target.namespace, place.name)
+    params = {"fieldManager": "gitops", "force": "true"}
+    content, kind = json.dumps(place.manifest), {"Content-Type": "application/apply-patch+yaml"}
+    assert place.api.patch(path, params=params, content=content, headers=kind).status_code == 200
+
+    done = place.steer(want)
+
+    for answer in place.write(place.case.provider.undo(done, place.target, place.context), done):
+        assert answer.status_code == 200, answer.text
+    assert place.case.provider.read(place.objects(), place.target, place.context).share == 0
+
+
+def test_an_object_made_anew_is_another_one(place: Place) -> None:
+    """Deleted and made again in the middle: what was planned for the old one is refused, and the new one is steered.
+
+    422 when a test of the patch finds something else, 409 when only the version is another: both are conflicts to the controller.
+    """
+    read = place.steer(Split(Fraction(1, 4)))
+    ops = place.plan(Split(Fraction(1, 2)), read)
+    path = place.target.kinds[0].path(place.target.namespace, place.name)
+    assert place.api.delete(path).status_code == 200
+    place.create()
+
+    fresh = place.objects().user
+
+    answers = place.write(ops, read)
+
+    if any(isinstance(op, PatchUser) for op in ops):
+        assert {answer.status_code for answer in answers} <= {409, 422}
+        assert place.objects().user == fresh
+    place.steer(Split(Fraction(1, 2)))
+
+
+def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace: str) -> None:
+    """16 rules are the most that the CRD takes: the user is told before the API server says 422, and 15 go through."""
+    case = next(case for case in CASES if case.name == "HTTPRoute")
+    for crd in case.crds:
+        control_plane.apply(*manifests(crd, "HTTPRoute"))
+    place = Place(control_plane, case, namespace)
+    _until_served(place)
+    pair = place.manifest["spec"]["rules"][0]["backendRefs"]
+    rules = [
+        {"matches": [{"path": {"type": "Exact", "value": f"/{at}"}}], "backendRefs": pair if at == 0 else pair[2:]}
+        for at in range(16)
+    ]
+    place.manifest["spec"]["rules"] = rules
+    place.create()
+
+    with pytest.raises(Unroutable, match="17 rules, and 16 is the most"):
+        place.plan(Split(Fraction(1, 4), (HEADER,)), place.objects())
+
+    place.steer(Split(Fraction(1, 4)))

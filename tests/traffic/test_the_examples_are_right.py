@@ -1,0 +1,56 @@
+"""Promise: every example of a router is a Rollout that parses, whose route is beside it and can be steered as its steps say."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.api.parse import rollout_from_manifest
+from rollouts.core.rollout import Canary
+from rollouts.core.steps import SetHeaderRoute, SetWeight
+from rollouts.core.traffic import ALL_TO_STABLE, MatchRoute, Split
+from rollouts.traffic.codec import Context, Objects
+from rollouts.traffic.registry import registry
+
+EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_can_be_steered(example: Path) -> None:
+    """What people copy must work as it is, also where no gateway runs to try it on."""
+    manifests: list[dict[str, Any]] = list(yaml.safe_load_all(example.read_text()))
+    rollout = rollout_from_manifest({**manifests[0], "metadata": {**manifests[0]["metadata"], "namespace": "shop"}})
+    canary = rollout.spec.strategy
+    assert isinstance(canary, Canary)
+    assert canary.traffic_routing is not None
+    (router,) = canary.traffic_routing.routers
+    provider = registry()[router.name]
+    (target,) = provider.targets(json.loads(router.settings_json), namespace="shop")
+    kind = target.kinds[0]
+    (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
+    context = Context(
+        rollout=rollout.name,
+        namespace="shop",
+        stable_service=canary.stable_service or "",
+        canary_service=canary.canary_service or "",
+    )
+    headers = tuple(
+        MatchRoute(each.name, each.match) for each in canary.steps if isinstance(each, SetHeaderRoute) and each.match
+    )
+
+    assert user["metadata"]["name"] == target.name
+    assert provider.read(Objects(user), target, context) == ALL_TO_STABLE
+    weights = [each.weight_percent for each in canary.steps if isinstance(each, SetWeight)]
+    assert weights
+    for weight in weights:
+        assert provider.plan(Objects(user), target, context, Split(Fraction(weight) / 100, headers))
+
+
+def test_there_is_an_example_of_each_router_that_many_use() -> None:
+    """A folder that nobody reads would pass every test."""
+    assert {path.stem for path in EXAMPLES} >= {f"traffic-{name}" for name in ("gateway-api", "istio", "nginx")}

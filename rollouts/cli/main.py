@@ -200,7 +200,7 @@ def history(options: Options, name: Name) -> Command:
 @app.command("drain-report")
 @on_cluster
 def drain_report(options: Options, name: Name) -> Command:
-    """Tell what the last cutover waited for, how long and by which signal; exit code 1 when a wait ran out."""
+    """Tell what the last cutover waited for, how long and by which signal; exit code 1 when requests may have been cut."""
     return drain_command.drain_report(options, name, console=Console())
 
 

@@ -18,13 +18,14 @@ from rollouts.cli.durations import short
 from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.pods import pod_of
+from rollouts.core.conditions import WARNED
 from rollouts.core.status import Condition, Phase, RolloutStatus, Traffic
 from rollouts.core.steps import WeightPercent
 from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import Manifest
 
 EVENTS_SHOWN = 6
-_GOOD_WHEN_FALSE = frozenset({"Stalled", "Aborted", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling"})
+_GOOD_WHEN_FALSE = frozenset({"Stalled", "Aborted", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED})
 _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
 
 

@@ -22,7 +22,7 @@ from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import RouteKinds, missing
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import LiveSeen, VerifiedBy
-from rollouts.errors import ApiNotFound, RolloutsError, TransientError
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
 from rollouts.ports import Clock
@@ -34,6 +34,8 @@ ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
 PLANES_DEADLINE_S = 5.0
+
+_GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
 
 log = structlog.get_logger()
 
@@ -112,8 +114,7 @@ class Answers:
             case ReadService(name=name):
                 self._inbox.put_service(key, name, await self._read_service(key, name))
             case ReadRoute(route=route):
-                answer = await read_route(ask, client=self._client, kinds=self._kinds, clock=self._clock)
-                self._inbox.put_route(key, route, answer)
+                self._inbox.put_route(key, route, await self._read_route(ask))
             case AskPlanes(route=route, question=question):
                 self._inbox.put_live(key, route, await self._live(question))
             case AskProbes(question, label_selector):
@@ -134,6 +135,16 @@ class Answers:
             return ServiceAnswer(None, asked_s)
         return ServiceAnswer(decode(SERVICE, answer), asked_s)
 
+    async def _read_route(self, ask: ReadRoute) -> RouteAnswer:
+        asked_s = self._clock.monotonic_s()
+        try:
+            return await read_route(ask, client=self._client, kinds=self._kinds, clock=self._clock)
+        except ApiForbidden as exc:
+            log.warning("route_forbidden", route=str(ask.route), why=str(exc))
+            return RouteAnswer(
+                asked_s=asked_s, message=f"{ask.route} may not be read by the controller; {_GRANT}: {exc}"
+            )
+
     async def _live(self, question: LiveQuestion) -> LiveSeen:
         if self._planes is None:
             return LiveSeen(
@@ -150,7 +161,7 @@ class Answers:
             message = "no data plane and no Prometheus is configured (--data-plane, --prometheus-url)"
             return DrainSeen(at_s=self._clock.now_s(), in_flight=None, message=message, streams=None)
         addresses, others = set[str](), set[str]()
-        for pod in await self._list_pods(key, label_selector):
+        for pod in await self._list_pods(key, label_selector) if question.needs_addresses else ():
             left = (pod.metadata.labels or {}).get(REVISION) == question.revision
             (addresses if left else others).add(pod.status.pod_ip)
         asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from rollouts.controller.calls import Apply, Ask, AskPlanes, AskProbes, Delete, Patch, ReadRoute, Write
@@ -15,7 +16,7 @@ from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName, RouteSeen
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.ownership import pods_selector
-from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release
+from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_undo
 from rollouts.objects import Key, Manifest
 from rollouts.ports import JSON_PATCH
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
@@ -46,6 +47,7 @@ def render_routing(
                 split=split,
                 stable_service=read.context.stable_service,
                 canary_service=read.context.canary_service,
+                namespace=read.context.namespace,
                 gateways=read.gateways,
                 objects=_manifests(read),
             )
@@ -64,26 +66,18 @@ def question_about(place: Place) -> ReadRoute:
 
 
 def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Write, ...]:
-    """The calls that give a route back; () when nothing of ours is on it."""
-    target, kind = read.place.target, read.kind
-    ops = provider.undo(objects, target, read.context)
-    calls: list[Write] = []
+    """The calls that give a route back; () when nothing of ours is on it.
+
+    Our marks go last, for without them nobody would come back to a release that broke off. Where the user's object is changed
+    and one of ours deleted, the first comes alone, so that the route never points at what is gone; the pass that sees it goes on.
+    """
+    ops = provider.undo(objects, read.place.target, read.context)
     patched = tuple(operation for op in ops if isinstance(op, PatchUser) for operation in op.operations)
-    if body := route_release(objects.user, patched):
-        calls.append(
-            Patch(
-                kind=kind,
-                name=target.name,
-                namespace=target.namespace,
-                uid=objects.user["metadata"]["uid"],
-                body=body,
-                content_type=JSON_PATCH,
-                leaves_watch=True,
-                route=read.place.route,
-            )
-        )
-    # After the user's route no longer points at it.
-    return (*calls, *(_delete(read, objects) for op in ops if isinstance(op, DeleteOwned)))
+    deletes = tuple(_delete(read, objects) for op in ops if isinstance(op, DeleteOwned))
+    if patched and deletes:
+        return (_patch(read, objects, route_undo(objects.user, patched)),)
+    body = route_release(objects.user, patched)
+    return (*deletes, replace(_patch(read, objects, body), leaves_watch=True)) if body else deletes
 
 
 def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, ...]) -> Iterable[Write]:

@@ -220,6 +220,9 @@ class RouteReader:
         provider, target = place.provider, place.target
         if provider is None:
             return seen
+        if owned is not None and steering(owned) != Key(context.namespace, context.rollout):
+            problem = f"{owned.metadata.name}, which is to be ours beside it, exists and is not; rename or delete it"
+            return replace(seen, problem=problem)
         split, problem = _split(provider, objects, place, context)
         return replace(
             seen,

@@ -12,7 +12,7 @@ from rollouts.core.cutover import draining
 from rollouts.core.frozen import replace
 from rollouts.core.plan import View
 from rollouts.core.rollout import Canary
-from rollouts.core.routing import InForce, routed_splits
+from rollouts.core.routing import InForce, exchanges_roles, routed_splits
 from rollouts.core.scaling import (
     Size,
     canary_pass,
@@ -59,9 +59,11 @@ def canary_sizes(
         holding: a stable pod stays, as the stable Service still needs it.
     """
     sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, brought=brought, holding=holding))
-    if not holding or sizes.stable > 1 or view.status.step_index >= len(strategy.steps):
+    at_end = view.status.step_index >= len(strategy.steps)
+    if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(view, strategy)):
         return sizes
-    # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step: it is not waited for.
+    # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step, or (`pingPong`) changes its
+    # role with the promotion: it is not waited for.
     wanted_new = min(sizes.wanted_new, reach(view, strategy))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 

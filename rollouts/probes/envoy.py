@@ -112,8 +112,7 @@ def _origin(route: _Route) -> ServiceName | None:
 def _entry(
     route: _Route, assignments: Mapping[str, _Assignment], question: LiveQuestion, *, where: str, group: str
 ) -> Entry:
-    stable = (question.route.namespace, question.stable_service)
-    canary = (question.route.namespace, question.canary_service)
+    stable, canary = question.pair
     weights: dict[ServiceName | None, Fraction] = {}
     for cluster, weight in _clusters(route):
         behind = _services_of(cluster, assignments, question)

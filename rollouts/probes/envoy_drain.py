@@ -10,7 +10,9 @@ Requests that reach the pods past this Envoy (through a ClusterIP, a node port) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
 import msgspec
 
@@ -21,13 +23,32 @@ HOSTS = "/clusters?format=json"
 ACTIVE = "/stats?format=json&filter=%5C.upstream_rq_active%24"  # \.upstream_rq_active$
 
 _GAUGE = "upstream_rq_active"
+_FILTER_MAX = 4096  # characters of a path
+
+
+def clusters_of(hosts: bytes, question: DrainQuestion) -> tuple[str, ...]:
+    """Names of the clusters that lead to the Rollout's pods, or to the Service that left the revision.
+
+    Args:
+        hosts: body of HOSTS.
+
+    Raises: msgspec.DecodeError when it is not such an answer.
+    """
+    return tuple(cluster.name for cluster in _hosts(hosts).values() if _is_about(cluster, question))
+
+
+def hosts_path(clusters: Iterable[str]) -> str:
+    """Where to ask for the hosts of these clusters alone, or of all where that would be too long to say."""
+    names = quote(f"^({'|'.join(map(re.escape, clusters))})$", safe="")
+    return f"{HOSTS}&filter={names}" if len(names) <= _FILTER_MAX else HOSTS
 
 
 def requests_in_flight(*, before: bytes, active: bytes, after: bytes, question: DrainQuestion) -> int | None:
     """Requests at the revision's pods; None when no cluster of this Envoy leads to the Rollout's pods or its Service.
 
     Args:
-        before, after: bodies of HOSTS.
+        before: body of HOSTS.
+        after: body of HOSTS, or of `hosts_path`.
         active: body of ACTIVE, asked for between the two.
 
     Raises: msgspec.DecodeError when a body is not such an answer.

@@ -225,8 +225,11 @@ class DataPlanes:
     async def _count_by_envoys(self, question: DrainQuestion, deadline_s: float) -> tuple[int | None, str]:
         async def of_replica(asker: Asker, replica: Replica) -> int | None:
             before = await asker.get(replica, envoy_drain.HOSTS, deadline_s=deadline_s)
+            clusters = envoy_drain.clusters_of(before, question)
+            if not clusters:
+                return None
             active = await asker.get(replica, envoy_drain.ACTIVE, deadline_s=deadline_s)
-            after = await asker.get(replica, envoy_drain.HOSTS, deadline_s=deadline_s)
+            after = await asker.get(replica, envoy_drain.hosts_path(clusters), deadline_s=deadline_s)
             return envoy_drain.requests_in_flight(before=before, active=active, after=after, question=question)
 
         if not question.addresses:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rollouts.core.drain import DrainProbe
+from rollouts.core.drain import DrainProbe, EnvoyProbe
 from rollouts.core.traffic import RouteName, Split
 from rollouts.objects import Manifest
 
@@ -18,7 +18,8 @@ class LiveQuestion:
     """Does every proxy do what the route, in that version, says?
 
     Args:
-        stable_service, canary_service: names of Services in the route's namespace.
+        stable_service, canary_service: names of Services.
+        namespace: theirs, the Rollout's; "" for the route's own.
         gateways: whose data planes do it, as the codec names them (`traffic.codec.Provider.gateways`).
         objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`); without the
             route an Envoy Gateway cannot be understood, as its Envoys number a rule's backends and do not name them.
@@ -29,8 +30,15 @@ class LiveQuestion:
     split: Split
     stable_service: str
     canary_service: str
+    namespace: str = ""
     gateways: tuple[str, ...] = ()
     objects: tuple[Manifest, ...] = field(default=(), hash=False)
+
+    @property
+    def pair(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Namespace and name of the stable and of the canary Service."""
+        namespace = self.namespace or self.route.namespace
+        return (namespace, self.stable_service), (namespace, self.canary_service)
 
     @property
     def names(self) -> frozenset[str]:
@@ -59,3 +67,8 @@ class DrainQuestion:
     addresses: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
     gateways: tuple[str, ...] = ()
+
+    @property
+    def needs_addresses(self) -> bool:
+        """Some probe finds the revision by the addresses of its pods; the others find it by name."""
+        return any(isinstance(each, EnvoyProbe) for each in self.probes)

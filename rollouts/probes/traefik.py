@@ -83,8 +83,8 @@ class _Path:
         self.passed: set[str] = set()
         self.lost: list[str] = []
         self._services = services
-        self._namespace = question.route.namespace
-        self._pair = {question.stable_service: "stable", question.canary_service: "canary"}
+        stable, canary = question.pair
+        self._pair = {"-".join(stable): "stable", "-".join(canary): "canary"}
 
     @property
     def touches(self) -> bool:
@@ -118,7 +118,7 @@ class _Path:
 
     def _role(self, plain: str) -> str | None:
         """Which of the pair a service stands for; the longest name that fits, as `cart` begins `cart-canary` too."""
-        fits = [service for service in self._pair if _stands_for(plain, f"{self._namespace}-{service}")]
+        fits = [service for service in self._pair if _stands_for(plain, service)]
         return self._pair[max(fits, key=len)] if fits else None
 
 

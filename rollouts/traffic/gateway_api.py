@@ -10,18 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MirrorRoute, RequestMatch, Verdict
+from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_matches import narrowed_matches
+from rollouts.traffic.gateway_parents import GROUP, controllers_of, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
-GROUP = "gateway.networking.k8s.io"
 _BOTH = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
 _HTTP = _BOTH | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 _RULES_MOST, _MATCHES_MOST, _MATCHES_IN_ALL, _CONDITIONS_MOST, _FILTERS_MOST, _BACKENDS_MOST = 16, 64, 128, 16, 16, 16
+_LACKING = {
+    "traefik.io/gateway-controller": frozenset({Feature.MIRROR, Feature.MIRROR_PERCENT}),
+    "projectcontour.io/gateway-controller": frozenset({Feature.MIRROR_PERCENT}),
+}
+"""What products do worse than refuse, by the name that their controllers write into the status: Traefik 3.7 answers every request
+of a route with a mirror with 500, Contour 1.33 mirrors all requests whatever the percentage; both accept the route."""
 _CLASS_FEATURES = {
     "HTTPRouteQueryParamMatching": (Feature.QUERY,),
     "HTTPRouteMethodMatching": (Feature.METHOD,),
@@ -93,6 +99,11 @@ class _Route(Dialect):
 
     def check(self, user: Manifest) -> None:
         rules: list[Manifest] = user["spec"]["rules"]
+        if any(_replaces_prefix(each) and not _has_one_prefix(each) for each in rules):
+            raise Unroutable(
+                "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; leave exact paths, regular expressions "
+                "and further matches out of the step, or name the other rules in the spec"
+            )
         matches = [rule.get("matches") or [] for rule in rules]
         every = [match for some in matches for match in some]
         conditions = [match.get(name) or () for match in every for name in ("headers", "queryParams")]
@@ -146,56 +157,42 @@ class _GatewayApi(Rules):
         return _Route(target, context)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        return {"HTTPRoute": _HTTP, "GRPCRoute": _BOTH}.get(target.kinds[0].kind, frozenset())
+        known = {"HTTPRoute": _HTTP, "GRPCRoute": _BOTH}.get(target.kinds[0].kind, frozenset())
+        return known - _lacking(objects.user)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        lacking = _lacking(objects.user)
+        for mirror in want.mirrors:
+            if Feature.MIRROR in lacking:
+                raise Unroutable(
+                    f"its gateway would answer all requests with 500 for a mirror; take {mirror.name} out of the steps"
+                )
+            if Feature.MIRROR_PERCENT in lacking and mirror.percent < 100:
+                raise Unroutable(
+                    f"its gateway mirrors all requests whatever the percentage; write 100 in {mirror.name}"
+                )
+        return super().plan(objects, target, context, want)
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:
-        spec, status = objects.user.get("spec") or {}, objects.user.get("status") or {}
-        generation = objects.user.get("metadata", {}).get("generation", 0)
-        parents = spec.get("parentRefs") or ()
-        verdicts = [_parent(each, status.get("parents") or (), target, generation) for each in parents]
-        if not verdicts:
-            return Verdict(Answer.UNKNOWN, "it names no parent")
-        worst = {answer: verdict for verdict in reversed(verdicts) for answer in (verdict.answer,)}
-        return worst.get(Answer.NO) or worst.get(Answer.UNKNOWN) or worst[Answer.YES]
+        return taken_by_parents(objects.user, namespace=target.namespace)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        parents = [_reference(each, target.namespace) for each in objects.user.get("spec", {}).get("parentRefs") or ()]
-        found = [f"{each['namespace']}/{each['name']}" for each in parents if each["kind"] == "Gateway"]
-        return tuple(dict.fromkeys(found))
+        return gateways_of(objects.user, namespace=target.namespace)
 
 
-def _reference(reference: Manifest, namespace: str) -> Manifest:
-    return {"group": GROUP, "kind": "Gateway", "namespace": namespace, **reference}
+def _lacking(user: Manifest) -> frozenset[Feature]:
+    controllers = controllers_of(user)
+    return frozenset[Feature]().union(*(_LACKING.get(each, frozenset()) for each in controllers))
 
 
-def _parent(reference: Manifest, entries: Iterable[Manifest], target: Target, generation: int) -> Verdict:
-    """The best that any controller says of this parent: a controller that is gone leaves its entry for ever."""
-    wanted = _reference(reference, target.namespace)
-    name = f"{wanted['kind']} {wanted['name']}"
-    found = [
-        _entry(each, name, generation)
-        for each in entries
-        if _reference(each.get("parentRef") or {}, target.namespace) == wanted
-    ]
-    by_answer = {verdict.answer: verdict for verdict in reversed(found)}
-    nobody = Verdict(
-        Answer.UNKNOWN, f"{name} has not said anything yet; does it exist, and does a controller serve it?"
-    )
-    return by_answer.get(Answer.YES) or by_answer.get(Answer.NO) or by_answer.get(Answer.UNKNOWN) or nobody
+def _replaces_prefix(rule: Manifest) -> bool:
+    rewrites = [each.get("urlRewrite") or {} for each in rule.get("filters") or ()]
+    return any((each.get("path") or {}).get("type") == "ReplacePrefixMatch" for each in rewrites)
 
 
-def _entry(entry: Manifest, name: str, generation: int) -> Verdict:
-    conditions = {each.get("type"): each for each in entry.get("conditions") or ()}
-    for kind, good in (("Accepted", "True"), ("ResolvedRefs", "True"), ("PartiallyInvalid", "False")):
-        condition = conditions.get(kind)
-        if condition is None and kind == "PartiallyInvalid":
-            continue
-        if condition is None or condition.get("observedGeneration", 0) < generation:
-            return Verdict(Answer.UNKNOWN, f"{name} has not looked at generation {generation} yet")
-        if condition.get("status") != good:
-            told = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-            return Verdict(Answer.NO, f"{name} says {kind} {condition.get('status')}: {told}")
-    return Verdict(Answer.YES)
+def _has_one_prefix(rule: Manifest) -> bool:
+    paths = [(each.get("path") or {}).get("type", "PathPrefix") for each in rule.get("matches") or [{}]]
+    return paths == ["PathPrefix"]
 
 
 PROVIDER = _GatewayApi()

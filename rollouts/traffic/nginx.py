@@ -21,7 +21,6 @@ from rollouts.traffic.text_matches import as_regex
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
-_COUNTS_IN_TOTALS = frozenset({DEFAULT_PREFIX})
 _NAME_MOST = 253
 
 
@@ -107,7 +106,7 @@ def _canary_annotations(split: Split, prefix: str) -> dict[str, str]:
     percent = split.share * 100
     found = {"canary": "true", "canary-weight": str(percent)}
     if percent.denominator > 1:
-        if prefix not in _COUNTS_IN_TOTALS:
+        if prefix != DEFAULT_PREFIX:  # the others know no totals
             raise Unroutable(f"{prefix} knows whole percentages only; {float(percent):g} % is none")
         found |= {"canary-weight": str(split.share.numerator), "canary-weight-total": str(split.share.denominator)}
     headers = [header for route in split.matches for header in route.match.headers]

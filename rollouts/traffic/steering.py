@@ -198,7 +198,7 @@ class Dialect(ABC):
         names = self._looks(pristine)
         notes: list[Noted] = []
         looks: list[str] = []
-        mirrored = False
+        made: set[str] = set()
         user = pristine
         for path in self.lists(pristine):
             rules: list[Manifest] = []
@@ -209,17 +209,19 @@ class Dialect(ABC):
                 weighted, note = self._split(rule, want.share, names[path, at])
                 notes += [note] if note else []
                 if self.takes_requests(path) and (want.matches or want.mirrors):
-                    copies, whole = self._managed(rule, weighted, want)
+                    copies, whole = self._managed(rule, weighted, want, made)
                     looks += map(self._look, copies)
-                    mirrored = mirrored or whole is not weighted
                     rules += [*copies, whole]
                 else:
                     rules.append(weighted)
             user = _put(user, path, rules)
-        if (want.matches or want.mirrors) and not looks and not mirrored:
-            raise Unroutable("none of its rules is for requests that the managed routes match")
+        for name in [*(each.name for each in want.matches), *(each.name for each in want.mirrors)]:
+            if name not in made:
+                raise Unroutable(
+                    f"none of its rules is for requests that {name} matches; change the match, or add a rule"
+                )
         self.check(user)
-        if not notes and not looks and not mirrored:
+        if not notes and not made:
             return pristine
         between = (self.context.stable_service, self.context.canary_service)
         ledger = Ledger(
@@ -251,20 +253,27 @@ class Dialect(ABC):
         backends[canary] = self._weighted(backends[canary], weights.canary)
         return {**rule, self.backends: backends}, note
 
-    def _managed(self, rule: Manifest, weighted: Manifest, want: Split) -> tuple[list[Manifest], Manifest]:
-        """The copies that go before the rule, and the rule itself, with mirrors where they are in it."""
+    def _managed(
+        self, rule: Manifest, weighted: Manifest, want: Split, made: set[str]
+    ) -> tuple[list[Manifest], Manifest]:
+        """The copies that go before the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
         backends = rule[self.backends]
         stable, at = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
         canary = self.beside(backends[stable]) if at is None else backends[at]
         alone = [self._weighted(canary, self.weight_alone)]
-        narrowed = [self.narrowed(rule, (route.match,), route.name) for route in want.matches]
-        copies = [{**each, self.backends: alone} for each in narrowed if each is not None]
+        copies: list[Manifest] = []
+        for route in want.matches:
+            if (copy := self.narrowed(rule, (route.match,), route.name)) is not None:
+                made.add(route.name)
+                copies.append({**copy, self.backends: alone})
         whole = weighted
         for mirror in want.mirrors:
             if (in_place := self.mirrored_in_place(whole, mirror, canary)) is not None:
+                made.add(mirror.name)
                 whole = in_place
             elif (copy := self.narrowed(weighted, mirror.matches, mirror.name)) is not None:
+                made.add(mirror.name)
                 copies.append(self.mirrored(copy, mirror, canary))
         return copies, whole
 

@@ -1,5 +1,7 @@
 """Holds every write of the controllers to what the data plane really does, for a canary whose HTTPRoute is split.
 
+It begins with the first stable revision: before that there is no canary.
+
 Truth is what the API server has and what each proxy of the simulated gateway does at that moment; nothing here asks the
 controller, its codecs or its invariants. Numbers are those of the project's catalogue of invariants:
 
@@ -172,9 +174,14 @@ class PlaneWitness:
 
     # What is written
 
+    def _has_stable(self) -> bool:
+        """There is no canary before there is a stable revision; how the first one comes is told by what users get."""
+        return bool((self.rollout.get("status") or {}).get("stableRevision"))
+
     def _only_by_controllers(self, judge: Callable[[Change], None]) -> Callable[[Change], None]:
         def listener(change: Change) -> None:
-            if self._witness.sender and change.event != DELETED and change.old is not None and self.rollout:
+            is_update = change.event != DELETED and change.old is not None
+            if self._witness.sender and is_update and self._has_stable():
                 judge(change)
 
         return listener

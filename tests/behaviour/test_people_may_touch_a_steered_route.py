@@ -10,8 +10,10 @@ import asyncio
 
 import pytest
 
-from rollouts.objects import EVENT, SERVICE, Manifest
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import EVENT, REPLICA_SET, SERVICE, Manifest
 from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.gateway_clients import GatewayClients
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from rollouts.sim.history import Change
 from tests.behaviour.routed import (
@@ -27,6 +29,7 @@ from tests.behaviour.routed import (
     http_route,
     patch,
     play_routed,
+    routed,
     set_weights,
     stored_share,
     stored_weights,
@@ -34,7 +37,7 @@ from tests.behaviour.routed import (
     world,
 )
 from tests.behaviour.scenarios import service
-from tests.behaviour.stage import KEY, Stage
+from tests.behaviour.stage import KEY, Behind, Stage, play
 
 QUARTER = (BETA_ROUTE, weight(25), {"pause": {"duration": "30s"}}, weight(100), STAY)
 PAUSE = 2
@@ -292,3 +295,38 @@ def test_the_steps_of_an_update_leave_the_users_route_as_it_was() -> None:
         }
     ]
     assert before == [{"labels": {}, "annotations": {}}], "a Rollout that is gone leaves no mark"
+
+
+@pytest.mark.parametrize(
+    "narrow", [False, True], ids=["canary Service of all pods", "canary Service of the Rollout's pods"]
+)
+def test_a_route_that_is_in_use_is_taken_over_without_a_loss(*, narrow: bool) -> None:
+    """Pods of a Deployment serve users through it when a Rollout comes to name it: they do until the Rollout's own are ready."""
+    labels = {"app": "web", REVISION: "before"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "web:0"}]}}
+    old: Manifest = {
+        "apiVersion": REPLICA_SET.api_version,
+        "kind": REPLICA_SET.kind,
+        "metadata": {"name": "old", "namespace": KEY.namespace, "labels": labels, "annotations": {"a": "b"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
+    }
+    services = [service("stable"), service("canary")]
+    new = routed(weight(50), STAY)
+    if narrow:
+        services[1]["spec"]["selector"]["by"] = new["spec"]["template"]["metadata"]["labels"]["by"] = "rollout"
+    clients: list[GatewayClients] = []
+
+    async def script(stage: Stage) -> None:
+        await asyncio.sleep(5.0)
+        clients.append(stage.cluster.gateway_clients(stage.gateway, rate_per_s=50.0))
+        await asyncio.sleep(2.0)
+        stage.cluster.apply(new)
+        await stage.until_phase("Healthy", "1")
+        await asyncio.sleep(20.0)
+        clients[0].stop()
+
+    run = play((*services, http_route(), old), script, behind=Behind(settings=ENVOY))
+
+    assert run.unexpected == []
+    assert dict(clients[0].causes) == {}
+    assert clients[0].tally.sent["before"] > 100

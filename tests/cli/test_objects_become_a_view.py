@@ -124,6 +124,20 @@ def test_conditions_that_say_the_same_are_one_line() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"])
+def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
+    """It is about the next update, so a healthy Rollout is where people have the time to mend it; True is the bad news."""
+    there = {
+        "phase": "Healthy",
+        "observedGeneration": 3,
+        "conditions": [condition(kind, "True", "need 6 s, have none")],
+    }
+    gone = {**there, "conditions": [condition(kind, "False", "")]}
+
+    assert [line.type for line in view_of(Seen(rollout=rollout(there))).conditions] == [kind]
+    assert view_of(Seen(rollout=rollout(gone))).conditions == ()
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [

@@ -271,16 +271,23 @@ def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route():
 
 
 def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it():
-    """A route that points at nothing answers 500."""
+    """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
-    ops = (DeleteOwned(), PatchUser(({"op": "remove", "path": "/spec/rules"},)))
+    undo = {"op": "remove", "path": "/spec/rules"}
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="7")
 
-    calls = render(seen.snapshot, release, owning(seen, *ops, owned=owned))
+    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((undo,)), owned=owned))
+    second = render(seen.snapshot, release, owning(seen, DeleteOwned(), owned=owned))
 
-    assert [type(call) for call in calls] == [Patch, Delete]
-    assert calls[1] == Delete(kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop")
+    assert isinstance(first, Patch)
+    assert (list(first.body), first.leaves_watch) == ([GUARD, undo], False)
+    assert [type(call) for call in second] == [Delete, Patch]
+    assert second[0] == Delete(kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop")
+    assert isinstance(second[1], Patch)
+    assert second[1].leaves_watch
+    after = json_patch(route_manifest(version=7, **OWNING_MARKS), list(second[1].body))
+    assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
 
 
 def test_an_object_of_ours_that_is_gone_already_is_a_conflict():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import kinds_of
 from rollouts.controller.steered import SteeredServices
 from rollouts.controller.triggers import Triggers
-from rollouts.core.drain import PrometheusProbe
+from rollouts.core.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, VerifiedBy
 from rollouts.errors import ApiConflict
@@ -114,6 +115,21 @@ def test_a_route_that_is_missing_is_not_taken_for_a_missing_kind():
     ]
 
 
+def test_a_route_that_the_controller_may_not_read_is_told_with_the_remedy():
+    """A router that the chart does not enable; a Rollout that only "reads" for ever tells nobody what to do."""
+
+    def answer(request: Request) -> Response:
+        forbidden = request.path.endswith("/cart")
+        return error(403, "Forbidden", "cannot get httproutes") if forbidden else serving(HTTP_ROUTE)(request)
+
+    found = play(_ask, otherwise=answer).inbox.route(CART, ROUTE)
+
+    assert found is not None
+    assert found.user is None
+    assert "`routers`" in found.message
+    assert "cannot get httproutes" in found.message
+
+
 def test_an_answer_wakes_its_rollout():
     """Nobody polls the inbox."""
 
@@ -161,7 +177,7 @@ def test_without_data_planes_every_question_is_answered_as_not_known():
 
 
 def test_the_probes_are_told_which_pods_are_the_revisions():
-    """An Envoy knows addresses, not revisions."""
+    """An Envoy knows addresses, not revisions; a query names the revision, so no pod is listed for it."""
     asked: list[DrainQuestion] = []
 
     class Planes:
@@ -182,19 +198,27 @@ def test_the_probes_are_told_which_pods_are_the_revisions():
         return {"metadata": {"name": address, "labels": labels}, "status": {"podIP": address}}
 
     pods = {"metadata": {}, "items": [pod("v1", "10.0.0.1"), pod("v2", "10.0.0.2"), pod("v1", "")]}
-    probe = PrometheusProbe(name="p", query="up")
-    drain = DrainQuestion(namespace="shop", rollout="cart", revision="v1", service="cart", probes=(probe,))
+    by_query = DrainQuestion(
+        namespace="shop", rollout="cart", revision="v1", service="cart", probes=(PrometheusProbe(name="p", query="up"),)
+    )
+    by_address = replace(by_query, probes=(EnvoyProbe(name="e"),))
 
     async def main() -> None:
         world = World(says(Response(200, msgspec.json.encode(pods))))
         async with asyncio.TaskGroup() as questions:
             performer = world.performer(questions, planes=Planes())
-            await performer.perform(world.target(), [AskProbes(drain, "rollouts.dev/name=cart")])
+            await performer.perform(world.target(), [AskProbes(by_address, "rollouts.dev/name=cart")])
+        before = len(world.api.requests)
+        async with asyncio.TaskGroup() as questions:
+            performer = world.performer(questions, planes=Planes())
+            await performer.perform(world.target(), [AskProbes(by_query, "rollouts.dev/name=cart")])
+        assert len(world.api.requests) == before
 
     run_virtual(main())
 
-    (question,) = asked
-    assert (question.addresses, question.others) == ({"10.0.0.1"}, {"10.0.0.2"})
+    envoy, query = asked
+    assert (envoy.addresses, envoy.others) == ({"10.0.0.1"}, {"10.0.0.2"})
+    assert (query.addresses, query.others) == (frozenset(), frozenset())
 
 
 @pytest.mark.parametrize("namespace", ["shop", "edge"])

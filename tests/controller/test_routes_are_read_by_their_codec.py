@@ -6,16 +6,19 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 
+from rollouts.cluster.structs import decode_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.observe import Seen, Unreadable
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split, VerifiedBy
+from rollouts.objects import Kind
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
-from tests.controller.world import CART, World, rollout
+from tests.controller.world import CART, World, metadata, rollout
 
 
 def observed(arrange: Callable[[Reading], None], **options: Any) -> Any:
@@ -179,6 +182,28 @@ def test_a_route_of_a_router_that_is_gone_cannot_be_read():
     assert isinstance(seen, RouteSeen)
     assert seen.split is None
     assert "'acme'" in seen.problem
+
+
+@pytest.mark.parametrize(("marks", "usable"), [({}, False), (MARKS, True)])
+def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any, usable: bool):
+    """Somebody else's canary Ingress holds somebody else's rules."""
+    ingress = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+    name = RouteName("nginx", "Ingress", "shop", "cart")
+    http = {
+        "paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"number": 80}}}}]
+    }
+
+    def arrange(reading: Reading) -> None:
+        reading.world.rollouts.put("", routed(trafficRouting={"nginx": {"stableIngress": "cart"}}))
+        user = decode_route(msgspec.json.encode({"metadata": metadata("cart"), "spec": {"rules": [{"http": http}]}}))
+        owned = decode_route(msgspec.json.encode({"metadata": metadata("cart-canary", **marks), "spec": {}}))
+        answer = RouteAnswer(asked_s=0.0, kind=ingress, user=user, owned_kind=ingress, owned=owned)
+        reading.world.inbox.put_route(CART, name, answer)
+
+    seen = seen_route(arrange, name)
+
+    assert isinstance(seen, RouteSeen)
+    assert ("is not; rename" not in seen.problem) is usable
 
 
 def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot():

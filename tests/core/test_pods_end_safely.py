@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollouts.core.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.pre_stop import ContainerExit, Injection, PodExit, injection, unsafe
@@ -73,3 +75,35 @@ def test_a_safe_template_is_not_complained_of() -> None:
     assert unsafe(VALIDATE, PodExit(41, (ContainerExit("app", has_pre_stop=True),)), NUMBERS) == ""
     off = DrainSpec(mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE)
     assert unsafe(off, PodExit(1, (PLAIN,)), drain_numbers(off, FACTS)) == ""
+
+
+EXITS = st.builds(
+    PodExit,
+    grace_s=st.integers(0, 4_000),
+    containers=st.lists(
+        st.builds(
+            ContainerExit, st.sampled_from("abc"), has_pre_stop=st.just(True), sleep_s=st.none() | st.integers(0, 4_000)
+        )
+        | st.builds(ContainerExit, st.sampled_from("abc")),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@given(
+    ends=EXITS,
+    request_s=st.floats(0, 4_000),
+    facts=st.sampled_from([FACTS, ProxyFacts(), ProxyFacts(mode=ProxyMode.IPVS)]),
+)
+def test_no_template_that_is_changed_sleeps_longer_than_its_grace_period(
+    ends: PodExit, request_s: float, facts: ProxyFacts
+) -> None:
+    """The API server refuses such a sleep, and a kubelet cuts it short: the longest request fits in behind every sleep."""
+    spec = DrainSpec(max_request_s=request_s)
+
+    made = injection(spec, ends, drain_numbers(spec, facts), native=True)
+
+    if made is not None:
+        sleeps_s = [made.pre_stop_s, *(each.sleep_s for each in ends.containers if each.sleep_s is not None)]
+        assert made.grace_s >= max(sleeps_s) + request_s
+        assert made.grace_s >= ends.grace_s

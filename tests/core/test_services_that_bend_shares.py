@@ -148,7 +148,7 @@ def unsafe_services(there: World) -> list[Condition]:
 
 
 def test_a_condition_tells_what_is_found_in_the_services_that_are_switched() -> None:
-    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, what it does, and the fix."""
+    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, and the fix."""
     there = settled(with_services(running(SERVICES), cart=STICKY, new=ServiceTraits(headless=True)))
 
     (condition,) = unsafe_services(there)

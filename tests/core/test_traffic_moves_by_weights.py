@@ -413,3 +413,12 @@ def test_an_abort_brings_ping_pong_back_to_the_service_that_is_stable_now() -> N
     assert plane(there) == Split(Fraction(1))
     assert there.services["cart-canary"].revision == "b"
     assert sizes(there) == {"b": 4}
+
+
+def test_ping_pong_with_a_dynamic_stable_side_comes_to_its_end() -> None:
+    """The stable Service keeps its last pod until the roles change, so that pod is not waited for (found by a random world)."""
+    there = running(canary(SetWeight(50), ping_pong=True, dynamic_stable_scale=True), replicas=2)
+
+    there = settled(edited(there, revision="b", min_ready_s=5))
+
+    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 2})

@@ -20,7 +20,6 @@ STEPS: Sequence[Manifest] = (
     {"setWeight": 50},
     {"pause": {"duration": "2s"}},
 )
-_READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}
 GATED_STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {}})
 """Half of the pods, then a person decides: the place to abort at."""
 
@@ -69,6 +68,9 @@ def _rollout(strategy: Manifest, *, app: App, drain: Drain) -> Manifest:
             **_drain(drain),
         },
     }
+
+
+_READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}
 
 
 def _pod(app: App) -> Manifest:

@@ -233,6 +233,22 @@ async def test_every_envoy_is_asked_and_what_they_have_is_added() -> None:
     assert (unknown.in_flight, unknown.message) == (None, "probe gateway: the addresses of its pods are not known")
 
 
+async def test_an_envoy_is_not_asked_for_more_than_it_must_be() -> None:
+    """A gateway has thousands of clusters, and it is asked every second: once for all of them, then for those that matter."""
+    other = {"/clusters": ok(_hosts(("10.9.9.9", 4), name="httproute/shop/other/rule/0")), "/stats": ok(_active(9))}
+    async with serving(_envoy(2)) as one, serving(other) as two:
+        plane = DataPlane(PlaneKind.ENVOY, (one.url(), two.url()))
+        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
+
+    assert seen.in_flight == 2
+    assert [parse_qs(urlsplit(each).query).get("filter") for each in one.asked] == [
+        None,
+        [r"\.upstream_rq_active$"],
+        ["^(httproute/shop/cart/rule/0)$"],
+    ]
+    assert len(two.asked) == 1
+
+
 async def test_an_envoy_that_is_down_may_have_the_last_request() -> None:
     """Nine of ten is not all."""
     async with serving(_envoy(0)) as one:

@@ -222,6 +222,29 @@ def test_what_we_own_beside_the_route_is_part_of_it() -> None:
     assert not _contour(question(split), beside, contour_route(("cart", 1))).live
 
 
+def test_a_route_may_be_in_another_namespace_than_its_services() -> None:
+    """An edge team keeps the routes; a Service of the same name in their namespace is not the Rollout's."""
+    main = json.loads(
+        json.dumps(contour_route(("cart", 90), ("cart-canary", 10))).replace('namespace": "shop', 'namespace": "edge')
+    )
+    backends = [{"name": each, "namespace": "shop"} for each in ("cart", "cart-canary")]
+    edge = RouteName("gatewayAPI", "HTTPRoute", "edge", "cart")
+    route = {"kind": "HTTPRoute", "metadata": {"name": "cart"}, "spec": {"rules": [{"backendRefs": backends}]}}
+    asked = question(share(10), route=edge, namespace="shop", objects=(route,))
+    place = "httproute/edge/cart/rule/0"
+    entry = {"name": f"{place}/match/0/*", "route": {"cluster": place}}
+    localities = [locality(f"{place}/backend/0", 90, "10.0.0.1"), locality(f"{place}/backend/1", 10, "10.0.0.2")]
+    dump = endpoints(**{place: localities})
+    traefik_said = json.dumps(traefik_dump(("cart", 90), ("cart-canary", 10))).replace(
+        "httproute-shop-", "httproute-edge-"
+    )
+
+    assert _contour(asked, main).live
+    assert envoy.live_share(json.dumps(routes(entry)).encode(), json.dumps(dump).encode(), asked).live
+    assert traefik.live_share(traefik_said.encode(), asked).live
+    assert not _contour(replace(asked, namespace=""), main).live
+
+
 def test_an_envoy_gateway_without_the_route_is_not_understood_and_so_not_live() -> None:
     """It numbers backends; what cannot be told is never taken for what was wanted."""
     judged = _gateway(question(ALL_TO_STABLE, objects=()), locality(f"{RULE}/backend/0", 100, "10.0.0.1"))

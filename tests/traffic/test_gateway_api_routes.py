@@ -262,12 +262,31 @@ def test_a_cookie_is_found_among_others() -> None:
     ] == ["v=2.0", "a=1; v=2.0; b=3", "a=1;v=2.0"]
 
 
+def test_a_managed_route_that_is_for_nobody_is_refused() -> None:
+    """One of two that has no rule would be believed live, and no request would ever take it."""
+    nowhere = MatchRoute("nowhere", path(MatchKind.PREFIX, "/b"))
+
+    with pytest.raises(Unroutable, match="requests that nowhere matches"):
+        route(rule("/a")).plan(Split(Fraction(0), (TESTERS, nowhere)))
+
+
 def test_a_route_that_is_full_says_so() -> None:
     """Before the API server does, in its own words."""
     rules = [rule(f"/{at}") for at in range(9)]
 
     with pytest.raises(Unroutable, match="18 rules, and 16 is the most"):
         route(*rules).plan(Split(Fraction(0), (TESTERS,)))
+
+
+def test_a_rewritten_prefix_allows_one_match() -> None:
+    """A rule of the CRD: the copy for two mirrored paths would be refused with 422."""
+    rewrite = {"type": "URLRewrite", "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}}
+    start = route(rule("/a", filters=[rewrite]))
+    two = MirrorRoute("copies", (HEADER, path(MatchKind.PREFIX, "/a/b")))
+
+    assert start.steered(Split(Fraction(1, 2), (TESTERS,))).read().whole
+    with pytest.raises(Unroutable, match="exactly one match"):
+        start.plan(Split(Fraction(0), (), (two,)))
 
 
 def condition(kind: str, status: str, generation: int = 4, reason: str = "") -> Manifest:
@@ -318,6 +337,26 @@ def test_accepted_is_what_every_parent_says_of_this_generation(entries: list[Man
     situation = route(rule(), status={"parents": entries})
 
     assert PROVIDER.accepted(situation.objects, situation.target).answer is answer
+
+
+def test_a_gateway_that_breaks_on_a_mirror_gets_none() -> None:
+    """Its status would still say Accepted, while every client gets an error."""
+    everything = Split(Fraction(1, 10), (), (MirrorRoute("copies"),))
+    half = Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 50),))
+    by_traefik = route(
+        rule(), status={"parents": [{**parent(*GOOD), "controllerName": "traefik.io/gateway-controller"}]}
+    )
+    by_contour = route(
+        rule(), status={"parents": [{**parent(*GOOD), "controllerName": "projectcontour.io/gateway-controller"}]}
+    )
+
+    with pytest.raises(Unroutable, match="500"):
+        by_traefik.plan(everything)
+    with pytest.raises(Unroutable, match="whatever the percentage"):
+        by_contour.plan(half)
+    assert by_contour.steered(everything).read() == everything
+    assert Feature.MIRROR not in PROVIDER.features(by_traefik.objects, by_traefik.target)
+    assert by_traefik.steered(A_TENTH).read() == A_TENTH
 
 
 def test_gateways_are_the_parents_that_are_gateways() -> None:

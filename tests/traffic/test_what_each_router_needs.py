@@ -156,6 +156,50 @@ def test_contour_mirrors_are_not_backends() -> None:
     assert start.read() == Split(Fraction(0))
 
 
+def test_contour_mirrors_all_of_a_route_in_the_route_itself() -> None:
+    """Of two routes with the same conditions Contour takes one: a copy would be without effect, or take the user's place."""
+    start = proxy({"name": "cart", "weight": 100}, {"name": "cart-canary", "weight": 0})
+    everything = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, "/")),), 100)
+
+    steered = start.steered(Split(Fraction(0), (), (everything,)))
+
+    (route,) = steered.objects.user["spec"]["routes"]
+    assert route["services"][2] == {"name": "cart-canary", "mirror": True}
+    assert steered.read() == Split(Fraction(0), (), (everything,))
+    assert steered.steered(Split(Fraction(0))).objects == start.objects
+
+
+def test_contour_mirrors_some_of_a_route_in_a_copy() -> None:
+    """Its conditions say which; the weight of a mirror is its percentage."""
+    start = proxy({"name": "cart", "weight": 100}, {"name": "cart-canary", "weight": 0})
+
+    copy, own = start.steered(Split(Fraction(0), (), (MirrorRoute("copies", (TESTERS.match,), 25),))).objects.user[
+        "spec"
+    ]["routes"]
+
+    assert copy["conditions"] == [{"prefix": "/"}, {"header": {"name": "x-canary", "exact": "1"}}]
+    assert copy["services"][2] == {"name": "cart-canary", "mirror": True, "weight": 25}
+    assert own == start.objects.user["spec"]["routes"][0]
+
+
+def test_contour_does_not_mistake_a_mirror_of_the_users_for_ours() -> None:
+    """It would be taken away at the end; so it must go before a step mirrors, and stays as long as none does."""
+    start = proxy({"name": "cart", "weight": 1}, {"name": "cart-canary", "mirror": True})
+
+    with pytest.raises(Unroutable, match="take that mirror out"):
+        start.plan(Split(Fraction(0), (), (MirrorRoute("copies"),)))
+    assert start.steered(A_TENTH).given_back().objects == start.objects
+
+
+def test_contour_routes_with_the_same_conditions_are_refused() -> None:
+    """A header route for requests that a route is for already: one of the two would be without effect."""
+    conditions = [{"prefix": "/"}, {"header": {"name": "x-canary", "exact": "1"}}]
+    spec = {"routes": [{"conditions": conditions, "services": [{"name": "cart", "weight": 1}]}]}
+
+    with pytest.raises(Unroutable, match="same conditions"):
+        at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec).plan(Split(Fraction(0), (TESTERS,)))
+
+
 @pytest.mark.parametrize(
     ("conditions", "answer"),
     [
@@ -217,7 +261,7 @@ def test_a_router_without_managed_routes_says_so() -> None:
     services = [{"name": "cart", "weight": 100}]
     situation = at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}})
 
-    with pytest.raises(Unroutable, match="managed routes"):
+    with pytest.raises(Unroutable, match="for requests that testers matches"):
         situation.plan(Split(Fraction(0), (TESTERS,)))
 
 

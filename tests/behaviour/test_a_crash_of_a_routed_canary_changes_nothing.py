@@ -1,0 +1,78 @@
+"""Promise: wherever the controller dies or a write fails, a routed canary ends in the same place, and users notice nothing.
+
+Every write from the change of the image on is a place: the process ends before it is sent, after it took effect, or the write
+meets a fault. Between what the route says and what the proxies do there is no moment at which memory would be needed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from rollouts.sim.actors.gateway import GatewaySettings
+from rollouts.sim.faults import Conflict, CrashAfter, CrashBefore, DropReply, Fault, FaultTape, Unavailable
+from tests.behaviour.routed import BETA_ROUTE, Outcome, Users, play_routed, weight, world
+from tests.behaviour.scenarios import MANUAL
+from tests.behaviour.stage import Stage
+
+FAULTS: dict[str, Fault] = {
+    "crash before": CrashBefore(),
+    "crash after": CrashAfter(),
+    "conflict": Conflict(),
+    "lost reply": DropReply(),
+    "500": Unavailable(500),
+}
+HELD_UP_S = 4.0
+STEPS = (BETA_ROUTE, weight(50), MANUAL)
+LAGGING = GatewaySettings(route_lag_s=(0.1, 1.0))
+
+
+async def promoted(stage: Stage, users: Users) -> None:
+    """Half of the traffic on image 2, then all of it, then it is stable."""
+    stage.image("2")
+    await stage.until_phase("Paused", "2")
+    stage.annotate("promote", f"{stage.status['currentRevision']}@full")
+    await stage.until_phase("Healthy", "2")
+
+
+async def aborted(stage: Stage, users: Users) -> None:
+    """Half of the traffic on image 2, then none."""
+    stage.image("2")
+    await stage.until_phase("Paused", "2")
+    stage.annotate("abort", stage.status["currentRevision"])
+    await stage.until_phase("Aborted", "2")
+
+
+SCRIPTS = {"promoted": promoted, "aborted": aborted}
+
+
+def played(name: str, tape: FaultTape | None = None) -> Outcome:
+    """The scenario, with or without a fault."""
+    options = {"abortScaleDownDelaySeconds": 1}
+    return play_routed(
+        world(*STEPS, replicas=2, strategy=options), SCRIPTS[name], settings=LAGGING, tape=tape, grace_s=HELD_UP_S
+    )
+
+
+@cache
+def undisturbed(name: str) -> Outcome:
+    """The scenario without a fault."""
+    return played(name)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_fault_of_any_one_write_ends_as_without(name: str, fault: str) -> None:
+    """The same objects, route and status; no invariant broken on the way, at the proxies neither; no request lost."""
+    without = undisturbed(name)
+    assert without.run.violations == []
+
+    for place in range(without.run.faultable):
+        outcome = played(name, FaultTape({place: FAULTS[fault]}))
+
+        where = f"{fault} at write {place}"
+        assert outcome.run.end == without.run.end, where
+        assert outcome.run.violations == [], where
+        assert outcome.run.unexpected == [], where
+        assert outcome.users.causes == {}, where

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from rollouts.sim.actors.gateway import GatewaySettings
-from rollouts.sim.faults import Conflict, CrashAfter, CrashBefore, DropReply, Fault, FaultTape, Unavailable
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
 from tests.behaviour.routed import BETA_ROUTE, Outcome, Users, play_routed, weight, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import Stage
@@ -19,9 +19,7 @@ from tests.behaviour.stage import Stage
 FAULTS: dict[str, Fault] = {
     "crash before": CrashBefore(),
     "crash after": CrashAfter(),
-    "conflict": Conflict(),
     "lost reply": DropReply(),
-    "500": Unavailable(500),
 }
 HELD_UP_S = 4.0
 STEPS = (BETA_ROUTE, weight(50), MANUAL)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.behaviour.routed import BETA_ROUTE, Users, play_routed, weight, world
 from tests.behaviour.scenarios import SCENARIOS
 from tests.behaviour.stage import Stage, play
 
@@ -20,6 +21,8 @@ import logging, structlog
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 from tests.behaviour.scenarios import SCENARIOS
 from tests.behaviour.stage import play
+from tests.behaviour.test_same_seed_same_run import routed_digest
+print(routed_digest(seed=7))
 for name in {NAMES!r}:
     print(play(SCENARIOS[name].manifests, SCENARIOS[name].script, seed=7).digest)
 """
@@ -28,6 +31,24 @@ for name in {NAMES!r}:
 def digest(name: str, *, seed: int) -> str:
     """Over time, content and answer of every request."""
     return play(SCENARIOS[name].manifests, SCENARIOS[name].script, seed=seed).digest
+
+
+def routed_digest(*, seed: int) -> str:
+    """The same of a canary by a route, with what its users sent where and lost."""
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Healthy", "2")
+
+    outcome = play_routed(world(BETA_ROUTE, weight(50)), script, seed=seed)
+    tally = outcome.users.plain.tally
+    return f"{outcome.run.digest} {sorted(tally.sent.items())} {sorted(tally.sent_by_second.items())[-5:]} {outcome.users.lost}"
+
+
+def test_the_same_seed_gives_the_same_traffic_through_a_gateway() -> None:
+    """Lags, connections and the choice of pods are drawn from the seed too."""
+    assert routed_digest(seed=7) == routed_digest(seed=7)
+    assert routed_digest(seed=7) != routed_digest(seed=8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,8 +87,8 @@ def test_no_run_depends_on_the_hash_seed_of_a_process() -> None:
             check=True,
             timeout=120,
         )
-        return done.stdout.split()
+        return done.stdout.splitlines()
 
-    here = [digest(name, seed=7) for name in NAMES]
+    here = [routed_digest(seed=7), *(digest(name, seed=7) for name in NAMES)]
     assert printed("1") == here
     assert printed("2") == here

@@ -20,7 +20,7 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
         "autoscaling": "0.5",
         "history": "0.4",
     },
-    CanaryStrategy: {"analysis": "0.4", "pingPong": "0.4"},
+    CanaryStrategy: {"analysis": "0.4"},
     BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
     CanaryStep: {"analysis": "0.4", "experiment": "0.6", "plugin": "0.6"},
 }

@@ -86,6 +86,7 @@ def mirror_route(wire: SetMirrorRoute) -> steps.SetMirrorRoute:
 def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
     """Adds every rule that `trafficRouting` and the steps that make routes break."""
     wire = canary.traffic_routing
+    _check_ping_pong(canary, problems)
     if wire is not None:
         _check_routers(canary, wire, problems)
         _check_managed_routes(wire, problems)
@@ -98,6 +99,21 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
         _check_route_step(step, path, wire, kinds, problems)
 
 
+def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
+    """Two Services, and routes between them: without routes no Service could be given the traffic of the other."""
+    pair = canary.ping_pong
+    if pair is None:
+        return
+    path = "spec.strategy.canary.pingPong"
+    if pair.ping_service is not None and pair.ping_service == pair.pong_service:
+        problems.add(f"{path}.pongService", "must not be the pingService too")
+    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
+        if service is not None:
+            problems.add(f"spec.strategy.canary.{field}", "and pingPong exclude each other; leave it out")
+    if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
+        problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
+
+
 def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
     if wire.max_traffic_weight is not None and not 1 <= wire.max_traffic_weight <= MAX_WEIGHT:
         problems.add(
@@ -108,7 +124,7 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
         if name in seen:
             problems.add(path, f"is given as {seen[name]} too; it can only be in one of them")
         seen.setdefault(name, path)
-    if not seen:
+    if not seen or canary.ping_pong is not None:
         return
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is None:

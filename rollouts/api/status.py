@@ -37,6 +37,7 @@ from rollouts.core.traffic import VerifiedBy
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
+_PONG = "pong"
 _CAN_WAIT = frozenset(
     {"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt", "waitingFor", "message"}
 )
@@ -80,6 +81,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "progressedAt": _time(status.progressed_at_s),
         "weight": weight_to_wire(status.weight_percent),
         "traffic": _traffic_to_wire(status.traffic),
+        "stablePingPong": _PONG if status.pong_is_stable else None,
         "blueGreen": _present(blue_green) or None,
         "restartedAt": _time(status.restarted_at_s),
         "replicas": status.replicas,
@@ -133,6 +135,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         progressed_at_s=status.time("progressedAt"),
         weight_percent=status.optional_weight("weight"),
         traffic=status.part("traffic", _traffic_from_wire),
+        pong_is_stable=status.text("stablePingPong") == _PONG,
         active_revision=blue_green.text("activeRevision"),
         preview_revision=blue_green.text("previewRevision"),
         gate_started_at_s=blue_green.time("gateStartedAt"),

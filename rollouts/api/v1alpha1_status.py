@@ -170,6 +170,9 @@ class RolloutStatus(Wire):
     progressed_at: Time | None = Field(None, description="When anything last moved.")
     weight: Percent | None = Field(None, description="Share of the traffic for the canary, in percent.")
     traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
+    stable_ping_pong: Literal["ping", "pong"] | None = Field(
+        None, description="With pingPong: the stable revision's Service; absent for ping."
+    )
     blue_green: BlueGreenStatus | None = Field(None, description="State of a blue-green update.")
     restarted_at: Time | None = Field(None, description="Pods older than this were replaced.")
     replicas: int | None = Field(None, description="Pods.")

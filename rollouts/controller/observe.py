@@ -27,6 +27,7 @@ from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.routes import Place, RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.core.roles import with_roles
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.services import named_services
@@ -235,7 +236,7 @@ class Observer:
 def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
     """Whom a Rollout's routes split the requests between."""
     stable, canary = "", ""
-    match spec.strategy:
+    match with_roles(spec.strategy, status):
         case Canary(stable_service=stable_service, canary_service=canary_service):
             stable, canary = stable_service or "", canary_service or ""
         case BlueGreen():

@@ -32,7 +32,7 @@ def gateway_crds() -> tuple[Manifest, ...]:
     return (
         _crd(GATEWAY_CLASS, _class_schema(), short="gc"),
         _crd(GATEWAY, _gateway_schema(), short="gtw"),
-        _crd(HTTP_ROUTE, _route_schema(_http_rule(), rules_default=[{"matches": [_ANY_PATH]}])),
+        _crd(HTTP_ROUTE, _route_schema(_http_rule(), rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
         _crd(GRPC_ROUTE, _route_schema(_grpc_rule())),
         _crd(TRAEFIK_SERVICE, _traefik_service_schema(), has_status=False),
         _crd(HTTP_PROXY, _http_proxy_schema(), short="proxy"),
@@ -114,7 +114,7 @@ _BACKEND = {
 }
 _CONDITION = _object(
     required=("type", "status", "reason", "message", "lastTransitionTime"),
-    type=_text(316),
+    type=_text(316, least=0),
     status=_choice("True", "False", "Unknown"),
     observedGeneration={"type": "integer", "format": "int64", "minimum": 0},
     reason=_text(1024),
@@ -123,9 +123,9 @@ _CONDITION = _object(
 )
 
 
-def _conditions() -> Manifest:
+def _conditions(*, least: int = 0) -> Manifest:
     by_type = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    return _list(_CONDITION, most=8) | by_type
+    return _list(_CONDITION, most=8, least=least) | by_type
 
 
 def _whole_object(spec: Manifest, status: Manifest, *required: str) -> Manifest:
@@ -166,44 +166,47 @@ def _gateway_schema() -> Manifest:
         addresses=_list(_FREE, most=16),
         infrastructure=_FREE,
     )
-    status = _object(conditions=_conditions(), listeners=_list(_FREE, most=64), addresses=_list(_FREE, most=16))
+    status = _object(conditions=_conditions(), addresses=_list(_FREE, most=16))
     return _whole_object(spec, status, "spec")
 
 
-def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None) -> Manifest:
+def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None, least_rules: int = 0) -> Manifest:
     default: Manifest = {"default": rules_default} if rules_default else {}
     spec = _object(
         hostnames=_list(_text(), most=16),
         parentRefs=_list(_PARENT, most=32),
-        rules=_list(rule, most=MOST_RULES) | default,
+        rules=_list(rule, most=MOST_RULES, least=least_rules) | default,
     )
     parent = _object(
-        required=("controllerName", "parentRef"),
+        required=("conditions", "controllerName", "parentRef"),
         parentRef=_PARENT,
         controllerName=_text(),
-        conditions=_conditions(),
+        conditions=_conditions(least=1),
     )
     return _whole_object(spec, _object(required=("parents",), parents=_list(parent, most=32)), "spec")
 
 
-def _header(default: str = "Exact") -> Manifest:
+def _named_value(most: int) -> Manifest:
     return _object(
         required=("name", "value"),
-        type=_choice("Exact", "RegularExpression", default=default),
+        type=_choice("Exact", "RegularExpression", default="Exact"),
         name=_text(256, pattern="^[A-Za-z0-9!#$%&'*+\\-.^_\\x60|~]+$"),
-        value=_text(4096),
+        value=_text(most),
     )
 
 
 def _headers() -> Manifest:
     by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    return _list(_header(), most=16) | by_name
+    return _list(_named_value(4096), most=16) | by_name
 
 
-def _filter() -> Manifest:
+_FILTERS = ("ResponseHeaderModifier", "RequestHeaderModifier", "RequestMirror", "ExtensionRef")
+_HTTP_FILTERS = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite",
+                 "ExtensionRef", "CORS")  # fmt: skip
+
+
+def _filter(kinds: tuple[str, ...]) -> Manifest:
     # The other kinds of filter are kept as they come: no provider of ours writes them, and users' rules may hold any.
-    kinds = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite",
-             "ExtensionRef", "CORS")  # fmt: skip
     mirror = _object(
         required=("backendRef",),
         backendRef=_object(required=("name",), **_BACKEND),
@@ -214,8 +217,10 @@ def _filter() -> Manifest:
     return {"type": "object", "required": ["type"], "properties": named, "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _rule(match: Manifest, *, matches_default: list[Manifest] | None = None) -> Manifest:
-    filters = _list(_filter(), most=16)
+def _rule(
+    match: Manifest, kinds: tuple[str, ...], *, matches_default: list[Manifest] | None = None, **more: Any
+) -> Manifest:
+    filters = _list(_filter(kinds), most=16)
     weight = _whole(0, MOST_WEIGHT, default=1)
     backend = _object(required=("name",), **_BACKEND, weight=weight, filters=filters)
     default: Manifest = {"default": matches_default} if matches_default else {}
@@ -224,9 +229,7 @@ def _rule(match: Manifest, *, matches_default: list[Manifest] | None = None) -> 
         matches=_list(match, most=MOST_MATCHES) | default,
         filters=filters,
         backendRefs=_list(backend, most=MOST_BACKENDS),
-        timeouts=_FREE,
-        retry=_FREE,
-        sessionPersistence=_FREE,
+        **more,
     )
 
 
@@ -240,17 +243,19 @@ def _http_rule() -> Manifest:
     match = _object(
         path=path,
         headers=_headers(),
-        queryParams=_list(_header(), most=16) | by_name,
+        queryParams=_list(_named_value(1024), most=16) | by_name,
         method=_choice(*methods),
     )
-    return _rule(match, matches_default=[_ANY_PATH])
+    return _rule(match, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
 
 
 def _grpc_rule() -> Manifest:
     method = _object(
-        type=_choice("Exact", "RegularExpression", default="Exact"), service=_text(1024), method=_text(1024)
+        type=_choice("Exact", "RegularExpression", default="Exact"),
+        service=_text(1024, least=0),
+        method=_text(1024, least=0),
     )
-    return _rule(_object(method=method, headers=_headers()))
+    return _rule(_object(method=method, headers=_headers()), _FILTERS)
 
 
 def _traefik_service_schema() -> Manifest:
@@ -260,11 +265,11 @@ def _traefik_service_schema() -> Manifest:
         "kind": _choice("Service", "TraefikService"),
         "port": {"x-kubernetes-int-or-string": True},
         "weight": {"type": "integer", "minimum": 0},
-        "percent": {"type": "integer"},
     }
     one = {"type": "object", "required": ["name"], "properties": server, "x-kubernetes-preserve-unknown-fields": True}
     many = {"type": "array", "items": one}
-    mirroring = {**one, "properties": {**server, "mirrors": many}}
+    copied = {**one, "properties": {**server, "percent": {"type": "integer"}}}
+    mirroring = {**one, "properties": {**server, "mirrors": {"type": "array", "items": copied}}}
     spec = _object(weighted=_object(services=many, sticky=_FREE), mirroring=mirroring, highestRandomWeight=_FREE)
     head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
     return _object(required=("metadata", "spec"), **head, spec=spec)

@@ -179,7 +179,9 @@ class NodeProxy:
         used = {entry.uid for entry in table.entries.values()}
         table.servers = {uid: each for uid, each in table.servers.items() if each.weight or uid in used}
         if self._check is None and any(not each.weight for each in table.servers.values()):
-            checks = math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6) + 1  # the next one, not this
+            checks = (
+                math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6) + 1
+            )  # the next one, not this
             self._check = self._loop.call_at(self._check_phase_s + checks * self.settings.check_s, self._look)
 
     def _look(self) -> None:

@@ -75,6 +75,8 @@ class Bad:
 
 _STEPS = "spec.strategy.canary.steps"
 _CANARY = "spec.strategy.canary"
+_PING_PONG = {"pingService": "a", "pongService": "b"}
+_ROUTED = {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}
 _BLUE_GREEN = "spec.strategy.blueGreen"
 _AFFINITY = "preferredDuringSchedulingIgnoredDuringExecution"
 _POD = "spec.template.spec"
@@ -259,6 +261,28 @@ BAD: tuple[Bad, ...] = (
         f"{_CANARY}.canaryService",
         "stableService",
     ),
+    Bad(
+        "pingPong with one Service for both",
+        canary(pingPong={"pingService": "a", "pongService": "a"}, trafficRouting=_ROUTED),
+        f"{_CANARY}.pingPong.pongService",
+        "pingService",
+        by_schema=False,
+    ),
+    Bad(
+        "pingPong beside a stableService",
+        canary(pingPong=_PING_PONG, stableService="c", trafficRouting=_ROUTED),
+        f"{_CANARY}.stableService",
+        "exclude",
+        by_schema=False,
+    ),
+    Bad("pingPong without routes", canary(pingPong=_PING_PONG), f"{_CANARY}.pingPong", "router", by_schema=False),
+    Bad(
+        "pingPong with routes moved by somebody else",
+        canary(pingPong=_PING_PONG, trafficRouting={}),
+        f"{_CANARY}.pingPong",
+        "router",
+        by_schema=False,
+    ),
     Bad("Service that is no name", canary(stableService="A_b"), f"{_CANARY}.stableService", "lower-case"),
     Bad("steps that are no list", canary(steps={"setWeight": 1}), f"{_CANARY}.steps", "a list"),
     Bad("delay without routing", canary(scaleDownDelaySeconds=5), f"{_CANARY}.scaleDownDelaySeconds", "trafficRouting"),
@@ -422,7 +446,6 @@ PLANNED: tuple[tuple[Spec, str, str], ...] = (
         "0.6",
     ),
     (canary(analysis=_ANALYSIS), f"{_CANARY}.analysis", "0.4"),
-    (canary(pingPong={"pingService": "a", "pongService": "b"}), f"{_CANARY}.pingPong", "0.4"),
     (blue_green(prePromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.prePromotionAnalysis", "0.4"),
     (blue_green(postPromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.postPromotionAnalysis", "0.4"),
     (step(analysis=_ANALYSIS), f"{_STEPS}[0].analysis", "0.4"),

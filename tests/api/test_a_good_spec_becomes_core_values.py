@@ -374,3 +374,11 @@ def _seconds_for(raw: bytes) -> float:
     started = time.perf_counter()
     parse_spec(raw)
     return time.perf_counter() - started
+
+
+def test_ping_pong_names_the_two_services() -> None:
+    """`pingService` begins as the stable one; who is stable later is in status (core/roles.py)."""
+    pair = {"pingService": "ping", "pongService": "pong"}
+    strategy = _canary(canary(pingPong=pair, trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}))
+
+    assert (strategy.ping_pong, strategy.stable_service, strategy.canary_service) == (True, "ping", "pong")

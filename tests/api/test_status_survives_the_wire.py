@@ -65,6 +65,7 @@ STATUSES = st.builds(
     abort=st.none() | st.builds(Abort, _TEXT, _TIME, _REASON, _TEXT, st.booleans()),
     progressed_at_s=st.none() | _TIME,
     weight_percent=st.none() | _PERCENT,
+    pong_is_stable=st.booleans(),
     traffic=st.none()
     | st.builds(
         Traffic,

@@ -194,7 +194,7 @@ def test_where_nobody_can_be_asked_the_settle_time_is_waited_and_said() -> None:
 
     assert outcome.run.violations == []
     assert outcome.users.causes == {}
-    assert outcome.users.shares["half"] == pytest.approx(0.5, abs=TOLERANCE)
+    assert outcome.users.all_shares["half"] == pytest.approx(0.5, abs=TOLERANCE)
 
 
 def test_one_proxy_that_is_cut_off_holds_the_step() -> None:

@@ -13,7 +13,7 @@ from tests.node.real_node import RealNode
 NAME = "contour"
 ENVOY = "contour-envoy"
 PORT = 8080
-ADMIN_PORT = 19001
+ADMIN_PORT = 19501
 _XDS_PORT = 8001
 _LISTENER_PORT = 80  # Contour has its Envoy listen at PORT for it
 _CONFIG = {"gateway": {"gatewayRef": {"namespace": NAMESPACE, "name": NAME}}}

@@ -23,7 +23,7 @@ from tests.node.real_node import RealNode, wait_for
 
 NAME = "envoy-gateway"
 PORT = 10080
-ADMIN_PORT = 19000
+ADMIN_PORT = 19500  # Envoy Gateway itself has 19000 and 19001
 CERTIFICATES = Path("/certs")
 """Where it reads its certificates whatever it is told: mounted over, inside the node's namespaces."""
 

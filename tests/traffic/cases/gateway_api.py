@@ -72,9 +72,7 @@ def _rules(draw: st.DrawFn, kind: str) -> list[Manifest]:
         rules.append(rule)
     if not any(each["name"] == "cart" for rule in rules for each in rule["backendRefs"]):
         rules[0]["backendRefs"] = [backend("cart", 1), backend("cart-canary", 0)]
-    if (
-        len(rules) > 1 and kind == "HTTPRoute"
-    ):  # one that every request could be for, so that no managed route is for nobody
+    if kind == "HTTPRoute":  # one that every request could be for, so that no managed route is for nobody
         rules[-1]["matches"] = [{"path": {"type": "PathPrefix", "value": "/"}}]
         rules[-1]["backendRefs"] = [backend("cart", 100), backend("cart-canary", 0)]
     return rules

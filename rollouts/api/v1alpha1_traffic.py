@@ -173,6 +173,9 @@ class GatewayApi(Wire):
     grpc_routes: GatewayRoutes | None = Field(None, description="GRPCRoutes.")
     tls_routes: GatewayRoutes | None = Field(None, description="TLSRoutes.")
     tcp_routes: GatewayRoutes | None = Field(None, description="TCPRoutes.")
+    features: Names | None = Field(
+        None, description="What the gateways support though their class does not say so: HTTPRouteRequestMirror."
+    )
     mode: Literal["patch", "own"] | None = Field(None, description="patch: your routes are changed in place.")
 
 

@@ -14,7 +14,8 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject, decode, decode_route
-from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadRoute, ReadService
+from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox, RouteAnswer, ServiceAnswer
 from rollouts.controller.planes import Planes
 from rollouts.controller.pods import pod_page, pods_seen
@@ -48,7 +49,7 @@ class Answers:
         questions: owns the tasks; they end with it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whom there is to ask, each by a name of its own
         self,
         *,
         client: Client,
@@ -56,6 +57,7 @@ class Answers:
         inbox: Inbox,
         queue: WorkQueue,
         kinds: RouteKinds,
+        classes: GatewayClasses,
         planes: Planes | None = None,
         clock: Clock,
         questions: asyncio.TaskGroup,
@@ -65,6 +67,7 @@ class Answers:
         self._inbox = inbox
         self._queue = queue
         self._kinds = kinds
+        self._classes = classes
         self._planes = planes
         self._clock = clock
         self._questions = questions
@@ -104,7 +107,7 @@ class Answers:
                 return self._room_for_lists
             case AskPlanes():
                 return self._room_for_planes
-            case ReadService() | ReadRoute():
+            case ReadService() | ReadRoute() | ReadClasses():
                 return self._room_for_asks
             case _:
                 assert_never(ask)
@@ -115,6 +118,8 @@ class Answers:
                 self._inbox.put_service(key, name, await self._read_service(key, name))
             case ReadRoute(route=route):
                 self._inbox.put_route(key, route, await self._read_route(ask))
+            case ReadClasses(gateways):
+                await self._classes.ask(gateways, client=self._client)
             case AskPlanes(route=route, question=question):
                 self._inbox.put_live(key, route, await self._live(question))
             case AskProbes(question, label_selector):

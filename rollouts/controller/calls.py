@@ -125,6 +125,13 @@ class ReadRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadClasses:
+    """GETs a route's Gateways, as `namespace/name`, and their classes."""
+
+    gateways: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AskPlanes:
     """Asks the data planes of a route whether they do what it says in that version, once at a time."""
 
@@ -141,4 +148,4 @@ class AskProbes:
     label_selector: str
 
 
-Ask: TypeAlias = ReadService | ListPods | ReadRoute | AskPlanes | AskProbes
+Ask: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskPlanes | AskProbes

@@ -23,6 +23,7 @@ from rollouts.controller.render_routes import render_routing
 from rollouts.controller.routes import RouteRead
 from rollouts.core.intents import (
     AskDrained,
+    AskFeatures,
     AskLive,
     AskPods,
     AskRoute,
@@ -78,7 +79,7 @@ def render(
     Raises: Unroutable, when a codec cannot say what is wanted; ApiConflict, when a route is not the one that was decided on.
     """
     match intent:
-        case SetTraffic() | ReleaseRoute() | AskRoute() | AskLive() | AskDrained():
+        case SetTraffic() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
         case _:
             return (_render(snapshot.rollout, intent),)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
-from rollouts.controller.calls import Apply, Ask, AskPlanes, AskProbes, Delete, Patch, ReadRoute, Write
+from rollouts.controller.calls import Apply, Ask, AskPlanes, AskProbes, Delete, Patch, ReadClasses, ReadRoute, Write
 from rollouts.controller.routes import Place, RouteRead
 from rollouts.controller.steered import managed_by_text
-from rollouts.core.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.intents import AskDrained, AskFeatures, AskLive, AskRoute, ReleaseRoute, SetTraffic
 from rollouts.core.rollout import Rollout
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus
@@ -22,7 +22,7 @@ from rollouts.ports import JSON_PATCH
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
 
-Routing: TypeAlias = SetTraffic | ReleaseRoute | AskRoute | AskLive | AskDrained
+Routing: TypeAlias = SetTraffic | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
 
 
 def render_routing(
@@ -39,6 +39,8 @@ def render_routing(
             return release(*_readable(routes, name, version))
         case AskRoute(route=name):
             return (question_about(routes[name].place),)
+        case AskFeatures(route=name):
+            return (ReadClasses(routes[name].gateways),)
         case AskLive(route=name, resource_version=version, split=split):
             read = routes[name]
             question = LiveQuestion(

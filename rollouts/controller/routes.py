@@ -16,17 +16,20 @@ import msgspec
 from rollouts.api.routing import router_path
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject
+from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
 from rollouts.controller.route_kinds import RouteKinds
 from rollouts.controller.steered import SteeredRoute, SteeredRoutes, steering
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
-from rollouts.core.traffic import LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split
+from rollouts.core.traffic import Feature, LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split
 from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.probes.questions import ASKED_KINDS
 from rollouts.traffic.codec import Context, Objects, Provider, Target
+from rollouts.traffic.gateway_api import features_of_class
+from rollouts.traffic.gateway_parents import GROUP
 from rollouts.traffic.registry import unknown
 
 READ_MAX = 4_000  # routes kept decoded, a few KB each
@@ -101,6 +104,7 @@ class RouteReader:
 
     Args:
         planes: None when no data plane can be asked.
+        classes: None to take every feature of the Gateway API for supported.
     """
 
     store: Store
@@ -109,6 +113,7 @@ class RouteReader:
     steered: SteeredRoutes
     providers: Providers
     planes: Planes | None = None
+    classes: GatewayClasses | None = None
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
 
     def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
@@ -229,8 +234,19 @@ class RouteReader:
             split=split,
             problem=problem,
             accepted=provider.accepted(objects, target),
-            features=provider.features(objects, target),
+            features=self._features(provider.features(objects, target), target, gateways),
         )
+
+    def _features(
+        self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]
+    ) -> frozenset[Feature] | None:
+        """As far as the class of the gateways knows them, or the spec says that it does; None when it was not asked yet."""
+        if target.kinds[0].group != GROUP or self.classes is None:
+            return found
+        supported = self.classes.known(gateways)
+        if supported is None:
+            return None
+        return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
 
     def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
         """The whole object, decoded once for each version. Nobody may change it."""

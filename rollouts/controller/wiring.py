@@ -28,6 +28,7 @@ from rollouts.controller.act import Performer
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.events import EventSender
+from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.health import HealthServer
 from rollouts.controller.held import HeldStatus
 from rollouts.controller.inbox import Inbox
@@ -164,6 +165,7 @@ class Controller:
         self._steered_routes = SteeredRoutes()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._planes = planes
+        self._classes = GatewayClasses(clock=clock)
         self._routes = RouteReader(
             store=self._store,
             inbox=self._inbox,
@@ -171,6 +173,7 @@ class Controller:
             steered=self._steered_routes,
             providers=_providers(settings),
             planes=planes,
+            classes=self._classes,
         )
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
@@ -267,6 +270,7 @@ class Controller:
                     inbox=self._inbox,
                     queue=self._queue,
                     kinds=self._kinds,
+                    classes=self._classes,
                     planes=self._planes,
                     clock=self._clock,
                     questions=questions,

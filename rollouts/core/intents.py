@@ -129,6 +129,13 @@ class AskRoute:
     route: RouteName
 
 
+@dataclass(frozen=True, slots=True)
+class AskFeatures:
+    """Reads what the class of a route's gateways says that it supports; the answer comes back through the inbox."""
+
+    route: RouteName
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLive:
     """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox."""
@@ -169,6 +176,7 @@ Intent: TypeAlias = (
     | SetTraffic
     | ReleaseRoute
     | AskRoute
+    | AskFeatures
     | AskLive
     | AskDrained
     | AskService

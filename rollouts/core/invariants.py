@@ -19,6 +19,7 @@ from rollouts.core.anticipation import Violation, anticipated, available, held, 
 from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
     AskDrained,
+    AskFeatures,
     AskLive,
     AskPods,
     AskRoute,
@@ -364,7 +365,16 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
             good = good and isinstance(route, RouteSeen) and route.resource_version == intent.resource_version
         case PatchPod() | EvictPod():
             good = before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
-        case CreateReplicaSet() | RemoveAnnotation() | AskService() | AskPods() | AskRoute() | AskLive() | AskDrained():
+        case (
+            CreateReplicaSet()
+            | RemoveAnnotation()
+            | AskService()
+            | AskPods()
+            | AskRoute()
+            | AskFeatures()
+            | AskLive()
+            | AskDrained()
+        ):
             good = True
         case _:
             assert_never(intent)

@@ -14,6 +14,7 @@ from typing import assert_never
 from rollouts.core.decide import decide
 from rollouts.core.intents import (
     AskDrained,
+    AskFeatures,
     AskLive,
     AskPods,
     AskRoute,
@@ -38,7 +39,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import Answer, LiveSeen, RouteName, RouteSeen, Split, Verdict, VerifiedBy
+from rollouts.core.traffic import Answer, Feature, LiveSeen, RouteName, RouteSeen, Split, Verdict, VerifiedBy
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
 _BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
@@ -300,6 +301,15 @@ class _Theatre:
                 self.seen = replace(self.seen, rollout=replace(self.seen.rollout, annotations=left))
             case AskPods():
                 self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))
+            case SetTraffic() | ReleaseRoute() | AskLive() | AskFeatures():
+                self._apply_to_route(intent)
+            case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
+                pass  # single pods and requests are not modelled, and every Service and route was seen before
+            case never:
+                assert_never(never)
+
+    def _apply_to_route(self, intent: SetTraffic | ReleaseRoute | AskLive | AskFeatures) -> None:
+        match intent:
             case SetTraffic(route=name, split=split):
                 self._route(name, split=split, managed_by=self.seen.rollout.name)
             case ReleaseRoute(route=name):
@@ -307,8 +317,8 @@ class _Theatre:
                 self.seen = replace(self.seen, routes=routes)
             case AskLive(route=name):
                 self._route(name, live=True)
-            case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
-                pass  # single pods and requests are not modelled, and every Service and route was seen before
+            case AskFeatures(route=name):
+                self._route(name, features=frozenset(Feature))
             case never:
                 assert_never(never)
 
@@ -363,7 +373,13 @@ class _Theatre:
             self.seen = replace(self.seen, services={**self.seen.services, name: pointed})
 
     def _route(
-        self, name: RouteName, *, split: Split | None = None, managed_by: str | None = None, live: bool = False
+        self,
+        name: RouteName,
+        *,
+        split: Split | None = None,
+        managed_by: str | None = None,
+        live: bool = False,
+        features: frozenset[Feature] | None = None,
     ) -> None:
         """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
         route = self.seen.routes.get(name)
@@ -374,6 +390,8 @@ class _Theatre:
             route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
         if managed_by is not None:
             route = replace(route, managed_by=managed_by)
+        if features is not None:
+            route = replace(route, features=features)
         if live:
             answer = LiveSeen(
                 at_s=self.seen.now_s, resource_version=route.resource_version, live=True, by=VerifiedBy.CONFIG

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from rollouts.core.frozen import replace
-from rollouts.core.intents import AskLive, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
+from rollouts.core.intents import AskFeatures, AskLive, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
@@ -34,6 +34,7 @@ from rollouts.core.traffic import (
     RouteUnasked,
     Split,
     VerifiedBy,
+    features_needed,
 )
 
 LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
@@ -314,6 +315,8 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> _Outcome:
     if route.split is None:
         return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split != split or route.managed_by != ours:
+        if (lacking := _lacking(route, split)) is not None:
+            return lacking
         intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {_told(split)}")
         return _Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
@@ -321,6 +324,27 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> _Outcome:
     if traffic is not None and traffic.verified_by is not None and _says(traffic, split):
         return _Outcome(said=True, verified_by=traffic.verified_by)
     return _asked(view, route, split) if route.can_be_asked else _waited(view, route, split)
+
+
+def _lacking(route: RouteSeen, split: Split) -> _Outcome | None:
+    """Why the route cannot say `split`; None when it can.
+
+    A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
+    RequestMirror filter, which its status had accepted.
+    """
+    needed = features_needed(split)
+    if not needed:
+        return None
+    if route.features is None:
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"asks what the gateways of {route.route} support")
+        return _Outcome(intents=(AskFeatures(route.route),), wait=wait)
+    if not (missing := needed - route.features):
+        return None
+    message = (
+        f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
+        "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
+    )
+    return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
 
 
 def _asked(view: View, route: RouteSeen, split: Split) -> _Outcome:

@@ -107,6 +107,26 @@ class Feature(StrEnum):
     MIRROR_PERCENT = "mirror-percent"
 
 
+def features_needed(split: Split) -> frozenset[Feature]:
+    """What a route must be able to do, besides a share, to say `split`."""
+    requests = [*(each.match for each in split.matches), *(match for each in split.mirrors for match in each.matches)]
+    needed = {Feature.MIRROR} if split.mirrors else set[Feature]()
+    if any(each.percent < 100 for each in split.mirrors):
+        needed.add(Feature.MIRROR_PERCENT)
+    for request in requests:
+        conditions = (
+            (Feature.HEADER, request.headers),
+            (Feature.COOKIE, request.cookies),
+            (Feature.QUERY, request.query),
+            (Feature.METHOD, request.method),
+            (Feature.PATH, request.path),
+        )
+        needed |= {feature for feature, condition in conditions if condition}
+        if any(each.value.kind is MatchKind.REGEX for each in request.headers):
+            needed.add(Feature.HEADER_REGEX)
+    return frozenset(needed)
+
+
 class Answer(StrEnum):
     """What a status says, or does not."""
 
@@ -175,6 +195,7 @@ class RouteSeen:
         split: what it says; None when it cannot be steered, and `problem` says why and what to do.
         managed_by: name of the Rollout that steers it, "" for none.
         named: the spec names it; else it is seen because this Rollout still steers it.
+        features: what it may be asked for besides a share; None when its gateways' class is still to be asked.
         can_be_asked: there is a data plane to ask whether a split is live; else `settle_s` are waited.
         settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
         live: the last answer; None when none was asked for or came.
@@ -188,7 +209,7 @@ class RouteSeen:
     managed_by: str = ""
     named: bool = True
     accepted: Verdict = Verdict(Answer.UNKNOWN)
-    features: frozenset[Feature] = frozenset()
+    features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False
     settle_s: float = 5.0
     live: LiveSeen | None = None

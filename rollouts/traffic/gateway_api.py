@@ -140,9 +140,13 @@ class _GatewayApi(Rules):
         ):
             if name := read.text(old):
                 read.refuse(old, f"is written {field}: [{{name: {name}}}] here")
+        features = read.texts("features")
+        for feature in features:
+            if feature not in _CLASS_FEATURES:
+                read.refuse("features", f"must be of {', '.join(_CLASS_FEATURES)}, not {feature}")
         for field, kinds in KINDS.items():
             for route in read.parts(field):
-                options = {"rules": route.texts("rules")}
+                options = {"rules": route.texts("rules"), "features": features}
                 where = route.text("namespace", default=namespace)
                 found.append(
                     Target(kinds=kinds, namespace=where, name=route.text("name", needed=True), options=options)

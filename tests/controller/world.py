@@ -16,6 +16,7 @@ from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, Roll
 from rollouts.controller.act import Performer, Target
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
+from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
 from rollouts.controller.queue import WorkQueue
@@ -178,6 +179,7 @@ class World:
             inbox=self.inbox,
             queue=self.queue,
             kinds=self.kinds,
+            classes=GatewayClasses(clock=self.clock),
             planes=planes,
             clock=self.clock,
             questions=questions,

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.intents import (
     AskDrained,
+    AskFeatures,
     AskLive,
     AskPods,
     AskRoute,
@@ -48,6 +49,7 @@ from rollouts.core.snapshot import (
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import (
     ALL_TO_STABLE,
+    Feature,
     LiveSeen,
     Route,
     RouteAbsent,
@@ -80,6 +82,7 @@ class World:
         routes: as the API server has them; whether one may be asked about is in its name: `asked-…`.
         planes: what the data plane of each route does.
         route_answers: routes that were asked about, when, and what the answer was.
+        supported: what the class of every gateway names, once it was asked.
         probed: what probes find in flight; its time is when they are asked.
         drains: what they found.
         bad: revisions whose pods never become ready.
@@ -100,6 +103,7 @@ class World:
     routes: Mapping[RouteName, RouteSeen] = field(default_factory=dict)
     planes: Mapping[RouteName, Split] = field(default_factory=dict)
     route_answers: Mapping[RouteName, tuple[float, RouteSeen | None]] = field(default_factory=dict)
+    supported: frozenset[Feature] = frozenset(Feature)
     pods_seen: PodsSeen | None = None
     probed: DrainSeen = DrainSeen(0.0, 0)
     drains: Mapping[str, DrainSeen] = field(default_factory=dict)
@@ -121,7 +125,12 @@ def service(name: str, **changes: Any) -> ServiceSeen:
 
 def route(name: RouteName, **changes: Any) -> RouteSeen:
     """A route as its user made it: all to the stable Service, not steered by anybody yet."""
-    given: dict[str, Any] = {"uid": f"uid-{name.name}", "resource_version": "1", "split": ALL_TO_STABLE}
+    given: dict[str, Any] = {
+        "uid": f"uid-{name.name}",
+        "resource_version": "1",
+        "split": ALL_TO_STABLE,
+        "features": None,
+    }
     return RouteSeen(route=name, can_be_asked=name.name.startswith("asked"), **{**given, **changes})
 
 
@@ -235,6 +244,9 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
         case ReleaseRoute(route=name):
             there = _with_route(wrote(there, "ReleaseRoute"), intent, split=ALL_TO_STABLE, managed_by="")
             return _without_route_answer(there, name)
+        case AskFeatures(route=name):
+            features = there.supported
+            return replace(there, routes={**there.routes, name: replace(there.routes[name], features=features)})
         case AskRoute(route=name):
             return replace(there, route_answers={**there.route_answers, name: (there.now_s, there.routes.get(name))})
         case AskLive(route=name, resource_version=version, split=split):

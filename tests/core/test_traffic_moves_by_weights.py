@@ -16,6 +16,7 @@ from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight
 from rollouts.core.traffic import (
     ALL_TO_STABLE,
+    Feature,
     MatchKind,
     MirrorRoute,
     NamedMatch,
@@ -422,3 +423,19 @@ def test_ping_pong_with_a_dynamic_stable_side_comes_to_its_end() -> None:
     there = settled(edited(there, revision="b", min_ready_s=5))
 
     assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 2})
+
+
+def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
+    """Traefik accepted a mirror that it does not know, and answered every request with 500."""
+    steps = (SetWeight(25), SetMirrorRoute("copies", MirrorRoute("copies", percent=10)), GATE)
+    there = replace(running(canary(*steps)), supported=frozenset({Feature.HEADER, Feature.MIRROR}))
+
+    there = settled(edited(there, revision="b"), seconds=60)
+
+    assert plane(there) == Split(Fraction(1, 4))
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_USABLE
+    assert "mirror-percent" in there.status.waiting_for.message
+
+    there = settled(annotated(there, "abort", "true"))
+    assert plane(there) == ALL_TO_STABLE

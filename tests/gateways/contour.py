@@ -57,10 +57,14 @@ def start_envoy(node: RealNode) -> None:
     bootstrap = folder(node, NAME) / "envoy.json"
     command = [str(Path(node.plane.programs, "contour")), "bootstrap", str(bootstrap)]
     command += ["--xds-address=127.0.0.1", f"--xds-port={_XDS_PORT}"]
-    command += ["--admin-address=127.0.0.1", f"--admin-port={ADMIN_PORT}"]
+    command += [f"--admin-address={bootstrap.with_suffix('.sock')}"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    config = json.loads(bootstrap.read_text())
+    # Contour takes nothing but a Unix socket here; controllers ask over TCP.
+    config["admin"]["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}}
+    bootstrap.write_text(json.dumps(config))
     node.processes.start(
         ENVOY,
         [gateway_parts.envoy(), "-c", bootstrap, "--service-cluster", NAMESPACE, "--service-node", "envoy-1"],

@@ -38,15 +38,9 @@ def start(node: RealNode) -> Gateway:
     program = Path(node.plane.programs, "envoy-gateway")
     _place_envoy(home)
     _make_certificates(program, home)
-    secret = base64.b64encode((home / "config/certs/envoy-oidc-hmac/hmac-secret").read_bytes()).decode()
     node.plane.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _SYSTEM}},
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "envoy-oidc-hmac", "namespace": _SYSTEM},
-            "data": {"hmac-secret": secret},
-        },
+        *(_secret(name, home / "config" / "certs" / name) for name in ("envoy-oidc-hmac", "envoy")),
     )
     config = home / "envoy-gateway.json"
     config.write_text(json.dumps(_config(home)))
@@ -81,6 +75,11 @@ def _make_certificates(program: Path, home: Path) -> None:
         done = subprocess.run(each, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
             raise AssertionError(f"{' '.join(each)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def _secret(name: str, files: Path) -> dict[str, object]:
+    data = {each.name: base64.b64encode(each.read_bytes()).decode() for each in files.iterdir() if each.is_file()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": _SYSTEM}, "data": data}
 
 
 def _config(home: Path) -> dict[str, object]:

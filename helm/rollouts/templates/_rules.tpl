@@ -22,6 +22,8 @@ And for each router of `routers` its routes, for example httproutes (gateway.net
 
   the routes               get list watch   what they say, and who has taken it
                            patch            weights, managed routes, the label that they are watched by
+  gateways, gatewayclasses get              which features a class names, before a header or mirror route is written; with
+                                            watchNamespaces classes cannot be read, and the spec has to name the features
   ingresses of nginx       create delete    the canary Ingress, which is ours; the user's own is only marked
 
 And, unless watchNamespaces or proxyMode is set, how nodes bring connections to pods, which decides how long pods that go are kept.
@@ -74,6 +76,11 @@ Each is optional to the controller; without it the waits are the safe ones, and 
 - apiGroups: [{{ index $names 0 }}]
   resources: [{{ join ", " (index $names 1) }}]
   verbs: [get, list, watch, patch{{ if eq $router "nginx" }}, create, delete{{ end }}]
+{{- if eq $router "gatewayAPI" }}
+- apiGroups: [{{ index $names 0 }}]
+  resources: [gateways, gatewayclasses]
+  verbs: [get]
+{{- end }}
 {{- end }}
 {{- with .Values.rbac.extraRules }}
 {{ toYaml . }}

@@ -61,6 +61,7 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
     weight_percent = _weight_percent(view, strategy)
     services = _services(view, strategy, weight_percent)
     view = view.with_status(_cutovers(view, strategy, services))
+    services = tuple(_once_on_record(view, each) for each in services)
     routing = _routing(view, strategy, weight_percent, services)
     view = view.with_status(routing.status)
     holding = _holds_stable(view, strategy, services)
@@ -200,6 +201,15 @@ def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> R
             if isinstance(intent, PointService) and leaving != view.status.stable_revision:
                 view = view.with_status(with_cutover(view, service=service, leaving=leaving, to=intent.revision))
     return view.status
+
+
+def _once_on_record(view: View, pointing: Pointing) -> Pointing:
+    """The same without its change of the Service, while the cutover that it begins is not on record: a crash would forget it."""
+    recorded = {(each.service, each.from_revision) for each in view.seen.status.cutovers}
+    begins = {(each.service, each.from_revision) for each in view.status.cutovers} - recorded
+    if not any(isinstance(each, PointService) and (each.name, pointing.selects) in begins for each in pointing.intents):
+        return pointing
+    return replace(pointing, intents=(), notices=())
 
 
 def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:

@@ -113,12 +113,14 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
     if view.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
     left_percent = view.status.weight_percent or 0  # of the traffic that is known to have left the stable revision
+    selected = selected_revision(view, strategy.canary_service) if routing.routers else ""
     if routing.routers:
-        both = selected_revision(view, strategy.canary_service) == view.stable.revision
-        left_percent = 0 if both else brought.least_percent
+        left_percent = 0 if selected == view.stable.revision else brought.least_percent
+    # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
+    superseded = selected not in ("", view.stable.revision, view.status.current_revision) and brought.reaches_canary
     wanted_stable = routed_stable_replicas(
         replicas=replicas,
-        weight_percent=weight_percent,
+        weight_percent=0 if superseded else weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )

@@ -82,13 +82,14 @@ def has_routers(strategy: Canary) -> bool:
     return strategy.traffic_routing is not None and bool(strategy.traffic_routing.routers)
 
 
-def in_force(view: View, *, soon: Split | None = None) -> InForce:
+def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> InForce:
     """The range in which the canary Service's part of the traffic is, from what is on record and what the routes say now.
 
     What this pass has found out counts from the next one on, when it is on record.
 
     Args:
         soon: what this pass writes; None for nothing.
+        unasked: a route that was not read yet may say anything; False to go by what is known.
     """
     traffic = view.seen.status.traffic
     percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
@@ -103,9 +104,9 @@ def in_force(view: View, *, soon: Split | None = None) -> InForce:
             case RouteSeen(split=Split() as split):
                 percents.append(split.share * 100)
                 reaches = reaches or split.reaches_canary
-            case RouteUnasked():
+            case RouteUnasked() if unasked:
                 percents += [0, 100]
-            case RouteSeen() | RouteAbsent():
+            case RouteSeen() | RouteAbsent() | RouteUnasked():
                 pass
             case never:
                 assert_never(never)
@@ -126,11 +127,12 @@ def route_traffic(
         status = view.status if view.status.traffic is None else replace(view.status, traffic=None)
         return Routing(status=status, arrived=True)
     want = _wanted(view, strategy, weight_percent, stable=stable)
-    split = _within_capacity(view, strategy, _once_ready(view, want, canary=canary))
+    ready = _once_ready(view, want, canary=canary)
+    split = _within_capacity(view, strategy, ready)
     routes = [each for each in view.seen.routes.values() if not isinstance(each, RouteSeen) or each.named]
     outcome = _settled(view, routes, split)
     at_end = view.status.step_index >= len(strategy.steps)
-    complete = split == want and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
+    complete = split == want == ready and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
     return replace(outcome, arrived=outcome.arrived and complete)
 
 
@@ -216,11 +218,12 @@ def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
 def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     """The same, but what comes back to the stable Service is no more than the pods that it selects can take.
 
-    They can take all when `replicas` − `maxUnavailable` of them are available, else each its part of `replicas`; the rest follows
-    as they come. Never more for the canary than is in force. Source: argo-rollouts issue 3372, flagger issue 635.
+    They can take all when `replicas` − `maxUnavailable` of them are available and in its EndpointSlices, else each its part of
+    `replicas`; the rest follows as they come. Never more for the canary than is known to be in force: a route that nobody has
+    read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
     """
     replicas = view.spec.replicas
-    now_share = Fraction(in_force(view).most_percent) / 100
+    now_share = Fraction(in_force(view, unasked=False).most_percent) / 100
     if split.share >= now_share or replicas == 0:
         return split
     _, unavailable = surge_and_unavailable(
@@ -232,6 +235,8 @@ def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     # A Service without our key selects the pods of every revision.
     sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
     pods = sum(lasting(each) for each in sets)
+    if service.watched:
+        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
     if pods >= max(1, replicas - unavailable):
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)

@@ -297,12 +297,7 @@ def test_the_steps_of_an_update_leave_the_users_route_as_it_was() -> None:
     assert before == [{"labels": {}, "annotations": {}}], "a Rollout that is gone leaves no mark"
 
 
-NOT_YET = pytest.mark.xfail(
-    strict=True, reason="a route that nobody has read yet counts as 100 %, and is then set to it"
-)
-
-
-@pytest.mark.parametrize("narrow", [False, pytest.param(True, marks=NOT_YET)])
+@pytest.mark.parametrize("narrow", [False, True])
 def test_a_route_that_is_in_use_is_taken_over_without_a_loss(*, narrow: bool) -> None:
     """Pods of a Deployment serve users through it when a Rollout comes to name it: they do until the Rollout's own are ready.
 

@@ -166,7 +166,6 @@ def test_what_fails_just_before_its_promotion_takes_nothing_with_it(settings: Ga
     assert sizes == [4]
 
 
-@pytest.mark.xfail(strict=True, reason="stable does not grow while a superseded revision has the canary Service")
 @GATEWAYS
 def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(settings: GatewaySettings) -> None:
     """P14, argo-rollouts issue 3372: with dynamicStableScale all of the traffic went to a stable revision of few pods.
@@ -213,7 +212,6 @@ def test_slow_requests_end_before_the_old_pods_do(drain: Manifest, *, kept: bool
         assert_good(outcome)
 
 
-@pytest.mark.xfail(strict=True, reason="stable pods count before they are in the EndpointSlices")
 @GATEWAYS
 def test_an_abort_onto_a_stable_side_that_shrank_waits_for_its_pods(settings: GatewaySettings) -> None:
     """P22, flagger issue 635: a restart of the analysis put all traffic on a primary that the autoscaler had shrunk.

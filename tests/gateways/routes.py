@@ -68,7 +68,9 @@ class Route:
         """What a Rollout's `trafficRouting` says to have it steered."""
         match self.kind:
             case "HTTPRoute":
-                return {"gatewayAPI": {"httpRoutes": [{"name": NAME}]}}
+                # Neither Envoy Gateway (as it runs here) nor Contour lists in its GatewayClass that it knows mirrors.
+                known = {"features": ["HTTPRouteRequestMirror"]} if "mirror" in self.features else {}
+                return {"gatewayAPI": {"httpRoutes": [{"name": NAME}], **known}}
             case "TraefikService":
                 return {"traefik": {"weightedTraefikServiceName": NAME}}
             case "HTTPProxy":

@@ -155,7 +155,7 @@ class Shifting:
         assert self.outcome is not None
         later = [one for one in self.outcome.seconds if one["at"] >= math.ceil(moment)]
         marked = sum(one.version == version for one in self.by_header if one.sent_at >= moment)
-        return sum(one["versions"].get(version, 0) for one in later) + marked
+        return sum(int(one["versions"].get(version, 0)) for one in later) + marked
 
     def first(self, holds: Callable[[Moment], bool]) -> Moment:
         """The first moment of which it is true."""

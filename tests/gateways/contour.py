@@ -12,7 +12,7 @@ from tests.node.real_node import RealNode
 
 NAME = "contour"
 ENVOY = "contour-envoy"
-PORT = 8080
+PORT = 8880  # Envoy Gateway has 8080 and 8081 for itself
 ADMIN_PORT = 19501
 _XDS_PORT = 8001
 _LISTENER_PORT = 80  # Contour has its Envoy listen at PORT for it

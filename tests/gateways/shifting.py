@@ -164,7 +164,8 @@ class Shifting:
     def case(self, name: str) -> Case:
         """The report's row."""
         assert self.outcome is not None
-        shares = {f"{share.percent:g}": round(100 * share.canary / share.answers, 2) for share in self.shares()}
+        held = [share for share in self.shares() if share.answers]  # some are live for less than one whole second
+        shares = {f"{share.percent:g}": round(100 * share.canary / share.answers, 2) for share in held}
         return Case(
             case=name,
             gateway=self.route.gateway.name,

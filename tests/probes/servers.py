@@ -52,8 +52,19 @@ async def serving(
 ) -> AsyncIterator[Server]:
     """A server for as long as the block runs; `port` 0 for any."""
     server = Server(answers, port)
+    conversations = set[asyncio.Task[None]]()
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(answered(reader, writer))
+        conversations.add(task)
+        try:
+            await task
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()  # what was drained is sent; nothing of it outlives the loop
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             path = head.split(" ")[1]
@@ -68,7 +79,8 @@ async def serving(
             else:
                 writer.write(answer)
                 await writer.drain()
-        writer.close()
+            writer.close()
+            await writer.wait_closed()
 
     listener = await asyncio.start_server(converse, host, port, ssl=tls)
     server.port = listener.sockets[0].getsockname()[1]
@@ -76,6 +88,10 @@ async def serving(
         yield server
     finally:
         listener.close()
+        for task in conversations:
+            task.cancel()
+        await asyncio.gather(*conversations, return_exceptions=True)
+        await asyncio.sleep(0)  # their transports close in the next round of the loop
         await listener.wait_closed()
 
 

@@ -99,8 +99,17 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     match strategy.steps[status.step_index]:
         case Pause() | PauseUntilPromoted():
             return status.step_index
-        case _:
+        case (
+            SetWeight()
+            | SetCanaryReplicas()
+            | SetCanaryScalePercent()
+            | MatchTrafficWeight()
+            | SetHeaderRoute()
+            | SetMirrorRoute()
+        ):
             return None
+        case never:
+            assert_never(never)
 
 
 def _weight_percent(view: View, strategy: Canary) -> WeightPercent:
@@ -291,8 +300,17 @@ def _pause_wait(view: View, strategy: Canary) -> Wait | None:
             return Wait(
                 Reason.PROMOTION_NEEDED, f"step {index}: revision {view.status.current_revision} is to be promoted"
             )
-        case _:
+        case (
+            SetWeight()
+            | SetCanaryReplicas()
+            | SetCanaryScalePercent()
+            | MatchTrafficWeight()
+            | SetHeaderRoute()
+            | SetMirrorRoute()
+        ):
             return None
+        case never:
+            assert_never(never)
 
 
 def _pause_end_s(view: View, strategy: Canary) -> float | None:

@@ -116,6 +116,11 @@ class View:
             for command in self.status.commands
         )
 
+    def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
+        """Since when status says that `reason` is waited for; `default_s` when it waits for something else, or for nothing."""
+        waiting = self.seen.status.waiting_for
+        return waiting.since_s if waiting is not None and waiting.reason is reason else default_s
+
     def with_status(self, status: RolloutStatus) -> View:
         """The same world with another memory; roles are kept."""
         return View(seen=self.seen, status=status, new=self.new, stable=self.stable, older=self.older)

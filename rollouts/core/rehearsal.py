@@ -39,7 +39,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import Answer, Feature, LiveSeen, RouteName, RouteSeen, Split, Verdict, VerifiedBy
+from rollouts.core.traffic import Answer, Feature, LiveSeen, RouteSeen, Verdict, VerifiedBy
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
 _BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
@@ -309,18 +309,28 @@ class _Theatre:
                 assert_never(never)
 
     def _apply_to_route(self, intent: SetTraffic | ReleaseRoute | AskLive | AskFeatures) -> None:
+        """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
+        routes = dict(self.seen.routes)
+        route = routes.get(intent.route)
+        if not isinstance(route, RouteSeen):
+            return
         match intent:
-            case SetTraffic(route=name, split=split):
-                self._route(name, split=split, managed_by=self.seen.rollout.name)
-            case ReleaseRoute(route=name):
-                routes = {each: route for each, route in self.seen.routes.items() if each != name}
-                self.seen = replace(self.seen, routes=routes)
-            case AskLive(route=name):
-                self._route(name, live=True)
-            case AskFeatures(route=name):
-                self._route(name, features=frozenset(Feature))
+            case SetTraffic(split=split):
+                if split != route.split:
+                    version = f"{route.resource_version}+"
+                    route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
+                routes[intent.route] = replace(route, managed_by=self.seen.rollout.name)
+            case ReleaseRoute():
+                del routes[intent.route]
+            case AskLive():
+                version = route.resource_version
+                live = LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=VerifiedBy.CONFIG)
+                routes[intent.route] = replace(route, live=live)
+            case AskFeatures():
+                routes[intent.route] = replace(route, features=frozenset(Feature))
             case never:
                 assert_never(never)
+        self.seen = replace(self.seen, routes=routes)
 
     def _create(self, intent: CreateReplicaSet) -> None:
         made = ReplicaSet(
@@ -371,33 +381,6 @@ class _Theatre:
         if isinstance(service, ServiceSeen):
             pointed = replace(service, revision=revision, managed_by=managed_by, watched=watched)
             self.seen = replace(self.seen, services={**self.seen.services, name: pointed})
-
-    def _route(
-        self,
-        name: RouteName,
-        *,
-        split: Split | None = None,
-        managed_by: str | None = None,
-        live: bool = False,
-        features: frozenset[Feature] | None = None,
-    ) -> None:
-        """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
-        route = self.seen.routes.get(name)
-        if not isinstance(route, RouteSeen):
-            return
-        if split is not None and split != route.split:
-            version = f"{route.resource_version}+"
-            route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
-        if managed_by is not None:
-            route = replace(route, managed_by=managed_by)
-        if features is not None:
-            route = replace(route, features=features)
-        if live:
-            answer = LiveSeen(
-                at_s=self.seen.now_s, resource_version=route.resource_version, live=True, by=VerifiedBy.CONFIG
-            )
-            route = replace(route, live=answer)
-        self.seen = replace(self.seen, routes={**self.seen.routes, name: route})
 
     def _with_slices(self, service: object) -> ServiceSeen:
         """The Service with the ready pods that its selector finds, as far as anybody watches them."""

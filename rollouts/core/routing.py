@@ -19,7 +19,7 @@ from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
 from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import ASK_FIRST_S, ASK_MOST_S, Pointing, lasting
+from rollouts.core.services import Pointing, ask_again_s, lasting
 from rollouts.core.snapshot import ServiceSeen
 from rollouts.core.status import RolloutStatus, Traffic
 from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
@@ -98,7 +98,7 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
         percents.append(traffic.desired_percent)
         if traffic.observed_percent is not None:
             percents.append(traffic.observed_percent)
-        reaches = bool(traffic.desired_routes or traffic.observed_routes)
+        reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
     for route in view.seen.routes.values():
         match route:
             case RouteSeen(split=Split() as split):
@@ -142,7 +142,7 @@ def exchanges_roles(view: View, strategy: Canary) -> bool:
 
 
 def route_releases(view: View) -> tuple[ReleaseRoute, ...]:
-    """Routes that we steer though the spec no longer names them: given back, once what stable serves can take all."""
+    """Routes that we steer though the spec no longer names them: given back."""
     return tuple(
         ReleaseRoute(route=each.route, uid=each.uid, resource_version=each.resource_version)
         for each in view.seen.routes.values()
@@ -304,9 +304,7 @@ def _one(view: View, route: Route, split: Split) -> _Outcome:
 def _absent(view: View, route: RouteAbsent) -> _Outcome:
     message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
-    recorded = view.seen.status.waiting_for
-    since_s = recorded.since_s if recorded is not None and recorded.reason is wait.reason else route.at_s
-    again_s = route.at_s + min(ASK_MOST_S, max(ASK_FIRST_S, route.at_s - since_s))
+    again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
     if view.now_s >= again_s:
         return _Outcome(intents=(AskRoute(route.route),), wait=wait)
     return _Outcome(wait=wait, wake_at_s=again_s)
@@ -358,7 +356,7 @@ def _asked(view: View, route: RouteSeen, split: Split) -> _Outcome:
     if live is not None and live.resource_version == route.resource_version:
         if live.live:
             return _Outcome(said=True, verified_by=live.by)
-        since_s = _since_s(view, live.at_s)
+        since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
         again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
         wait = Wait(
             Reason.TRAFFIC_SWITCHING,
@@ -437,11 +435,6 @@ def _names(split: Split) -> tuple[str, ...]:
 def _told(split: Split) -> str:
     routes = f" and {', '.join(_names(split))}" if _names(split) else ""
     return f"{float(split.share * 100):g} % for the canary{routes}"
-
-
-def _since_s(view: View, default_s: float) -> float:
-    waiting = view.seen.status.waiting_for
-    return waiting.since_s if waiting is not None and waiting.reason is Reason.TRAFFIC_SWITCHING else default_s
 
 
 def _order(by: VerifiedBy) -> int:

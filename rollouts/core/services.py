@@ -62,12 +62,16 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
 
 def _absent(view: View, name: str, *, at_s: float) -> Pointing:
     wait = Wait(Reason.SERVICE_NOT_FOUND, f"Service {name} does not exist; create it or take it out of the strategy")
-    recorded = view.seen.status.waiting_for
-    since_s = recorded.since_s if recorded is not None and recorded.reason is wait.reason else at_s
-    again_s = at_s + min(ASK_MOST_S, max(ASK_FIRST_S, at_s - since_s))
+    again_s = ask_again_s(view, wait, asked_at_s=at_s)
     if view.now_s >= again_s:
         return Pointing(wait=wait, intents=(AskService(name),))
     return Pointing(wait=wait, wake_at_s=again_s)
+
+
+def ask_again_s(view: View, wait: Wait, *, asked_at_s: float) -> float:
+    """When something that was missing at `asked_at_s` is asked for again: sooner at first, as nobody tells when it comes."""
+    since_s = view.waiting_since_s(wait.reason, default_s=asked_at_s)
+    return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
 
 
 def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:

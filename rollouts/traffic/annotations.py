@@ -12,9 +12,9 @@ from fractions import Fraction
 from rollouts.core.traffic import Feature, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import Context, Objects, Op, PatchUser, Target
-from rollouts.traffic.difference import operations
-from rollouts.traffic.ledger import NOTHING, Ledger, Text, ledger_of, with_ledger
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.difference import patch_of
+from rollouts.traffic.ledger import NOTHING, Ledger, Text, ledger_of, with_annotation, with_ledger
 
 
 class OneAnnotation(ABC):
@@ -49,11 +49,11 @@ class OneAnnotation(ABC):
         if want.matches or want.mirrors:
             names = ", ".join([*(each.name for each in want.matches), *(each.name for each in want.mirrors)])
             raise Unroutable(f"its annotation shares requests and nothing else; take {names} out of the steps")
-        return _patch(objects.user, self._with_us(_without_us(objects.user), target, context, want))
+        return patch_of(objects.user, self._with_us(_without_us(objects.user), target, context, want))
 
     def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
-        return _patch(objects.user, _without_us(objects.user))
+        return patch_of(objects.user, _without_us(objects.user))
 
     def _with_us(self, pristine: Manifest, target: Target, context: Context, want: Split) -> Manifest:
         name = self.annotation(target, context)
@@ -61,14 +61,14 @@ class OneAnnotation(ABC):
         if self.share(before, pristine, target, context) == want.share:
             return pristine
         text = self.text(before, want.share, pristine, target, context)
-        return with_ledger(_with(pristine, name, text), Ledger(texts=(Text(name, before, text),)))
+        return with_ledger(with_annotation(pristine, name, text), Ledger(texts=(Text(name, before, text),)))
 
 
 def _without_us(user: Manifest) -> Manifest:
     ledger = ledger_of(user)
     for each in ledger.texts:
         if _told(user, each.annotation) == each.wrote:
-            user = _with(user, each.annotation, each.before)
+            user = with_annotation(user, each.annotation, each.before)
     return with_ledger(user, NOTHING)
 
 
@@ -76,17 +76,3 @@ def _told(user: Manifest, name: str) -> str | None:
     annotations = user.get("metadata", {}).get("annotations") or {}
     found = annotations.get(name)
     return None if found is None else str(found)
-
-
-def _with(user: Manifest, name: str, text: str | None) -> Manifest:
-    metadata = user.get("metadata", {})
-    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != name}
-    if text is not None:
-        annotations[name] = text
-    rest = {key: value for key, value in metadata.items() if key != "annotations"}
-    return {**user, "metadata": {**rest, **({"annotations": annotations} if annotations else {})}}
-
-
-def _patch(before: Manifest, after: Manifest) -> tuple[Op, ...]:
-    found = operations(before, after)
-    return (PatchUser(found),) if found else ()

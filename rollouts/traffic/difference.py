@@ -12,6 +12,13 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from rollouts.objects import Manifest
+from rollouts.traffic.codec import Op, PatchUser
+
+
+def patch_of(before: Manifest, after: Manifest) -> tuple[Op, ...]:
+    """The write that turns the user's object `before` into `after`; () when they are equal."""
+    found = operations(before, after)
+    return (PatchUser(found),) if found else ()
 
 
 def operations(before: Manifest, after: Manifest) -> tuple[Mapping[str, Any], ...]:

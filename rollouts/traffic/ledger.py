@@ -91,12 +91,17 @@ def ledger_of(user: Manifest) -> Ledger:
 
 def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
     """A copy of the object with this ledger; without one for `NOTHING`."""
-    metadata = user.get("metadata", {})
-    if ledger == NOTHING and LEDGER not in (metadata.get("annotations") or {}):
+    if ledger == NOTHING and LEDGER not in (user.get("metadata", {}).get("annotations") or {}):
         return user
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != LEDGER}
-    if ledger != NOTHING:
-        annotations[LEDGER] = _text(ledger)
+    return with_annotation(user, LEDGER, None if ledger == NOTHING else _text(ledger))
+
+
+def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manifest:
+    """A copy of the object with that annotation; None takes it off, and a map of annotations that is empty then."""
+    metadata = user.get("metadata", {})
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != annotation}
+    if text is not None:
+        annotations[annotation] = text
     kept = {name: value for name, value in metadata.items() if name != "annotations"}
     if annotations:
         kept["annotations"] = annotations

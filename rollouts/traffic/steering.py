@@ -19,8 +19,8 @@ from rollouts.core.revision import canonical_json, short_hash
 from rollouts.core.traffic import MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import Context, Objects, Op, PatchUser, Target
-from rollouts.traffic.difference import operations
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.difference import patch_of
 from rollouts.traffic.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
 from rollouts.traffic.weights import Pair, weights_for
 
@@ -127,11 +127,11 @@ class Dialect(ABC):
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
         """The writes that make it say `want`. Raises: Unroutable."""
-        return _patch(user, self.with_us(self.without_us(user, ledger_of(user)), want))
+        return patch_of(user, self.with_us(self.without_us(user, ledger_of(user)), want))
 
     def undo(self, user: Manifest) -> tuple[Op, ...]:
         """The writes that give it back."""
-        return _patch(user, self.without_us(user, ledger_of(user)))
+        return patch_of(user, self.without_us(user, ledger_of(user)))
 
     def _stripped(self, user: Manifest, ledger: Ledger) -> tuple[Manifest, int]:
         """The object without the rules and the mirrors that we put in, and how many those are."""
@@ -358,11 +358,6 @@ class Rules(ABC):
     def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         return self.dialect(target, context).undo(objects.user)
-
-
-def _patch(before: Manifest, after: Manifest) -> tuple[Op, ...]:
-    found = operations(before, after)
-    return (PatchUser(found),) if found else ()
 
 
 def _rules(user: Manifest, path: Path) -> list[Manifest]:

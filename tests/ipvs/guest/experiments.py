@@ -38,6 +38,7 @@ _REUSED_PORTS = 30
 _LOAD_PORTS = 100
 _LOAD_EVERY_S = 0.08
 _FRESH_EVERY_S = 0.3
+_FRESH_PORTS = 600  # more than the longest wait has room for
 _FLOW_PORTS = range(22_000, 22_012)
 _FLOW_EVERY_S = 0.5
 
@@ -331,15 +332,22 @@ async def timeouts(lab: Lab, service: Service, udp_service: Service) -> Timeouts
 
 @asynccontextmanager
 async def _fresh_connections(service: Service) -> AsyncIterator[list[Answer]]:
-    """Connections from ports that the kernel gives, one after another; the list is whole when the context is left."""
+    """Connections from ports never used before, one after another; the list is whole when the context is left.
+
+    The kernel's own choice would not do: it begins anew every 10 s at a place of chance (RFC 6056, as Linux has it),
+    so one in a hundred or so had been used within the 120 s that IPVS remembers.
+    """
     answers: list[Answer] = []
     stop = asyncio.Event()
 
     async def ask_on() -> None:
-        while not stop.is_set():
-            answers.append(await ask_once(network.CLIENT, service.place))
+        for port in _fresh_ports(service):
+            answers.append(await ask_once(network.CLIENT, service.place, source_port=port))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _FRESH_EVERY_S)
+            if stop.is_set():
+                return
+        raise RuntimeError(f"{service.name}: {_FRESH_PORTS} fresh ports did not last; raise _FRESH_PORTS")
 
     asking = asyncio.create_task(ask_on())
     try:
@@ -364,8 +372,18 @@ def _reuse(before: Sequence[Answer], again: Sequence[Answer], *, at_s: float) ->
 
 def _ports(service: Service, count: int) -> range:
     """Source ports of a Service's own: behind two Services on one pod, a client's port would meet its own connection there."""
-    first = 10_000 + 200 * int(service.address.rpartition(".")[2])
+    first = 10_000 + 200 * _number(service)
     return range(first, first + count)
+
+
+def _fresh_ports(service: Service) -> range:
+    """Of a Service's own too, apart from all others here and below those that the kernel gives (from 32,768)."""
+    first = 22_100 + _FRESH_PORTS * _number(service)
+    return range(first, first + _FRESH_PORTS)
+
+
+def _number(service: Service) -> int:
+    return int(service.address.rpartition(".")[2])
 
 
 async def _ask_from(service: Service, ports: Sequence[int]) -> list[Answer]:

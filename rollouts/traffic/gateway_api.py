@@ -1,7 +1,9 @@
 """Gateway API: weights of `backendRefs` in HTTPRoute, GRPCRoute, TLSRoute and TCPRoute, changed in the user's route.
 
-A managed route is a copy of each steered rule, placed before it and narrowed to the requests that match, so that filters,
-timeouts and the order of precedence (path, method, number of headers) stay the user's. Source: gateway-api v1.6.1.
+A managed route is a copy of each steered rule, narrowed to the requests that match, so that filters, timeouts and the order of
+precedence (path, method, number of headers) stay the user's. It stands at the end of the rules, and a mirror of all requests in
+the rule itself: gateways name what they make of a rule by its index, and a rule that moves is made anew under traffic. Where
+only the order decides, the copy stands before the rule. Source: gateway-api v1.6.1.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split, Ver
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.gateway_matches import narrowed_matches
+from rollouts.traffic.gateway_matches import narrowed_matches, outrank
 from rollouts.traffic.gateway_parents import GROUP, controllers_of, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
@@ -91,11 +93,30 @@ class _Route(Dialect):
         found = narrowed_matches(rule.get("matches") or (), matches, grpc=self.target.kinds[0].kind == "GRPCRoute")
         return {**copy, "matches": found} if found else None
 
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        return outrank(copy.get("matches") or (), rule.get("matches") or ())
+
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         to = {name: canary[name] for name in ("group", "kind", "name", "namespace", "port") if name in canary}
         percent = {"percent": mirror.percent} if mirror.percent < 100 else {}
         ours = {"type": "RequestMirror", "requestMirror": {"backendRef": to, **percent}}
         return {**rule, "filters": [*(rule.get("filters") or ()), ours]}
+
+    def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
+        empty = rule.get("filters") == []  # could not be told from none when it is given back
+        return None if mirror.matches or empty else self.mirrored(rule, mirror, canary)
+
+    def unmirrored(self, rule: Manifest) -> Manifest:
+        filters = rule.get("filters") or []
+        kept = [each for each in filters if not self._to_canary(each)]
+        if len(kept) == len(filters):
+            return rule
+        rest = {name: value for name, value in rule.items() if name != "filters"}
+        return {**rest, "filters": kept} if kept else rest
+
+    def _to_canary(self, rule_filter: Manifest) -> bool:
+        mirror = rule_filter.get("requestMirror") or {}
+        return self.side(mirror.get("backendRef") or {}) is Side.CANARY
 
     def check(self, user: Manifest) -> None:
         rules: list[Manifest] = user["spec"]["rules"]

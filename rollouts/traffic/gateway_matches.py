@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rollouts.core.revision import canonical_json
 from rollouts.core.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
@@ -28,6 +29,28 @@ def narrowed_matches(own: Sequence[Manifest], wanted: Sequence[RequestMatch], *,
             if both is not None and both not in found:
                 found.append(both)
     return found
+
+
+def outrank(narrowed: Sequence[Manifest], own: Sequence[Manifest]) -> bool:
+    """Whether requests go to `narrowed` rather than to `own` wherever in the route the two stand.
+
+    So it is where every match of `narrowed` has the path of one of `own` and names more than that: a method, or as many and more
+    headers. Source: HTTPRouteRule.matches, "Proxy or Load Balancer routing configuration generated from HTTPRoutes".
+    """
+    most: dict[bytes, tuple[int, ...]] = {}
+    for match in own or [{}]:
+        most[_place(match)] = max(_rank(match), most.get(_place(match), ()))
+    return all(_place(match) in most and _rank(match) > most[_place(match)] for match in narrowed)
+
+
+def _place(match: Manifest) -> bytes:
+    """The path, or in a GRPCRoute the method, which nothing here narrows."""
+    method = match.get("method")
+    return canonical_json([match.get("path") or _ALL_PATHS, method if isinstance(method, dict) else None])
+
+
+def _rank(match: Manifest) -> tuple[int, ...]:
+    return ("method" in match, len(match.get("headers") or ()), len(match.get("queryParams") or ()))
 
 
 def _grpc(match: Manifest, want: RequestMatch) -> Manifest | None:

@@ -92,6 +92,10 @@ class Dialect(ABC):
             f"{self.target.kinds[0].kind} {self.target.name} cannot route by headers; take {name} out of the steps"
         )
 
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        """Whether a narrowed copy takes its requests wherever it stands; then it goes to the list's end, and no rule moves."""
+        return False
+
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         """The rule with copies of its requests going to the canary's backend. Raises: Unroutable."""
         raise Unroutable(
@@ -202,6 +206,7 @@ class Dialect(ABC):
         user = pristine
         for path in self.lists(pristine):
             rules: list[Manifest] = []
+            last: list[Manifest] = []
             for at, rule in enumerate(_rules(pristine, path)):
                 if (path, at) not in steered:
                     rules.append(rule)
@@ -211,10 +216,12 @@ class Dialect(ABC):
                 if self.takes_requests(path) and (want.matches or want.mirrors):
                     copies, whole = self._managed(rule, weighted, want, made)
                     looks += map(self._look, copies)
-                    rules += [*copies, whole]
+                    for copy in copies:
+                        (last if self.stands_anywhere(copy, rule) else rules).append(copy)
+                    rules.append(whole)
                 else:
                     rules.append(weighted)
-            user = _put(user, path, rules)
+            user = _put(user, path, [*rules, *last])
         for name in [*(each.name for each in want.matches), *(each.name for each in want.mirrors)]:
             if name not in made:
                 raise Unroutable(
@@ -256,7 +263,7 @@ class Dialect(ABC):
     def _managed(
         self, rule: Manifest, weighted: Manifest, want: Split, made: set[str]
     ) -> tuple[list[Manifest], Manifest]:
-        """The copies that go before the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
+        """The copies of the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
         backends = rule[self.backends]
         stable, at = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are steered

@@ -27,6 +27,7 @@ from rollouts.traffic.gateway_matches import narrowed_matches
 from tests.traffic.situation import Situation
 
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),))
+TO_CANARY = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
 TESTERS = MatchRoute("testers", HEADER)
 A_TENTH = Split(Fraction(1, 10))
 
@@ -121,12 +122,12 @@ def test_rules_that_disagree_are_read_as_not_whole() -> None:
     assert edited.steered(A_TENTH).read() == A_TENTH
 
 
-def test_a_managed_route_stands_before_each_rule_that_it_copies() -> None:
-    """Between rules of the same precedence the first one wins, and filters and timeouts are the copied rule's."""
+def test_a_managed_route_moves_no_rule_of_the_users() -> None:
+    """Envoy Gateway names a cluster by its rule's index: a rule put before others answered 503 while theirs were made anew."""
     filters = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}]
     start = route(rule("/a", filters=filters, timeouts={"request": "5s"}, name="a"), rule("/b"))
 
-    one, a, two, b = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,))))
+    a, b, one, two = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,))))
 
     headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
     assert one == {
@@ -138,28 +139,67 @@ def test_a_managed_route_stands_before_each_rule_that_it_copies() -> None:
     assert (a["name"], weights(two), b["matches"][0]["path"]["value"]) == ("a", [("cart-canary", 1)], "/b")
 
 
+@pytest.mark.parametrize(
+    "match",
+    [
+        RequestMatch(headers=HEADER.headers, path=TextMatch(MatchKind.PREFIX, "/a/b")),
+        HEADER,
+    ],
+    ids=["another path", "the rule's own header"],
+)
+def test_a_copy_stands_before_its_rule_where_only_the_order_decides(match: RequestMatch) -> None:
+    """Of rules that are as precise as each other the first one wins; and how precise a path is, products see differently."""
+    own = rule("/a")
+    if match is HEADER:
+        own["matches"][0]["headers"] = [{"type": "Exact", "name": "x-canary", "value": "1"}]
+
+    copy, there = rules_of(route(own).steered(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
+
+    assert (weights(copy), weights(there)) == ([("cart-canary", 1)], [("cart", 90), ("cart-canary", 10)])
+
+
 def test_a_copy_of_a_rule_that_has_changed_is_made_again() -> None:
     """Else the header route would go on with the old timeout."""
     split = Split(Fraction(1, 10), (TESTERS,))
     steered = route(rule(timeouts={"request": "5s"})).steered(split)
-    copy, own = rules_of(steered)
-    user = {**steered.objects.user, "spec": {**steered.objects.user["spec"], "rules": [copy, {**own, "timeouts": {}}]}}
+    own, copy = rules_of(steered)
+    user = {**steered.objects.user, "spec": {**steered.objects.user["spec"], "rules": [{**own, "timeouts": {}}, copy]}}
     edited = steered.edited(user)
 
     assert not edited.read().whole
     assert [each["timeouts"] for each in rules_of(edited.steered(split))] == [{}, {}]
 
 
-def test_a_mirror_is_a_copy_with_a_filter_and_the_same_weights() -> None:
+def test_a_mirror_of_some_requests_is_a_copy_with_a_filter_and_the_same_weights() -> None:
     """The user's own rule gets no filter, so nothing of it is ours but two numbers."""
     mirror = MirrorRoute("copies", (HEADER,), 25)
 
-    copy, own = rules_of(route(rule()).steered(Split(Fraction(1, 10), (), (mirror,))))
+    own, copy = rules_of(route(rule()).steered(Split(Fraction(1, 10), (), (mirror,))))
 
-    to = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
-    assert copy["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": to, "percent": 25}}]
+    assert copy["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY, "percent": 25}}]
     assert weights(copy) == weights(own) == [("cart", 90), ("cart-canary", 10)]
     assert "filters" not in own
+
+
+def test_a_mirror_of_all_requests_is_a_filter_of_the_users_rule() -> None:
+    """A copy would have to stand before it, and the rule would move; the filters of the user's stay as they are."""
+    modifies = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["a"]}}
+    start = route(rule("/a", filters=[modifies]), rule("/b"))
+
+    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+
+    mirrors = {"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY}}
+    assert [each["filters"] for each in rules_of(steered)] == [[modifies, mirrors], [mirrors]]
+    assert steered.given_back().objects == start.objects
+
+
+def test_a_rule_whose_list_of_filters_is_empty_is_given_back_with_it() -> None:
+    """GitOps tools compare: an empty list is not the same as none."""
+    start = route(rule(filters=[]))
+
+    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+
+    assert steered.given_back().objects == start.objects
 
 
 def test_services_of_another_namespace_are_others() -> None:

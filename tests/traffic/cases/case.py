@@ -76,17 +76,24 @@ class Case:
         return st.lists(splits(self.features, self.shares), min_size=2, max_size=4)
 
     def scrubbed(self, value: Any) -> Any:
-        """The object without what is ours by right: the canary's backends, the pair's weights, the ledger."""
+        """The object without what is ours by right: the canary's backends and mirrors, the pair's weights, the ledger."""
         match value:
             case dict():
                 ours = self._role(value) is not None
                 return {
                     name: self.scrubbed(part)
                     for name, part in value.items()
-                    if not (ours and name == self.weight) and not _is_only_ledger(name, part) and name != LEDGER
+                    if not (ours and name == self.weight)
+                    and not _is_only_ledger(name, part)
+                    and name != LEDGER
+                    and not (part and isinstance(part, list) and all(map(self._is_mirror, part)))
                 }
             case list():
-                return [self.scrubbed(item) for item in value if self._role(item) != self.roles[1]]
+                return [
+                    self.scrubbed(item)
+                    for item in value
+                    if self._role(item) != self.roles[1] and not self._is_mirror(item)
+                ]
             case _:
                 return value
 
@@ -110,6 +117,11 @@ class Case:
         if not isinstance(value, dict):
             return None
         return next((value[name] for name in self.names if value.get(name) in self.roles), None)
+
+    def _is_mirror(self, item: Any) -> bool:
+        """Whether it is a filter of the Gateway API that mirrors to the canary's Service."""
+        mirror = item.get("requestMirror") if isinstance(item, dict) else None
+        return bool(mirror) and self._role(mirror["backendRef"]) == self.roles[1]
 
     def _backends(self, rule: Any) -> list[Manifest]:
         lists = [part for part in rule.values() if isinstance(part, list)] if isinstance(rule, dict) else []

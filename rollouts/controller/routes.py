@@ -28,7 +28,7 @@ from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.probes.questions import ASKED_KINDS
 from rollouts.traffic.codec import Context, Objects, Provider, Target
-from rollouts.traffic.gateway_api import features_of_class
+from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_parents import GROUP
 from rollouts.traffic.registry import unknown
 

@@ -8,34 +8,22 @@ only the order decides, the copy stands before the rule. Source: gateway-api v1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
-from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking
+from rollouts.traffic.gateway_limits import check_limits
 from rollouts.traffic.gateway_matches import narrowed_matches, outrank
-from rollouts.traffic.gateway_parents import GROUP, controllers_of, gateways_of, taken_by_parents
+from rollouts.traffic.gateway_parents import GROUP, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 _BOTH = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
 _HTTP = _BOTH | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
-_RULES_MOST, _MATCHES_MOST, _MATCHES_IN_ALL, _CONDITIONS_MOST, _FILTERS_MOST, _BACKENDS_MOST = 16, 64, 128, 16, 16, 16
-_LACKING = {
-    "traefik.io/gateway-controller": frozenset({Feature.MIRROR, Feature.MIRROR_PERCENT}),
-    "projectcontour.io/gateway-controller": frozenset({Feature.MIRROR_PERCENT}),
-}
-"""What products do worse than refuse, by the name that their controllers write into the status: Traefik 3.7 answers every request
-of a route with a mirror with 500, Contour 1.33 mirrors all requests whatever the percentage; both accept the route."""
-_CLASS_FEATURES = {
-    "HTTPRouteQueryParamMatching": (Feature.QUERY,),
-    "HTTPRouteMethodMatching": (Feature.METHOD,),
-    "HTTPRouteRequestMirror": (Feature.MIRROR,),
-    "HTTPRouteRequestPercentageMirror": (Feature.MIRROR_PERCENT,),
-}
 
 
 def _kinds(kind: str, plural: str, *versions: str) -> tuple[Kind, ...]:
@@ -49,17 +37,6 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "tcpRoutes": _kinds("TCPRoute", "tcproutes", "v1", "v1alpha2"),
 }
 """Fields of the settings, and the kinds that they name routes of, in every version that can be read, the best first."""
-
-
-def features_of_class(supported: Iterable[str] | None) -> frozenset[Feature]:
-    """What a GatewayClass allows by its `status.supportedFeatures`: core ones always, extended ones when they are named.
-
-    Some products publish no list (None or empty): then what is extended is not known to work. Traefik answers all requests with
-    500 for a mirror that it does not know.
-    """
-    named = set(supported or ())
-    extended = {feature for name, features in _CLASS_FEATURES.items() if name in named for feature in features}
-    return frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.PATH, *extended})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +96,7 @@ class _Route(Dialect):
         return self.side(mirror.get("backendRef") or {}) is Side.CANARY
 
     def check(self, user: Manifest) -> None:
-        rules: list[Manifest] = user["spec"]["rules"]
-        if any(_replaces_prefix(each) and not _has_one_prefix(each) for each in rules):
-            raise Unroutable(
-                "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; leave exact paths, regular expressions "
-                "and further matches out of the step, or name the other rules in the spec"
-            )
-        matches = [rule.get("matches") or [] for rule in rules]
-        every = [match for some in matches for match in some]
-        conditions = [match.get(name) or () for match in every for name in ("headers", "queryParams")]
-        for what, count, most in (
-            ("rules", len(rules), _RULES_MOST),
-            ("matches in one rule", max(map(len, matches)), _MATCHES_MOST),
-            ("matches in all", len(every), _MATCHES_IN_ALL),
-            ("headers or query parameters in one match", max(map(len, conditions), default=0), _CONDITIONS_MOST),
-            ("filters in one rule", max(len(rule.get("filters") or ()) for rule in rules), _FILTERS_MOST),
-            ("backends in one rule", max(len(rule.get("backendRefs") or ()) for rule in rules), _BACKENDS_MOST),
-        ):
-            if count > most:
-                raise Unroutable(
-                    f"it would have {count} {what}, and {most} is the most; split the route in two, "
-                    "or name the rules to steer in the spec"
-                )
+        check_limits(user)
 
 
 class _GatewayApi(Rules):
@@ -163,8 +119,8 @@ class _GatewayApi(Rules):
                 read.refuse(old, f"is written {field}: [{{name: {name}}}] here")
         features = read.texts("features")
         for feature in features:
-            if feature not in _CLASS_FEATURES:
-                read.refuse("features", f"must be of {', '.join(_CLASS_FEATURES)}, not {feature}")
+            if feature not in CLASS_FEATURES:
+                read.refuse("features", f"must be of {', '.join(CLASS_FEATURES)}, not {feature}")
         for field, kinds in KINDS.items():
             for route in read.parts(field):
                 options = {"rules": route.texts("rules"), "features": features}
@@ -183,19 +139,11 @@ class _GatewayApi(Rules):
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         known = {"HTTPRoute": _HTTP, "GRPCRoute": _BOTH}.get(target.kinds[0].kind, frozenset())
-        return known - _lacking(objects.user)
+        return known - lacking(objects.user)
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        lacking = _lacking(objects.user)
         for mirror in want.mirrors:
-            if Feature.MIRROR in lacking:
-                raise Unroutable(
-                    f"its gateway would answer all requests with 500 for a mirror; take {mirror.name} out of the steps"
-                )
-            if Feature.MIRROR_PERCENT in lacking and mirror.percent < 100:
-                raise Unroutable(
-                    f"its gateway mirrors all requests whatever the percentage; write 100 in {mirror.name}"
-                )
+            check_mirror(mirror, objects.user)
         return super().plan(objects, target, context, want)
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:
@@ -203,21 +151,6 @@ class _GatewayApi(Rules):
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return gateways_of(objects.user, namespace=target.namespace)
-
-
-def _lacking(user: Manifest) -> frozenset[Feature]:
-    controllers = controllers_of(user)
-    return frozenset[Feature]().union(*(_LACKING.get(each, frozenset()) for each in controllers))
-
-
-def _replaces_prefix(rule: Manifest) -> bool:
-    rewrites = [each.get("urlRewrite") or {} for each in rule.get("filters") or ()]
-    return any((each.get("path") or {}).get("type") == "ReplacePrefixMatch" for each in rewrites)
-
-
-def _has_one_prefix(rule: Manifest) -> bool:
-    paths = [(each.get("path") or {}).get("type", "PathPrefix") for each in rule.get("matches") or [{}]]
-    return paths == ["PathPrefix"]
 
 
 PROVIDER = _GatewayApi()

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from rollouts.traffic.registry import registry
+
 ROOT = Path(__file__).parent.parent.parent
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
+MAX_PROVIDER_LINES = 120
 NO_NOUN = {"utils", "util", "helpers", "helper", "common", "misc", "base"}
 
 # Package indexes and their mirrors, and absolute paths of a person's or a builder's machine. Images that users run may be named.
@@ -82,6 +85,34 @@ def test_no_function_is_longer_than_70_lines() -> None:
     ]
 
     assert too_long == []
+
+
+def _lines_of_code(path: Path) -> int:
+    """Lines with code on them: no docstrings, no comments, no empty ones."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    every = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
+    compound = (ast.ClassDef, ast.FunctionDef, ast.If, ast.For, ast.While, ast.With, ast.Try)
+    return len(
+        {
+            line
+            for node in every
+            for line in (
+                (node.lineno,) if isinstance(node, compound) else range(node.lineno, (node.end_lineno or 0) + 1)
+            )
+        }
+    )
+
+
+def test_a_provider_is_120_lines_of_code_at_most() -> None:
+    """What a router costs: its dialect, its settings and its status. What two share has a module of its own."""
+    paths = {Path(sys.modules[type(each).__module__].__file__ or "") for each in registry().values()}
+    sizes = {path.name: _lines_of_code(path) for path in paths}
+
+    assert len(sizes) >= 9
+    assert {name: lines for name, lines in sizes.items() if lines > MAX_PROVIDER_LINES} == {}
 
 
 def test_no_module_is_named_after_nothing() -> None:

@@ -22,7 +22,8 @@ from rollouts.core.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER
-from rollouts.traffic.gateway_api import PROVIDER, features_of_class
+from rollouts.traffic.gateway_api import PROVIDER
+from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_matches import narrowed_matches
 from tests.traffic.situation import Situation
 

@@ -24,6 +24,8 @@ from tests.node.workload import NAME, canary, new_version, service
 RATE = 400
 """Requests a second."""
 
+APP_PORT = 8080
+
 HELD = "8s"
 """How long a weight is held: some 2,400 requests in whole seconds."""
 
@@ -142,7 +144,7 @@ class Shifting:
 
     @property
     def mirrored_share(self) -> float:
-        """While the mirror was live: requests that Envoy sent to the canary's pods, for each that the clients sent."""
+        """While the mirror was live: answers that the canary's pods gave, for each request that the clients sent."""
         (begin, before), (end, after) = self._hits
         return (after - before) / (RATE * (end - begin))
 
@@ -177,25 +179,17 @@ class Shifting:
         )
 
     def _count_copies(self, moment: Moment) -> None:
-        """Reads the proxy's counters when the mirror has become live, and when it is no longer wanted."""
+        """Reads the pods' counters when the mirror has become live, and when it is no longer wanted."""
         live = MIRRORED in (moment.wanted_routes if self._hits else moment.live_routes)
         if len(self._hits) == (0 if live else 1):
-            self._hits.append((time.time(), self._requests_to_canary()))
+            self._hits.append((time.time(), self._answered_by_canary()))
 
-    def _requests_to_canary(self) -> int:
+    def _answered_by_canary(self) -> int:
+        """Asked of the pods: a proxy counts from 0 again when it names a cluster anew."""
         slices = self.stage.all("endpointslices", "-l", slices_of(CANARY))
         addresses = {address for one in slices for each in one["endpoints"] or [] for address in each["addresses"]}
-        answer = httpx.get(f"{self.route.gateway.admin}/clusters?format=json", trust_env=False).raise_for_status()
-        hosts: list[Manifest] = [
-            host for cluster in answer.json()["cluster_statuses"] for host in cluster.get("host_statuses", [])
-        ]
-        return sum(
-            int(counter.get("value", 0))
-            for host in hosts
-            if host["address"].get("socket_address", {}).get("address") in addresses
-            for counter in host["stats"]
-            if counter["name"] == "rq_total"
-        )
+        answers = [httpx.get(f"http://{each}:{APP_PORT}/answered", trust_env=False) for each in addresses]
+        return sum(int(each.raise_for_status().text) for each in answers)
 
     def _changes(self) -> Iterator[Moment]:
         path = f"/apis/rollouts.dev/v1alpha1/namespaces/{self.stage.namespace}/rollouts"

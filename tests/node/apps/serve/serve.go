@@ -4,6 +4,7 @@
 //	/events?for=5s server-sent events, one each 100 ms, until the time is over or the app drains
 //	/socket?for=5s a websocket that says each message back, until then
 //	/ready         the readiness probe
+//	/answered      how many answers / has given: copies that a gateway mirrors are among them
 //
 // Every answer names the pod and the version in X-Pod and X-Version.
 package serve
@@ -29,6 +30,7 @@ type App struct {
 	work     time.Duration
 	draining atomic.Bool
 	open     atomic.Int64
+	answered atomic.Int64
 }
 
 // New reads VERSION, POD_NAME and WORK from the environment.
@@ -39,6 +41,7 @@ func New() *App {
 	protocols.SetUnencryptedHTTP2(true)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", app.ready)
+	mux.HandleFunc("/answered", app.tell)
 	mux.HandleFunc("/events", app.events)
 	mux.HandleFunc("/socket", app.socket)
 	mux.HandleFunc("/", app.answer)
@@ -74,6 +77,11 @@ func (app *App) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write([]byte(body))
+	app.answered.Add(1)
+}
+
+func (app *App) tell(w http.ResponseWriter, _ *http.Request) {
+	_, _ = fmt.Fprintln(w, app.answered.Load())
 }
 
 func (app *App) events(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,8 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking
 from rollouts.traffic.gateway_limits import check_limits
-from rollouts.traffic.gateway_matches import narrowed_matches, outrank
+from rollouts.traffic.gateway_matches import merged, narrowed_matches, outrank
+from rollouts.traffic.gateway_mirrors import with_mirror, without_mirrors
 from rollouts.traffic.gateway_parents import GROUP, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
@@ -70,30 +71,24 @@ class _Route(Dialect):
         found = narrowed_matches(rule.get("matches") or (), matches, grpc=self.target.kinds[0].kind == "GRPCRoute")
         return {**copy, "matches": found} if found else None
 
+    def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
+        # A path or a method of the mirror's ranks above any number of headers: the same requests once more, as precise as there.
+        above = [match for mirror in mirrors for match in mirror.matches if match.path or match.method]
+        both = self.narrowed(copy, above, "the mirror") if above else None
+        return {**copy, "matches": merged(copy["matches"], both["matches"])} if both else copy
+
     def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
         return outrank(copy.get("matches") or (), rule.get("matches") or ())
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
-        to = {name: canary[name] for name in ("group", "kind", "name", "namespace", "port") if name in canary}
-        percent = {"percent": mirror.percent} if mirror.percent < 100 else {}
-        ours = {"type": "RequestMirror", "requestMirror": {"backendRef": to, **percent}}
-        return {**rule, "filters": [*(rule.get("filters") or ()), ours]}
+        return with_mirror(rule, mirror, canary)
 
     def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
         empty = rule.get("filters") == []  # could not be told from none when it is given back
-        return None if mirror.matches or empty else self.mirrored(rule, mirror, canary)
+        return None if mirror.matches or empty else with_mirror(rule, mirror, canary)
 
     def unmirrored(self, rule: Manifest) -> Manifest:
-        filters = rule.get("filters") or []
-        kept = [each for each in filters if not self._to_canary(each)]
-        if len(kept) == len(filters):
-            return rule
-        rest = {name: value for name, value in rule.items() if name != "filters"}
-        return {**rest, "filters": kept} if kept else rest
-
-    def _to_canary(self, rule_filter: Manifest) -> bool:
-        mirror = rule_filter.get("requestMirror") or {}
-        return self.side(mirror.get("backendRef") or {}) is Side.CANARY
+        return without_mirrors(rule, lambda backend: self.side(backend) is Side.CANARY)
 
     def check(self, user: Manifest) -> None:
         check_limits(user)

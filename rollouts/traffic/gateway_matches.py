@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rollouts.core.revision import canonical_json
 from rollouts.core.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
@@ -22,35 +21,45 @@ def narrowed_matches(own: Sequence[Manifest], wanted: Sequence[RequestMatch], *,
 
     Raises: Unroutable when it cannot be told whether a request can be both, or the API has no words for it.
     """
-    found: list[Manifest] = []
-    for match in own or [{}]:
-        for want in wanted:
-            both = _grpc(match, want) if grpc else _http(match, want)
-            if both is not None and both not in found:
-                found.append(both)
-    return found
+    narrow = _grpc if grpc else _http
+    return merged([both for match in own or [{}] for want in wanted if (both := narrow(match, want)) is not None])
+
+
+def merged(*lists: Sequence[Manifest]) -> list[Manifest]:
+    """All matches of the lists, each once."""
+    every = [match for matches in lists for match in matches]
+    return [match for at, match in enumerate(every) if match not in every[:at]]
 
 
 def outrank(narrowed: Sequence[Manifest], own: Sequence[Manifest]) -> bool:
-    """Whether requests go to `narrowed` rather than to `own` wherever in the route the two stand.
+    """Whether requests go to `narrowed` rather than to `own` wherever in the route the two stand; False where it is not sure.
 
-    So it is where every match of `narrowed` has the path of one of `own` and names more than that: a method, or as many and more
-    headers. Source: HTTPRouteRule.matches, "Proxy or Load Balancer routing configuration generated from HTTPRoutes".
+    Source: HTTPRouteRule.matches: an exact path, the longest prefix, a method, more headers, more query parameters, the order.
+    How regular expressions rank among paths is each product's affair.
     """
-    most: dict[bytes, tuple[int, ...]] = {}
-    for match in own or [{}]:
-        most[_place(match)] = max(_rank(match), most.get(_place(match), ()))
-    return all(_place(match) in most and _rank(match) > most[_place(match)] for match in narrowed)
+    return all(_rank(match) > _rank(other) for match in narrowed for other in own or [{}] if _may_meet(match, other))
 
 
-def _place(match: Manifest) -> bytes:
-    """The path, or in a GRPCRoute the method, which nothing here narrows."""
-    method = match.get("method")
-    return canonical_json([match.get("path") or _ALL_PATHS, method if isinstance(method, dict) else None])
+def _may_meet(match: Manifest, other: Manifest) -> bool:
+    """Whether the path of `other` may cover that of `match`. One that lies within is narrowed itself."""
+    mine, theirs = match.get("path") or _ALL_PATHS, other.get("path") or _ALL_PATHS
+    match mine.get("type", "PathPrefix"), theirs.get("type", "PathPrefix"):
+        case (("Exact" | "PathPrefix"), "PathPrefix"):
+            return _is_under(mine["value"], theirs["value"])
+        case (("Exact" | "PathPrefix"), "Exact"):
+            return bool(mine == theirs)
+        case _:
+            return True
 
 
 def _rank(match: Manifest) -> tuple[int, ...]:
-    return ("method" in match, len(match.get("headers") or ()), len(match.get("queryParams") or ()))
+    path, method = match.get("path") or _ALL_PATHS, match.get("method") or ""
+    kind, length = path.get("type", "PathPrefix"), len(path.get("value", "/"))
+    if kind == "RegularExpression":
+        length = -1
+    called = (len(method.get("service", "")), len(method.get("method", ""))) if isinstance(method, dict) else (0, 0)
+    named = len(match.get("headers") or ()), len(match.get("queryParams") or ())
+    return (kind == "Exact", length, bool(method), *called, *named)
 
 
 def _grpc(match: Manifest, want: RequestMatch) -> Manifest | None:

@@ -96,6 +96,10 @@ class Dialect(ABC):
         """Whether a narrowed copy takes its requests wherever it stands; then it goes to the list's end, and no rule moves."""
         return False
 
+    def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
+        """A match route's copy of a rule, so that its requests come to it though the copy of a mirror matches them too."""
+        return copy
+
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         """The rule with copies of its requests going to the canary's backend. Raises: Unroutable."""
         raise Unroutable(
@@ -273,7 +277,7 @@ class Dialect(ABC):
         for route in want.matches:
             if (copy := self.narrowed(rule, (route.match,), route.name)) is not None:
                 made.add(route.name)
-                copies.append({**copy, self.backends: alone})
+                copies.append({**self.before_mirrors(copy, want.mirrors), self.backends: alone})
         whole = weighted
         for mirror in want.mirrors:
             if (in_place := self.mirrored_in_place(whole, mirror, canary)) is not None:

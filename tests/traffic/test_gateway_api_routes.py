@@ -140,23 +140,51 @@ def test_a_managed_route_moves_no_rule_of_the_users() -> None:
     assert (a["name"], weights(two), b["matches"][0]["path"]["value"]) == ("a", [("cart-canary", 1)], "/b")
 
 
-@pytest.mark.parametrize(
-    "match",
-    [
-        RequestMatch(headers=HEADER.headers, path=TextMatch(MatchKind.PREFIX, "/a/b")),
-        HEADER,
-    ],
-    ids=["another path", "the rule's own header"],
-)
-def test_a_copy_stands_before_its_rule_where_only_the_order_decides(match: RequestMatch) -> None:
-    """Of rules that are as precise as each other the first one wins; and how precise a path is, products see differently."""
-    own = rule("/a")
-    if match is HEADER:
-        own["matches"][0]["headers"] = [{"type": "Exact", "name": "x-canary", "value": "1"}]
+@pytest.mark.parametrize("path", [None, TextMatch(MatchKind.PREFIX, "/a/b"), TextMatch(MatchKind.EXACT, "/a/b")])
+def test_a_copy_that_is_more_precise_stands_last(path: TextMatch | None) -> None:
+    """A longer path, an exact one and more headers win wherever they stand."""
+    testers = MatchRoute("testers", RequestMatch(headers=HEADER.headers, path=path))
 
-    copy, there = rules_of(route(own).steered(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
+    found = rules_of(route(rule("/a"), rule("/b")).steered(Split(Fraction(1, 10), (testers,))))
+
+    assert [weights(each)[-1] for each in found] == [("cart-canary", 10)] * 2 + [("cart-canary", 1)] * (len(found) - 2)
+    assert len(found) > 2
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [
+        ({"headers": [{"type": "Exact", "name": "x-canary", "value": "1"}]}, HEADER),
+        ({"path": {"type": "PathPrefix", "value": "/"}}, RequestMatch(path=TextMatch(MatchKind.REGEX, "/a.*"))),
+    ],
+    ids=["the rule's own header", "a regular expression"],
+)
+def test_a_copy_stands_before_its_rule_where_only_the_order_decides(own: Manifest, match: RequestMatch) -> None:
+    """Of rules that are as precise as each other the first one wins; how regular expressions rank, products see differently."""
+    start = route({"matches": [own], "backendRefs": PAIR})
+
+    copy, there = rules_of(start.steered(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
 
     assert (weights(copy), weights(there)) == ([("cart-canary", 1)], [("cart", 90), ("cart-canary", 10)])
+
+
+def test_a_header_route_keeps_its_requests_while_some_of_them_are_mirrored() -> None:
+    """A path or a method ranks above any number of headers: the mirror's copy would take them, and share them by weights."""
+    some = RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api"), method=TextMatch(MatchKind.EXACT, "GET"))
+
+    own, testers, copies = rules_of(
+        route(rule()).steered(Split(Fraction(1, 10), (TESTERS,), (MirrorRoute("copies", (some,), 100),)))
+    )
+
+    headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
+    api = {"path": {"type": "PathPrefix", "value": "/api"}, "method": "GET"}
+    assert copies["matches"] == [api]
+    assert testers["matches"] == [
+        {"path": {"type": "PathPrefix", "value": "/"}, "headers": headers},
+        {**api, "headers": headers},
+    ]
+    assert weights(testers) == [("cart-canary", 1)]
+    assert weights(own) == weights(copies)
 
 
 def test_a_copy_of_a_rule_that_has_changed_is_made_again() -> None:

@@ -7,7 +7,6 @@ skipped.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,11 +24,10 @@ from tests.gateways.routes import Route
 from tests.gateways.shifting import Shifting
 from tests.lab import binaries
 from tests.lab.control_plane import ControlPlane
-from tests.lab.pytest_plugin import refused_to_the_controller
 from tests.node import machine
-from tests.node.real_node import RealNode, started
+from tests.node.one_run import node_of
+from tests.node.real_node import RealNode
 
-ROOT = Path(__file__).parent.parent.parent
 STARTS: dict[str, Callable[[RealNode], Gateway]] = {each.NAME: each.start for each in (envoy_gateway, traefik, contour)}
 
 
@@ -48,25 +46,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
-    """One real node for the whole run; the logs of a failed run stay in build/lab-logs/gateways."""
-    if machine.INSIDE not in os.environ:
-        pytest.skip("a real node with gateways is started by `make gateways`")
-    folder = ROOT / "build" / "lab" / os.environ[machine.INSIDE]
-    kept = ROOT / "build" / "lab-logs" / "gateways"
-    programs = binaries.folder(programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS, *binaries.GATEWAY_PROGRAMS))
-    complete = False
-    try:
-        with started(folder, programs=programs) as one:
-            install_gateway_api(one.plane)
-            yield one
-            refused = refused_to_the_controller(one.plane)
-        complete = True
-    finally:
-        if not complete or request.session.testsfailed:
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(folder / "logs", kept)
-        shutil.rmtree(folder)
-    assert refused == [], "the chart grants the controller too little"
+    """One real node for the whole run, which knows the Gateway API."""
+    with node_of(request.session, command="gateways", more_programs=binaries.GATEWAY_PROGRAMS) as one:
+        install_gateway_api(one.plane)
+        yield one
 
 
 @pytest.fixture(scope="session")

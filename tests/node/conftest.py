@@ -6,23 +6,20 @@ A node needs namespaces of its own, in which pytest runs too: `make node` (`pyth
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.lab import binaries
 from tests.lab.control_plane import ControlPlane
-from tests.lab.pytest_plugin import refused_to_the_controller
 from tests.node import machine
 from tests.node.cutover import Seen
 from tests.node.cutover_report import draw, side_by_side, table, write
 from tests.node.lanes import Job, Lanes, lanes
-from tests.node.real_node import RealNode, started
+from tests.node.one_run import ROOT, node_of
+from tests.node.real_node import RealNode
 
-ROOT = Path(__file__).parent.parent.parent
 REPORT = ROOT / "build" / "reports" / "cutover.json"
 
 
@@ -49,24 +46,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
-    """One real node for the whole run; the logs of a failed run stay in build/lab-logs/node."""
-    if machine.INSIDE not in os.environ:
-        pytest.skip("a real node is started by `make node`")
-    folder = ROOT / "build" / "lab" / os.environ[machine.INSIDE]
-    kept = ROOT / "build" / "lab-logs" / "node"
-    programs = binaries.folder(programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
-    complete = False
-    try:
-        with started(folder, programs=programs) as one:
-            yield one
-            refused = refused_to_the_controller(one.plane)
-        complete = True
-    finally:
-        if not complete or request.session.testsfailed:
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(folder / "logs", kept)
-        shutil.rmtree(folder)
-    assert refused == [], "the chart grants the controller too little"
+    """One real node for the whole run."""
+    with node_of(request.session, command="node") as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

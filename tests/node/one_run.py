@@ -1,0 +1,47 @@
+"""The real node of one test run: skipped where none can be, refused calls told at its end, the logs of a failed run kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.lab import binaries
+from tests.lab.pytest_plugin import refused_to_the_controller
+from tests.node import machine
+from tests.node.real_node import RealNode, started
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@contextmanager
+def node_of(session: pytest.Session, *, command: str, more_programs: Sequence[str] = ()) -> Iterator[RealNode]:
+    """A node for all tests of a session; the logs of a failed one stay in build/lab-logs/COMMAND.
+
+    Args:
+        command: of make, that starts such a run.
+        more_programs: of the lab, besides the control plane's and the node's.
+
+    Raises: AssertionError at the end when the chart has granted the controller less than it asked for.
+    """
+    if machine.INSIDE not in os.environ:
+        pytest.skip(f"a real node is started by `make {command}`")
+    folder = ROOT / "build" / "lab" / os.environ[machine.INSIDE]
+    kept = ROOT / "build" / "lab-logs" / command
+    programs = binaries.folder(programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS, *more_programs))
+    complete = False
+    try:
+        with started(folder, programs=programs) as one:
+            yield one
+            refused = refused_to_the_controller(one.plane)
+        complete = True
+    finally:
+        if not complete or session.testsfailed:
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(folder / "logs", kept)
+        shutil.rmtree(folder)
+    assert refused == [], "the chart grants the controller too little"

@@ -114,7 +114,7 @@ class Shifting:
             traffic(
                 self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}"
             ) as running,
-            asking(self.route.url, clients=1, headers=HEADER) as marked,
+            asking(self.route.url, headers=HEADER) as marked,
         ):
             self.stage.patch(NAME, new_version("2"))
             for moment in self._changes():
@@ -136,6 +136,18 @@ class Shifting:
         """Requests of all clients that were not answered with 2xx."""
         assert self.outcome is not None
         return sum(self.outcome.failed.values()) + sum(not 200 <= one.status < 300 for one in self.by_header)
+
+    @property
+    def lost(self) -> list[str]:
+        """What became of requests that failed, and what status said last before."""
+        assert self.outcome is not None
+        found = list(self.outcome.failures)
+        for one in self.by_header:
+            if not 200 <= one.status < 300:
+                before = [moment for moment in self.moments if moment.at <= one.answered_at] or self.moments[:1]
+                since_s = one.answered_at - before[-1].at
+                found.append(f"{one.status} with the header, {since_s:.3f} s after {before[-1].traffic}")
+        return found
 
     def live_time(self, name: str) -> tuple[float, float]:
         """From when until when a managed route was live."""

@@ -37,7 +37,7 @@ def test_a_whole_canary_loses_nothing_and_keeps_its_shares(shifting: Shifting, c
 
     cases.append(shifting.case("canary"))
     shares = shifting.shares()
-    assert shifting.failed == 0, shifting.outcome and shifting.outcome.failures
+    assert shifting.failed == 0, shifting.lost
     assert [share.percent for share in shares if share.percent][: len(WEIGHTS)] == list(WEIGHTS)
     assert [share for share in shares if share.percent and not share.within_chance] == []
     if "header" in shifting.route.features:
@@ -63,7 +63,7 @@ def test_an_abort_takes_every_request_back(shifting: Shifting, cases: list[Case]
 
     cases.append(shifting.case("abort at half"))
     zero = shifting.first(lambda moment: bool(aborted) and moment.at > aborted[0] and moment.live_weight == 0)
-    assert shifting.failed == 0, shifting.outcome and shifting.outcome.failures
+    assert shifting.failed == 0, shifting.lost
     assert [share for share in shifting.shares() if share.percent == 50 and not share.within_chance] == []
     assert shifting.answers_after(zero.at, "2") == 0
 

@@ -141,7 +141,7 @@ class Shifting:
     def lost(self) -> list[str]:
         """What became of requests that failed, and what status said last before."""
         assert self.outcome is not None
-        found = list(self.outcome.failures)
+        found = [str(each) for each in self.outcome.failures or ()]
         for one in self.by_header:
             if not 200 <= one.status < 300:
                 before = [moment for moment in self.moments if moment.at <= one.answered_at] or self.moments[:1]

@@ -16,6 +16,8 @@
     + ApiExists           409 AlreadyExists: an object of that name is there and is not the one we would have made
     + SettingsInvalid     the administrator edits flags, environment or kubeconfig
     + Unroutable          somebody edits the route, or asks less of it
+    + ExpressionInvalid   the author edits a CEL expression
+    + ExpressionFailed    the author edits a CEL expression, or somebody the object that it has no value for
 
 Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
 """
@@ -91,6 +93,14 @@ class SettingsInvalid(TerminalError):
 
 class Unroutable(TerminalError):
     """A route cannot be steered, or not as wanted; the message says why and what to do."""
+
+
+class ExpressionInvalid(TerminalError):
+    """A CEL expression cannot be used for anything; the message says why."""
+
+
+class ExpressionFailed(TerminalError):
+    """A CEL expression has no value of the right type for what it was given; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

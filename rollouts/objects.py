@@ -48,6 +48,7 @@ class Kind:
 
 
 ROLLOUT = Kind("rollouts.dev", "v1alpha1", "Rollout", "rollouts")
+TRAFFIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "TrafficProvider", "trafficproviders", namespaced=False)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")

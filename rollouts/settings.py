@@ -53,7 +53,10 @@ class Settings:
         workers: passes that may run at the same time, each for another Rollout.
         proxy_mode: how nodes proxy Services, where the cluster cannot be asked; `auto` asks it.
         routers: names of traffic providers whose routes may have been steered before this process began.
-        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]`, read by `probes/planes.py`: the proxies that can be asked.
+        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]`, read by `probes/named_planes.py`: the proxies that can be asked.
+        data_plane_ca: certificates of authorities whose data planes and Prometheus are believed besides the public ones; None
+            for none.
+        settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/settle_times.py`.
         prometheus_url: of Prometheus' HTTP API; "" for none.
         identity: who holds the Lease: unique to this process.
     """
@@ -71,6 +74,8 @@ class Settings:
     proxy_mode: ProxyModeSetting = "auto"
     routers: tuple[str, ...] = ()
     data_planes: tuple[str, ...] = ()
+    data_plane_ca: Path | None = None
+    settle_times: tuple[str, ...] = ()
     prometheus_url: str = ""
     identity: str = field(default_factory=own_identity)
 
@@ -90,6 +95,8 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     proxy_mode: str = "auto",
     routers: Sequence[str] = (),
     data_planes: Sequence[str] = (),
+    data_plane_ca: str | None = None,
+    settle_times: Sequence[str] = (),
     prometheus_url: str = "",
 ) -> Settings:
     """Settings from the text of flags.
@@ -120,6 +127,8 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         proxy_mode=_proxy_mode(proxy_mode),
         routers=tuple(dict.fromkeys(routers)),
         data_planes=tuple(data_planes),
+        data_plane_ca=Path(data_plane_ca) if data_plane_ca else None,
+        settle_times=tuple(settle_times),
         prometheus_url=prometheus_url,
     )
 

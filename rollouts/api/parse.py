@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from rollouts.api.drain import drain_spec
 from rollouts.api.planned import refuse_planned
 from rollouts.api.problems import Problems
-from rollouts.api.routing import header_route, mirror_route, traffic_routing, weight_percent
+from rollouts.api.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
 from rollouts.api.rules import OUR_PREFIX, check
 from rollouts.api.selectors import selector_text
 from rollouts.api.times import parse_time
@@ -262,12 +262,13 @@ def _request_fact(match: RequestMatch) -> list[Any]:
 
 
 def _canary(wire: CanaryStrategy) -> Canary:
+    stable_service, canary_service = pair_of(wire)
     return Canary(
         steps=tuple(_step(step, wire) for step in wire.steps or ()),
         max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
         max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
-        stable_service=wire.ping_pong.ping_service if wire.ping_pong else wire.stable_service,
-        canary_service=wire.ping_pong.pong_service if wire.ping_pong else wire.canary_service,
+        stable_service=stable_service,
+        canary_service=canary_service,
         ping_pong=wire.ping_pong is not None,
         traffic_routing=traffic_routing(wire),
         canary_metadata=_metadata(wire.canary_metadata),

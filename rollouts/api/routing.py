@@ -6,27 +6,38 @@ not known here either: the controller and `rollouts lint` hold the names against
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1 import CanaryStep, CanaryStrategy
-from rollouts.api.v1alpha1_traffic import RouteMatch, SetHeaderRoute, SetMirrorRoute, StringMatch
+from rollouts.api.v1alpha1_traffic import (
+    HeaderMatch,
+    IstioDestinationRule,
+    RouteMatch,
+    SetHeaderRoute,
+    SetMirrorRoute,
+    StringMatch,
+)
 from rollouts.api.v1alpha1_traffic import TrafficRouting as TrafficRoutingWire
 from rollouts.api.wire import Wire, wire_name
 from rollouts.core import steps
 from rollouts.core.revision import canonical_json
 from rollouts.core.rollout import Router, TrafficRouting
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.stickiness import STICKY_ROUTE
+from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 
 ROUTING_PATH = "spec.strategy.canary.trafficRouting"
 DEFAULT_MAX_WEIGHT = 100
 MAX_WEIGHT = 1_000_000
 """The most parts that a weight may be counted in: the largest weight of the Gateway API, and status can hold their fractions."""
+HEX_DIGITS = "0123456789abcdef"
+_COOKIE_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
-_NO_ROUTERS = frozenset({"plugins", "managed_routes", "max_traffic_weight"})
+_NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight"})
 _ROUTER_FIELDS = tuple(
     (attribute, wire_name(TrafficRoutingWire, attribute))
     for attribute in TrafficRoutingWire.model_fields
@@ -44,7 +55,13 @@ def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
         managed_routes=_managed_routes(wire),
         min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
         dynamic_stable_scale=bool(canary.dynamic_stable_scale),
+        sticky=_sticky(wire),
     )
+
+
+def _sticky(wire: TrafficRoutingWire) -> Sticky | None:
+    found = wire.stickiness
+    return None if found is None else Sticky(found.cookie_name or "", found.digits or HEX_DIGITS)
 
 
 def router_path(name: str) -> str:
@@ -52,6 +69,16 @@ def router_path(name: str) -> str:
     if any(name == field for _, field in _ROUTER_FIELDS):
         return f"{ROUTING_PATH}.{name}"
     return path_of(("plugins", name), root=ROUTING_PATH)
+
+
+def pair_of(canary: CanaryStrategy) -> tuple[str | None, str | None]:
+    """Names of the stable and the canary Service; with a DestinationRule, of its subsets: `rule/subset`."""
+    if canary.ping_pong is not None:
+        return canary.ping_pong.ping_service, canary.ping_pong.pong_service
+    rule = _destination_rule(canary)
+    if rule is not None:
+        return f"{rule.name}/{rule.stable_subset_name}", f"{rule.name}/{rule.canary_subset_name}"
+    return canary.stable_service, canary.canary_service
 
 
 def weight_percent(parts: int, canary: CanaryStrategy) -> WeightPercent:
@@ -68,9 +95,16 @@ def max_weight(canary: CanaryStrategy) -> int:
 
 
 def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
-    """The step; all of its headers must match."""
-    match = RequestMatch(headers=tuple(_header(each.header_name, each.header_value) for each in wire.match or ()))
-    return steps.SetHeaderRoute(wire.name or "", match if wire.match else None)
+    """The step; all of its conditions must hold."""
+    matches = wire.match or ()
+    match = RequestMatch(
+        method=next((_text(each.method) for each in matches if each.method is not None), None),
+        path=next((_text(each.path) for each in matches if each.path is not None), None),
+        headers=tuple(_header(each.header_name, each.header_value) for each in matches if each.header_name),
+        cookies=tuple(_named(each.cookie_name, each.cookie_value) for each in matches if each.cookie_name),
+        query=tuple(_named(each.query_param_name, each.query_param_value) for each in matches if each.query_param_name),
+    )
+    return steps.SetHeaderRoute(wire.name or "", match if matches else None)
 
 
 def mirror_route(wire: SetMirrorRoute) -> steps.SetMirrorRoute:
@@ -87,9 +121,11 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
     """Adds every rule that `trafficRouting` and the steps that make routes break."""
     wire = canary.traffic_routing
     _check_ping_pong(canary, problems)
+    _check_subsets(canary, problems)
     if wire is not None:
         _check_routers(canary, wire, problems)
         _check_managed_routes(wire, problems)
+        _check_stickiness(canary, wire, problems)
     most = max_weight(canary)
     kinds: dict[str, str] = {}
     for index, step in enumerate(canary.steps or ()):
@@ -114,6 +150,27 @@ def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
         problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
 
 
+def _destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
+    istio = canary.traffic_routing.istio if canary.traffic_routing is not None else None
+    return istio.destination_rule if istio is not None else None
+
+
+def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
+    """Subsets take the place of the two Services, and only Istio knows them."""
+    if _destination_rule(canary) is None or canary.traffic_routing is None:
+        return
+    path = f"{ROUTING_PATH}.istio.destinationRule"
+    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
+        if service is not None:
+            message = "and istio.destinationRule exclude each other: its subsets take the Services' place; leave it out"
+            problems.add(f"spec.strategy.canary.{field}", message)
+    if canary.ping_pong is not None:
+        problems.add(path, "and pingPong exclude each other: there is one Service, whose subsets cannot change roles")
+    for name, _, _ in _routers(canary.traffic_routing):
+        if name != "istio":
+            problems.add(path, f"and {name} exclude each other: its weights are between two Services, not subsets")
+
+
 def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
     if wire.max_traffic_weight is not None and not 1 <= wire.max_traffic_weight <= MAX_WEIGHT:
         problems.add(
@@ -124,12 +181,30 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
         if name in seen:
             problems.add(path, f"is given as {seen[name]} too; it can only be in one of them")
         seen.setdefault(name, path)
-    if not seen or canary.ping_pong is not None:
+    if not seen or canary.ping_pong is not None or _destination_rule(canary) is not None:
         return
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is None:
             message = f"is required with trafficRouting.{next(iter(seen))}: its weights are between two Services"
             problems.add_missing(f"spec.strategy.canary.{field}", message)
+
+
+def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
+    found, path = wire.stickiness, f"{ROUTING_PATH}.stickiness"
+    if found is None:
+        return
+    if canary.dynamic_stable_scale:
+        problems.add(path, "and dynamicStableScale exclude each other: clients without the cookie all go to stable")
+    if not any(_routers(wire)):
+        problems.add(path, "needs a router in trafficRouting that tells clients apart")
+    if found.cookie_name is None:
+        problems.add_missing(f"{path}.cookieName", "is required")
+    elif not _COOKIE_NAME.fullmatch(found.cookie_name):
+        problems.add(f"{path}.cookieName", f"{found.cookie_name!r} is no name of a cookie (RFC 6265)")
+    if found.digits is not None and len(set(found.digits)) != len(found.digits):
+        problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
+    if STICKY_ROUTE in _managed_routes(wire):
+        problems.add(path, f"makes the route {STICKY_ROUTE}; give the managed route of that name another one")
 
 
 def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
@@ -162,27 +237,56 @@ def _check_route_step(
                 f"{where}.name", f"{route.name!r} is made by a {kinds[route.name]} step; a route is one or other"
             )
     if step.set_header_route is not None:
-        _check_headers(step.set_header_route, f"{path}.setHeaderRoute", problems)
+        _check_conditions(step.set_header_route, f"{path}.setHeaderRoute", problems)
     if step.set_mirror_route is not None:
         _check_mirror(step.set_mirror_route, f"{path}.setMirrorRoute", problems)
 
 
-def _check_headers(wire: SetHeaderRoute, path: str, problems: Problems) -> None:
-    seen: set[str] = set()
+def _check_conditions(wire: SetHeaderRoute, path: str, problems: Problems) -> None:
+    """Each entry is one condition, and no two are about the same."""
+    seen: set[tuple[str, str]] = set()
     for index, match in enumerate(wire.match or ()):
         where = f"{path}.match[{index}]"
-        if match.header_name is None:
-            problems.add_missing(f"{where}.headerName", "is required")
-        elif match.header_name.lower() in seen:
-            problems.add(
-                f"{where}.headerName", f"{match.header_name!r} is there twice; all headers of a route must match"
-            )
-        else:
-            seen.add(match.header_name.lower())
-        if match.header_value is None:
-            problems.add_missing(f"{where}.headerValue", "is required")
-        else:
-            _check_text(match.header_value, f"{where}.headerValue", problems)
+        given = _conditions(match)
+        if len(given) != 1:
+            told = f"it has {' and '.join(given)}" if given else "it has none"
+            problems.add(where, f"needs exactly one of {', '.join(_CONDITIONS)}; {told}")
+        for kind in given:
+            name, value = _CONDITIONS[kind](match)
+            if kind.endswith("Name"):
+                _check_named(kind, name, value, where, problems)
+            elif value is not None:
+                _check_text(value, f"{where}.{kind}", problems)
+            same = (kind, name.lower() if name and kind == "headerName" else name or "")
+            if same in seen:
+                what = f"{name!r} is there" if name else "is there"
+                problems.add(f"{where}.{kind}", f"{what} twice; all conditions of a route must hold")
+            seen.add(same)
+
+
+def _check_named(kind: str, name: str | None, value: StringMatch | None, path: str, problems: Problems) -> None:
+    values = kind.removesuffix("Name") + "Value"
+    if name is None:
+        problems.add_missing(f"{path}.{kind}", "is required")
+    if value is None:
+        problems.add_missing(f"{path}.{values}", "is required")
+    else:
+        _check_text(value, f"{path}.{values}", problems)
+
+
+_CONDITIONS: Mapping[str, Callable[[HeaderMatch], tuple[str | None, StringMatch | None]]] = {
+    "headerName": lambda match: (match.header_name, match.header_value),
+    "cookieName": lambda match: (match.cookie_name, match.cookie_value),
+    "queryParamName": lambda match: (match.query_param_name, match.query_param_value),
+    "path": lambda match: (None, match.path),
+    "method": lambda match: (None, match.method),
+}
+"""The kinds of condition: by the field that tells of one, its name and the text to match."""
+
+
+def _conditions(match: HeaderMatch) -> list[str]:
+    """The kinds that an entry gives, by halves too."""
+    return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
 
 
 def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
@@ -193,8 +297,10 @@ def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
         for field, text in (("method", match.method), ("path", match.path)):
             if text is not None:
                 _check_text(text, f"{where}.{field}", problems)
-        for name, text in (match.headers or {}).items():
-            _check_text(text, path_of(("headers", name), root=where), problems)
+        named = (("headers", match.headers), ("cookies", match.cookies), ("queryParams", match.query_params))
+        for field, texts in named:
+            for name, text in (texts or {}).items():
+                _check_text(text, path_of((field, name), root=where), problems)
 
 
 def _check_text(wire: StringMatch, path: str, problems: Problems) -> None:
@@ -224,11 +330,17 @@ def _request_match(wire: RouteMatch) -> RequestMatch:
         method=None if wire.method is None else _text(wire.method),
         path=None if wire.path is None else _text(wire.path),
         headers=tuple(_header(name, value) for name, value in sorted((wire.headers or {}).items())),
+        cookies=tuple(_named(name, value) for name, value in sorted((wire.cookies or {}).items())),
+        query=tuple(_named(name, value) for name, value in sorted((wire.query_params or {}).items())),
     )
 
 
 def _header(name: str | None, value: StringMatch | None) -> NamedMatch:
     return NamedMatch((name or "").lower(), _text(value or StringMatch()))
+
+
+def _named(name: str | None, value: StringMatch | None) -> NamedMatch:
+    return NamedMatch(name or "", _text(value or StringMatch()))
 
 
 def _text(wire: StringMatch) -> TextMatch:

@@ -16,13 +16,16 @@ from typing import Any
 from rollouts.api.template_schema import pod_template_schema
 from rollouts.api.v1alpha1 import RolloutSpec
 from rollouts.api.v1alpha1_status import RolloutStatus
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.api.v1alpha1_traffic_provider import TrafficProviderSpec, TrafficProviderStatus
+from rollouts.api.wire import Wire
+from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})
 _PLAIN_KEY = re.compile(
     r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z][A-Za-z0-9-]*"
 )  # YAML 1.1 words are quoted
-_COLUMNS = (
+_READY = '.status.conditions[?(@.type=="Ready")]'
+_ROLLOUT_COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
     ("Step", "string", ".status.step", "Steps done, of how many", 0),
     ("Weight", "number", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
@@ -33,11 +36,17 @@ _COLUMNS = (
     ("Stable", "string", ".status.stableRevision", "", 1),
     ("Message", "string", ".status.message", "", 1),
 )
+_PROVIDER_COLUMNS = (
+    ("Ready", "string", f"{_READY}.status", "", 0),
+    ("Kind", "string", ".spec.match.kind", "What it steers", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    ("Message", "string", f"{_READY}.message", "", 1),
+)
 
 
 def crd_manifests() -> tuple[Manifest, ...]:
     """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change what it gets."""
-    return (json.loads(_rollout_crd()),)
+    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd()))
 
 
 def crd_files() -> dict[str, str]:
@@ -55,7 +64,7 @@ def yaml_text(value: Any) -> str:
     return "".join(f"{line}\n" for line in _lines(value))
 
 
-def structural(model: type[RolloutSpec | RolloutStatus]) -> Manifest:
+def structural(model: type[Wire]) -> Manifest:
     """A model's schema in the form that CRDs allow: no references, no unions with null, no titles."""
     schema = model.model_json_schema(by_alias=True)
     converted: Manifest = _converted(schema, schema.get("$defs", {}))
@@ -66,8 +75,38 @@ def structural(model: type[RolloutSpec | RolloutStatus]) -> Manifest:
 def _rollout_crd() -> str:
     spec = structural(RolloutSpec)
     spec["properties"]["template"] = pod_template_schema(spec["properties"]["template"]["description"])
-    root = {
-        "description": "A Rollout moves a workload from one revision to the next in steps, and back if need be.",
+    root = _root(
+        "A Rollout moves a workload from one revision to the next in steps, and back if need be.",
+        spec,
+        structural(RolloutStatus),
+    )
+    subresources: Manifest = {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
+    names = {"shortNames": ["ro"], "categories": ["all"]}
+    return json.dumps(_crd(ROLLOUT, root, names=names, subresources=subresources, columns=_ROLLOUT_COLUMNS))
+
+
+@lru_cache(maxsize=1)
+def _traffic_provider_crd() -> str:
+    root = _root(
+        "A TrafficProvider declares a router whose objects share requests by weights, for all Rollouts of the cluster.",
+        structural(TrafficProviderSpec),
+        structural(TrafficProviderStatus),
+    )
+    return json.dumps(
+        _crd(TRAFFIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_PROVIDER_COLUMNS),
+    )
+
+
+def _root(description: str, spec: Manifest, status: Manifest) -> Manifest:
+    return {
+        "description": description,
         "type": "object",
         "required": ["spec"],
         "properties": {
@@ -76,44 +115,40 @@ def _rollout_crd() -> str:
             "metadata": {"type": "object"},
             "spec": spec,
             # One writer, so nobody needs to own a part of it; owned leaf by leaf a write costs the API server a third more.
-            "status": structural(RolloutStatus) | {"x-kubernetes-map-type": "atomic"},
+            "status": status | {"x-kubernetes-map-type": "atomic"},
         },
     }
-    crd = {
+
+
+def _crd(
+    kind: Kind, root: Manifest, *, names: Manifest, subresources: Manifest, columns: tuple[tuple[Any, ...], ...]
+) -> Manifest:
+    return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{ROLLOUT.plural}.{ROLLOUT.group}"},
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
         "spec": {
-            "group": ROLLOUT.group,
+            "group": kind.group,
             "names": {
-                "kind": ROLLOUT.kind,
-                "listKind": f"{ROLLOUT.kind}List",
-                "plural": ROLLOUT.plural,
-                "singular": ROLLOUT.kind.lower(),
-                "shortNames": ["ro"],
-                "categories": ["all"],
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                **names,
             },
-            "scope": "Namespaced",
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [
                 {
-                    "name": ROLLOUT.version,
+                    "name": kind.version,
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": root},
-                    "subresources": {
-                        "status": {},
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        },
-                    },
-                    "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
+                    "subresources": subresources,
+                    "additionalPrinterColumns": [_column(*column) for column in columns],
                 }
             ],
         },
     }
-    return json.dumps(crd)
 
 
 def _column(name: str, kind: str, path: str, description: str, priority: int) -> Manifest:

@@ -236,6 +236,17 @@ class PingPong(Wire):
     pong_service: Name | None = Field(None, description="The other.")
 
 
+class ClientStickiness(Wire):
+    """Weights are shares of clients, told apart by a cookie that they bring."""
+
+    model_config = needs("cookieName")
+
+    cookie_name: Name | None = Field(None, description="A cookie with an id of the client or its session.")
+    digits: Annotated[str, Field(min_length=2, max_length=64, pattern=r"^[-_0-9A-Za-z]+$")] | None = Field(
+        None, description="The characters that its values end with, each as often; default 0123456789abcdef."
+    )
+
+
 class StringMatch(Wire):
     """How a text is matched."""
 
@@ -247,31 +258,54 @@ class StringMatch(Wire):
 
 
 class HeaderMatch(Wire):
-    """A header and its value."""
+    """One condition: a header, a cookie, a query parameter, the path or the method."""
 
-    model_config = needs("headerName", "headerValue")
+    model_config = needs(
+        rules=(
+            (
+                exactly_one("headerName", "cookieName", "queryParamName", "path", "method"),
+                "exactly one of headerName, cookieName, queryParamName, path and method",
+            ),
+            *(
+                (f"has(self.{kind}Name) == has(self.{kind}Value)", f"{kind}Name and {kind}Value go together")
+                for kind in ("header", "cookie", "queryParam")
+            ),
+        )
+    )
 
-    header_name: Name | None = Field(None, description="Name of the header.")
+    header_name: Name | None = Field(None, description="Name of a header.")
     header_value: StringMatch | None = Field(None, description="Its value.")
+    cookie_name: Name | None = Field(None, description="Name of a cookie.")
+    cookie_value: StringMatch | None = Field(None, description="Its value.")
+    query_param_name: Name | None = Field(None, description="Name of a parameter in the query.")
+    query_param_value: StringMatch | None = Field(None, description="Its value.")
+    path: StringMatch | None = Field(
+        None, description="The path; a prefix goes by whole elements where the router does."
+    )
+    method: StringMatch | None = Field(None, description="HTTP method.")
 
 
 class SetHeaderRoute(Wire):
-    """Sends requests with some headers to the canary."""
+    """Sends some requests to the canary, whatever the weight."""
 
     model_config = needs("name")
 
     name: Name | None = Field(None, description="One of managedRoutes.")
     match: Annotated[list[HeaderMatch], Field(max_length=16)] | None = Field(
-        None, description="Headers; without them the route is removed."
+        None, description="Conditions, which must all hold; without them the route is removed."
     )
 
 
 class RouteMatch(Wire):
-    """Which requests are mirrored."""
+    """Which requests are mirrored: those for which all of it holds."""
 
     method: StringMatch | None = Field(None, description="HTTP method.")
     path: StringMatch | None = Field(None, description="Path.")
     headers: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(None, description="Headers.")
+    cookies: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(None, description="Cookies.")
+    query_params: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(
+        None, description="Parameters in the query."
+    )
 
 
 class SetMirrorRoute(Wire):
@@ -306,5 +340,8 @@ class TrafficRouting(Wire):
     )
     managed_routes: Annotated[list[ManagedRoute], Field(max_length=32)] | None = Field(
         None, description="Routes that steps make, the first one wins."
+    )
+    stickiness: ClientStickiness | None = Field(
+        None, description="A client stays on the side that it was sent to: weights are shares of clients."
     )
     max_traffic_weight: Count | None = Field(None, description="What all weights add up to; default 100.")

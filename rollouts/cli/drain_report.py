@@ -13,6 +13,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options, open_session
 from rollouts.cli.view import status_of
 from rollouts.core.cutover import SIGNAL
+from rollouts.core.services import told
 from rollouts.core.status import Cutover, RolloutStatus
 from rollouts.objects import ROLLOUT
 
@@ -53,7 +54,7 @@ def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:
 
 
 def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
-    yield f"Service {cutover.service}: {cutover.from_revision} -> {cutover.to_revision}"
+    yield f"{told(cutover.service)}: {cutover.from_revision} -> {cutover.to_revision}"
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         yield f"  waiting for: its EndpointSlices to show no pod of {cutover.from_revision}"
         return

@@ -17,12 +17,13 @@ from rollouts.api.schema import yaml_text
 from rollouts.controller.observe import context_of
 from rollouts.controller.routes import Place, places_of
 from rollouts.core.rollout import Canary, RolloutSpec
-from rollouts.core.services import named_services
+from rollouts.core.services import is_subset, named_services
 from rollouts.core.status import RolloutStatus
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.annotations import OneAnnotation
 from rollouts.traffic.codec import Provider
+from rollouts.traffic.declared import Declared
 
 
 class Tool(StrEnum):
@@ -53,6 +54,7 @@ _BY_KIND: Mapping[str, Fields] = {
     "VirtualService": Fields(
         tuple(f".spec.{part}[]?.route[]?.weight" for part in ("http", "tls", "tcp")), ("http", "tls", "tcp")
     ),
+    "DestinationRule": Fields((f'.spec.subsets[]?.labels["{REVISION}"]',), ("subsets",)),
     "TraefikService": Fields((".spec.weighted.services[]?.weight",), ("weighted",)),
     "HTTPProxy": Fields((".spec.routes[]?.services[]?.weight",), ("routes",)),
     "ApisixRoute": Fields((".spec.http[]?.backends[]?.weight",), ("http",)),
@@ -102,7 +104,8 @@ def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
 
 def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
     for name in named_services(spec.strategy):
-        yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
+        if not is_subset(name):
+            yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
         jq, pointers = _of_route(place, spec, namespace)
         if jq:
@@ -118,11 +121,21 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
         return (f'.metadata.annotations["{annotation}"]',), (f"/metadata/annotations/{_escaped(annotation)}",)
     if place.target.owned_name:  # what changes is in an object of ours
         return (), ()
-    fields = _BY_KIND.get(kind)
+    fields = _declared_fields(provider) if isinstance(provider, Declared) else _BY_KIND.get(kind)
     if fields is None:  # of another package: nobody here knows its fields
         return (".spec",), ("/spec",)
     lists = tuple(f".spec.{name}" for name in fields.lists)
-    return (lists if _makes_routes(spec) else fields.weights), tuple(f"/spec/{name}" for name in fields.lists)
+    whole = _makes_routes(spec) and not place.target.subsets
+    return (lists if whole else fields.weights), tuple(f"/spec/{name}" for name in fields.lists)
+
+
+def _declared_fields(provider: Declared) -> Fields | None:
+    """Where a declaration says that weights are; None for a place outside of `spec`."""
+    root, *steps = provider.backends.split(".")
+    if root != "spec" or not steps:
+        return None
+    path = "".join(f".{step.removesuffix('[]')}{'[]?' if step.endswith('[]') else ''}" for step in steps)
+    return Fields((f".spec{path}.{provider.weight}",), (steps[0].removesuffix("[]"),))
 
 
 def _makes_routes(spec: RolloutSpec) -> bool:

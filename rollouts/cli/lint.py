@@ -1,4 +1,4 @@
-"""`rollouts lint`: every problem of every Rollout in a file, with line and path; no cluster needed. Pure.
+"""`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
 
 Problems are those that the controller would report (`api/parse.py`), so a file that passes here is one that it carries out.
 Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
@@ -8,7 +8,8 @@ cutovers. What cannot be known without a cluster is taken at its least, so nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ import yaml
 
 from rollouts.api.parse import parse_spec
 from rollouts.cli.tree import plain
+from rollouts.controller.declarations import provider_of
 from rollouts.controller.routes import places_of
 from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.findings import Finding
@@ -24,7 +26,7 @@ from rollouts.core.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.rollout import RolloutSpec
 from rollouts.core.service_findings import relation_of, service_findings
 from rollouts.errors import SpecInvalid
-from rollouts.objects import ROLLOUT, SERVICE, Manifest
+from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
 
@@ -58,25 +60,58 @@ class LintReport:
 
     Args:
         checked: how many Rollouts were read.
+        providers: how many TrafficProviders were.
         advice: what may lose requests although the controller carries it out.
     """
 
     checked: int = 0
+    providers: int = 0
     problems: list[Remark] = field(default_factory=list)
     advice: list[Remark] = field(default_factory=list)
     skipped: list[Remark] = field(default_factory=list)
 
 
-def lint_text(text: str) -> LintReport:
-    """Checks every Rollout of a YAML or JSON text with any number of documents, Lists taken apart.
+def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintReport:
+    """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
+
+    Args:
+        known: what `providers` found in this text and in others; None to look in this one alone.
 
     Raises: nothing for a bad text: it is a problem like any other.
     """
-    report, found = LintReport(), _Found()
+    report = LintReport()
+    documents = _documents(text, report)
+    found = _Found(known=providers(text) if known is None else known)
+    for node, document in _objects(documents):
+        _check(node, document, report, found)
+    report.advice += _advice(found)
+    return report
+
+
+def summary(reports: Iterable[LintReport]) -> str:
+    """One line about all files."""
+    reports = tuple(reports)
+    checked, providers_checked = sum(each.checked for each in reports), sum(each.providers for each in reports)
+    what = [f"{checked} Rollout{'' if checked == 1 else 's'}"]
+    if providers_checked:
+        what.append(f"{providers_checked} TrafficProvider{'' if providers_checked == 1 else 's'}")
+    problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
+    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
+    return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
+
+
+def manifests_of(text: str) -> tuple[Manifest, ...]:
+    """The objects of a text that `lint_text` has no problem with, Lists taken apart."""
+    return tuple(manifest for _, manifest in _objects(_documents(text, LintReport())) if isinstance(manifest, dict))
+
+
+def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
+    """Every document up to one that is no YAML, which is a problem."""
+    found: list[tuple[yaml.Node, Any]] = []
     loader = _KubernetesLoader(text)
     try:
         while loader.check_node() and (node := loader.get_node()) is not None:
-            _check(node, loader.construct_document(node), report, found)
+            found.append((node, loader.construct_document(node)))
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark or broken.context_mark
         report.problems.append(Remark(mark.line + 1 if mark else 1, "YAML", broken.problem or str(broken)))
@@ -84,29 +119,26 @@ def lint_text(text: str) -> LintReport:
         report.problems.append(Remark(1, "YAML", str(broken)))
     finally:
         loader.dispose()
-    report.advice += _advice(found)
-    return report
+    return found
 
 
-def manifests_of(text: str) -> tuple[Manifest, ...]:
-    """The objects of a text that `lint_text` has no problem with, Lists taken apart."""
-    report, found = LintReport(), _Found()
-    loader = _KubernetesLoader(text)
-    try:
-        while loader.check_node() and (node := loader.get_node()) is not None:
-            _check(node, loader.construct_document(node), report, found)
-    finally:
-        loader.dispose()
-    return tuple(found.objects)
+def _objects(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
+    """The documents with Lists taken apart."""
+    for node, document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        if isinstance(items, list) and str(document.get("kind")).endswith("List"):
+            yield from _objects((_find(node, f"items[{index}]")[0], item) for index, item in enumerate(items))
+        elif document is not None:
+            yield node, document
 
 
 @dataclass(slots=True)
 class _Found:
     """What a file holds, with the place of what is looked at twice."""
 
+    known: Mapping[str, Provider]
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
-    objects: list[Manifest] = field(default_factory=list)
 
 
 class _KubernetesLoader(yaml.SafeLoader):
@@ -131,54 +163,81 @@ class _KubernetesLoader(yaml.SafeLoader):
 
 
 def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) -> None:
-    if document is None:
-        return
     line = node.start_mark.line + 1
     if not isinstance(document, dict):
         report.problems.append(Remark(line, "document", "a Kubernetes object is a mapping with apiVersion and kind"))
         return
     api_version, kind = document.get("apiVersion"), document.get("kind")
     subject = _subject(document)
-    if isinstance(items := document.get("items"), list) and str(kind).endswith("List"):
-        for index, item in enumerate(items):
-            _check(_find(node, f"items[{index}]")[0], item, report, found)
-        return
-    found.objects.append(document)
     if kind == SERVICE.kind and api_version == SERVICE.api_version:
         found.services.append((node, document))
-    if kind != ROLLOUT.kind or api_version != ROLLOUT.api_version:
-        remedy = f"; change apiVersion to {ROLLOUT.api_version} to use it here" if kind == ROLLOUT.kind else ""
-        report.skipped.append(Remark(line, subject, f"skipped, it is not a {ROLLOUT.api_version} Rollout{remedy}"))
+    ours = {ROLLOUT.kind: ROLLOUT, TRAFFIC_PROVIDER.kind: TRAFFIC_PROVIDER}.get(str(kind))
+    if ours is None or api_version != ours.api_version:
+        remedy = f"; change apiVersion to {ours.api_version} to use it here" if ours is not None else ""
+        message = f"skipped, it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
+        report.skipped.append(Remark(line, subject, message))
         return
-    report.checked += 1
-    before = len(report.problems)
-    for path, message in _problems(document):
-        report.problems.append(Remark(_find(node, path)[1], subject, f"{path}: {message}"))
-    if len(report.problems) == before:
-        found.rollouts.append((node, document, parse_spec(document["spec"])))
+    if ours is TRAFFIC_PROVIDER:
+        report.providers += 1
+        problems = list(_provider_problems(document))
+    else:
+        report.checked += 1
+        problems = list(_problems(document, found.known))
+        if not problems:
+            found.rollouts.append((node, document, parse_spec(document["spec"])))
+    report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
 
 
-def _problems(document: Manifest) -> Iterator[tuple[str, str]]:
+def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata.name", "a name is required"
     for key in document.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
         yield key, "unknown field"
-    spec = document.get("spec")
-    if not isinstance(spec, dict):
+    if not isinstance(document.get("spec"), dict):
         yield "spec", "a mapping is required"
-        return
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    try:
-        places_of(parse_spec(spec), providers(), namespace=namespace or "default")
-    except SpecInvalid as invalid:
-        for problem in invalid.problems:
-            yield problem.path, problem.message
+
+
+def _provider_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    yield from _head_problems(document)
+    if isinstance(document.get("spec"), dict):
+        try:
+            provider_of(_name(document), document["spec"], _fixed())
+        except SpecInvalid as invalid:
+            yield from ((problem.path, problem.message) for problem in invalid.problems)
+
+
+def _problems(document: Manifest, known: Mapping[str, Provider]) -> Iterator[tuple[str, str]]:
+    yield from _head_problems(document)
+    spec = document.get("spec")
+    if isinstance(spec, dict):
+        try:
+            places_of(parse_spec(spec), known, namespace=_namespace(document) or "default")
+        except SpecInvalid as invalid:
+            yield from ((problem.path, problem.message) for problem in invalid.problems)
+
+
+def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
+    """Every traffic provider, as the controller of this installation has them, and what is declared.
+
+    Args:
+        texts: whose TrafficProviders count, if nothing is wrong with them.
+        declared: TrafficProviders of a cluster; those in `texts` take their places.
+    """
+    found: dict[str, Provider] = {}
+    written = (each for text in texts for _, each in _objects(_documents(text, LintReport())))
+    for manifest in (*declared, *written):
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
+            continue
+        if (manifest.get("apiVersion"), manifest.get("kind")) != (TRAFFIC_PROVIDER.api_version, TRAFFIC_PROVIDER.kind):
+            continue
+        with suppress(SpecInvalid):
+            found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
+    return {**found, **_fixed()}
 
 
 @cache
-def providers() -> Mapping[str, Provider]:
-    """Every traffic provider, as the controller of this installation has them."""
+def _fixed() -> Mapping[str, Provider]:
     return registry(installed())
 
 
@@ -213,6 +272,11 @@ def _subject(document: Manifest) -> str:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return f"{document.get('kind')} {name or '(no name)'}"
+
+
+def _name(document: Manifest) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
 def _namespace(document: Manifest) -> str | None:

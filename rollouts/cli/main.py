@@ -211,29 +211,26 @@ def lint(
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
 ) -> None:
-    """Report every problem of the Rollouts in files, with line and path. Needs no cluster; exit code 1 for problems.
+    """Report every problem of the Rollouts and TrafficProviders in files, with line and path; exit code 1 for problems.
+
+    Needs no cluster. A TrafficProvider's own tests are run, and Rollouts in the same files may use it.
 
     What would lose requests although the controller can carry it out (the graceful-exit checklist, Services in the same file that
     do not go together with a gradual update) is reported as unsafe, warning or note, and does not change the exit code.
     """
-    console, checked, problems, advice = Console(), 0, 0, 0
-    for file in files:
-        source, text = _read(file)
-        report = lint_command.lint_text(text)
-        checked += report.checked
-        problems += len(report.problems)
-        advice += len(report.advice)
+    console, reports = Console(), []
+    texts = [_read(file) for file in files]
+    known = lint_command.providers(*(text for _, text in texts))
+    for source, text in texts:
+        report = lint_command.lint_text(text, known)
+        reports.append(report)
         for remark in (*report.problems, *report.advice):
             console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
         for remark in report.skipped:
             fail_free = Console(stderr=True)
             fail_free.print(remark.text(source), style="dim", markup=False, highlight=False, soft_wrap=True)
-    plural = "" if checked == 1 else "s"
-    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
-    console.print(
-        f"{checked} Rollout{plural} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}",
-        highlight=False,
-    )
+    problems = sum(len(each.problems) for each in reports)
+    console.print(lint_command.summary(reports), highlight=False)
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
 
 
@@ -251,16 +248,17 @@ def gitops(
     """
     manifests: list[Manifest] = []
     problems = 0
-    for file in files:
-        source, text = _read(file)
-        report = lint_command.lint_text(text)
+    texts = [_read(file) for file in files]
+    known = lint_command.providers(*(text for _, text in texts))
+    for source, text in texts:
+        report = lint_command.lint_text(text, known)
         problems += len(report.problems)
         for remark in report.problems:
             Console(stderr=True).print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
         manifests += [] if report.problems else lint_command.manifests_of(text)
     if problems:
         raise typer.Exit(Exit.BAD)
-    sys.stdout.write(gitops_text(ignored_in(manifests, lint_command.providers()), tools or list(Tool)))
+    sys.stdout.write(gitops_text(ignored_in(manifests, known), tools or list(Tool)))
 
 
 @app.command("plan")

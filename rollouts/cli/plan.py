@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import yaml
@@ -10,16 +11,17 @@ from rich.console import Console
 
 from rollouts.api.parse import parse_spec
 from rollouts.cli.exits import Exit
-from rollouts.cli.lint import lint_text, manifests_of
+from rollouts.cli.lint import lint_text, manifests_of, providers
 from rollouts.cli.options import fail
 from rollouts.cli.plan_draw import draw_plan
 from rollouts.cli.plan_live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan_report import PlanReport, as_json, report_of
-from rollouts.cli.plan_routes import read_routes
+from rollouts.cli.plan_routes import read_declared, read_routes
 from rollouts.cli.session import Options, Session, open_session
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.core.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.traffic.codec import Provider
 
 PIPED_WIDTH = 200  # columns; where nobody looks, nothing is folded early
 
@@ -42,7 +44,12 @@ async def plan(
 
     Raises: what `Client` raises.
     """
-    if problems := lint_text(text).problems:
+    known = providers(text)
+    if (problems := lint_text(text, known).problems) and "plugins" in text:  # the cluster may declare them
+        async with open_session(options) as session:
+            known = providers(text, declared=await read_declared(session))
+        problems = lint_text(text, known).problems
+    if problems:
         for problem in problems:
             fail(problem.text(source))
         return Exit.BAD
@@ -58,7 +65,7 @@ async def plan(
         return Exit.USAGE
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
-        reports = [await _one(session, each, services, manifests, facts) for each in rollouts]
+        reports = [await _one(session, each, services, manifests, facts, known) for each in rollouts]
     _print(reports, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
 
@@ -73,11 +80,12 @@ async def _one(
     services: tuple[Manifest, ...],
     manifests: tuple[Manifest, ...],
     facts: ClusterFacts,
+    known: Mapping[str, Provider],
 ) -> PlanReport:
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
     spec = parse_spec(rollout["spec"])
-    routes = await read_routes(session, spec, namespace=namespace, manifests=manifests)
+    routes = await read_routes(session, spec, namespace=namespace, manifests=manifests, known=known)
     live = replace(await read_live(session, key), routes=routes)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)

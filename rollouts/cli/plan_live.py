@@ -14,7 +14,6 @@ from typing import Any
 
 from rollouts.api.times import parse_time
 from rollouts.cli.follow import Collection, list_all
-from rollouts.cli.lint import providers
 from rollouts.cli.plan_routes import Routes
 from rollouts.cli.session import Session
 from rollouts.cli.view import controlled_by
@@ -160,15 +159,15 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     routes = None
     if live.routes is not None:
         kinds, untold = live.routes.kinds, SteeredRoutes()
-        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, steered=untold, providers=providers())
+        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, steered=untold, providers=live.routes.providers)
         for route, answer in live.routes.answers.items():
             inbox.put_route(key, route, answer)
     observer = Observer(store=store, inbox=inbox, steered=steered, clock=clock, routes=routes, facts=lambda: facts)
     first = observer.observe(key)
     if not isinstance(first, Seen):
         raise RolloutsError(f"Rollout {key} cannot be read")
-    for name in named_services(first.snapshot.rollout.spec.strategy):
-        if name not in watched:
+    for name in {*named_services(first.snapshot.rollout.spec.strategy), *services}:
+        if name not in watched:  # also what no strategy names: the host of a DestinationRule
             inbox.put_service(key, name, ServiceAnswer(services.get(name), asked_s))
     seen = observer.observe(key)
     assert isinstance(seen, Seen)  # noqa: S101 - it was a moment ago, and nothing else has changed

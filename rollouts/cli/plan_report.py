@@ -19,7 +19,7 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rehearsal import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
 from rollouts.core.rollout import Canary, RolloutSpec
 from rollouts.core.service_findings import Relation, relation_of, service_findings
-from rollouts.core.services import named_services
+from rollouts.core.services import is_subset, named_services
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.steps import WeightPercent
 from rollouts.objects import Manifest
@@ -269,7 +269,7 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
 
 def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found]:
     for name in named_services(seen.rollout.spec.strategy):
-        if name not in services:
+        if name not in services and not is_subset(name):
             yield Found(
                 f"Rollout {seen.rollout.name}",
                 Finding(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from rollouts.cli.follow import Collection, list_all
 from rollouts.cli.lint import providers
 from rollouts.cli.session import Session
 from rollouts.cluster.structs import decode_route
@@ -16,8 +17,9 @@ from rollouts.controller.route_kinds import RouteKinds
 from rollouts.controller.routes import Place, places_of
 from rollouts.core.rollout import RolloutSpec
 from rollouts.core.traffic import RouteName
-from rollouts.errors import ApiForbidden
-from rollouts.objects import Manifest
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.objects import TRAFFIC_PROVIDER, Manifest
+from rollouts.traffic.codec import Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +30,40 @@ class Routes:
         kinds: which versions the server has.
         answers: by route.
         from_file: those of the file: no gateway has seen them yet, and it will.
+        providers: who knows them.
     """
 
     kinds: RouteKinds
     answers: Mapping[RouteName, RouteAnswer] = field(default_factory=dict)
     from_file: frozenset[RouteName] = frozenset()
+    providers: Mapping[str, Provider] = field(default_factory=providers)
 
 
-async def read_routes(session: Session, spec: RolloutSpec, *, namespace: str, manifests: Iterable[Manifest]) -> Routes:
+async def read_declared(session: Session) -> tuple[Manifest, ...]:
+    """The TrafficProviders of the cluster, without those that a controller has found wrong.
+
+    Raises: what `Client` raises; a cluster without the kind, or one that does not show it, has none.
+    """
+    try:
+        found, _ = await list_all(session, Collection(kind=TRAFFIC_PROVIDER, namespace=None))
+    except (ApiForbidden, ApiNotFound):
+        return ()
+    return tuple(each for each in found if not _found_wrong(each))
+
+
+async def read_routes(
+    session: Session,
+    spec: RolloutSpec,
+    *,
+    namespace: str,
+    manifests: Iterable[Manifest],
+    known: Mapping[str, Provider],
+) -> Routes:
     """Reads the routes that the spec's routers name.
 
     Args:
         manifests: of the file.
+        known: the providers that there are.
 
     Raises: what `Client` raises; what may not be read is told as the reason why a route is not known.
     """
@@ -47,7 +71,7 @@ async def read_routes(session: Session, spec: RolloutSpec, *, namespace: str, ma
     answers: dict[RouteName, RouteAnswer] = {}
     from_file: set[RouteName] = set()
     written = tuple(manifests)
-    for place in places_of(spec, providers(), namespace=namespace):
+    for place in places_of(spec, known, namespace=namespace):
         asked_s = session.clock.monotonic_s()
         found = next((each for each in written if _is(each, place, namespace=namespace)), None)
         if found is not None:
@@ -61,7 +85,12 @@ async def read_routes(session: Session, spec: RolloutSpec, *, namespace: str, ma
         except ApiForbidden:
             message = f"{place.route} may not be read by you, so nothing is known of it"
             answers[place.route] = RouteAnswer(asked_s=asked_s, message=message)
-    return Routes(kinds, answers, frozenset(from_file))
+    return Routes(kinds, answers, frozenset(from_file), known)
+
+
+def _found_wrong(provider: Manifest) -> bool:
+    conditions = (provider.get("status") or {}).get("conditions") or ()
+    return any((each.get("type"), each.get("status")) == ("Ready", "False") for each in conditions)
 
 
 def _is(manifest: Manifest, place: Place, *, namespace: str) -> bool:

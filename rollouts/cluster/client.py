@@ -94,10 +94,23 @@ class Client:
         return await self._read("list", kind, Request("GET", kind.path(namespace), query))
 
     async def create(
-        self, kind: Kind, namespace: str | None, manifest: Manifest, field_manager: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None,
+        manifest: Manifest,
+        field_manager: str | None = None,
+        *,
+        dry_run: bool = False,
     ) -> bytes:
-        """Creates an object. Raises also ApiExists."""
+        """Creates an object. Raises also ApiExists.
+
+        Args:
+            dry_run: validate and answer, change nothing; fields that the server does not know are refused (ApiInvalid). The
+                fence is asked all the same.
+        """
         query = {"fieldManager": field_manager} if field_manager else {}
+        if dry_run:
+            query |= {"dryRun": "All", "fieldValidation": "Strict"}
         return await self._write("create", kind, Request("POST", kind.path(namespace), query, _encode(manifest), JSON))
 
     async def patch(  # noqa: PLR0913 - PATCH has that many parameters

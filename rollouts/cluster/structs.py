@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind
+from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Kind
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's copy of the whole manifest. It is dropped when an object is decoded: it doubles the memory and says nothing new."""
@@ -80,6 +80,14 @@ class RolloutObject(Struct, frozen=True):
 
 class RouteObject(Struct, frozen=True):
     """A route of whatever kind: `spec` and `status` are JSON bytes of their own (empty when absent); its codec knows them."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class TrafficProviderObject(Struct, frozen=True):
+    """A TrafficProvider: as a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -256,7 +264,14 @@ class KubernetesObject(Protocol):
 
 T = TypeVar("T", bound=KubernetesObject)
 ClusterObject: TypeAlias = (
-    RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | PodObject | LeaseObject | RouteObject
+    RolloutObject
+    | ReplicaSetObject
+    | ServiceObject
+    | EndpointSliceObject
+    | PodObject
+    | LeaseObject
+    | RouteObject
+    | TrafficProviderObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -266,6 +281,7 @@ STRUCTS: dict[Kind, type[Any]] = {
     ENDPOINT_SLICE: EndpointSliceObject,
     POD: PodObject,
     LEASE: LeaseObject,
+    TRAFFIC_PROVIDER: TrafficProviderObject,
 }
 
 
@@ -445,7 +461,7 @@ def _keep(kept: T) -> T:
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
         del metadata.annotations[LAST_APPLIED]
     match kept:
-        case RolloutObject() | RouteObject():
+        case RolloutObject() | RouteObject() | TrafficProviderObject():
             # A Raw points into the whole line that it was read from and would keep it alive.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())

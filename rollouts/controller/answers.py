@@ -16,6 +16,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject, decode, decode_route
 from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
 from rollouts.controller.gateway_classes import GatewayClasses
+from rollouts.controller.gateway_lags import GatewayLags
 from rollouts.controller.inbox import Inbox, RouteAnswer, ServiceAnswer
 from rollouts.controller.planes import Planes
 from rollouts.controller.pods import pod_page, pods_seen
@@ -46,6 +47,7 @@ class Answers:
 
     Args:
         planes: None when no data plane and no Prometheus can be asked.
+        lags: learns from what they answer; None where nobody wants to know.
         questions: owns the tasks; they end with it.
     """
 
@@ -59,6 +61,7 @@ class Answers:
         kinds: RouteKinds,
         classes: GatewayClasses,
         planes: Planes | None = None,
+        lags: GatewayLags | None = None,
         clock: Clock,
         questions: asyncio.TaskGroup,
     ) -> None:
@@ -69,6 +72,7 @@ class Answers:
         self._kinds = kinds
         self._classes = classes
         self._planes = planes
+        self._lags = lags
         self._clock = clock
         self._questions = questions
         self._asking: dict[tuple[Key, Ask], asyncio.Task[None]] = {}
@@ -159,7 +163,12 @@ class Answers:
                 by=VerifiedBy.SETTLE_TIME,
                 message="no data plane is configured (--data-plane)",
             )
-        return await self._planes.live(question, deadline_s=PLANES_DEADLINE_S)
+        if self._lags is not None:
+            self._lags.asked(question)
+        seen = await self._planes.live(question, deadline_s=PLANES_DEADLINE_S)
+        if self._lags is not None:
+            self._lags.answered(question, seen)
+        return seen
 
     async def _drained(self, key: Key, question: DrainQuestion, label_selector: str) -> DrainSeen:
         if self._planes is None:

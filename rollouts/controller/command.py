@@ -97,6 +97,8 @@ def _settings(arguments: Sequence[str]) -> Settings:
         proxy_mode=given.proxy_mode,
         routers=given.router,
         data_planes=given.data_plane,
+        data_plane_ca=given.data_plane_ca,
+        settle_times=given.settle_time,
         prometheus_url=given.prometheus_url,
     )
 
@@ -120,11 +122,32 @@ def _add_traffic(add: Callable[..., object]) -> None:
         default=[],
         help=(
             "the proxies of a gateway, asked whether they do what its routes say: shop/web=envoy:http://eg-admin.shop:19000, "
-            "KIND envoy or traefik, more URLs after commas, * for every other gateway; repeatable; without it a settle time is "
-            "waited"
+            "KIND envoy or traefik, more URLs after commas; or their counters of requests: istio=prometheus:istio (contour, "
+            "istio, nginx, traefik). A router's name stands for all of its gateways, * for every other one; repeatable; without "
+            "it a settle time is waited"
         ),
     )
-    add("--prometheus-url", metavar="URL", default="", help="of Prometheus' HTTP API, for the probes of spec.drain")
+    add(
+        "--data-plane-ca",
+        metavar="FILE",
+        help="certificates of authorities, PEM, that sign those of data planes and Prometheus, besides the public ones",
+    )
+    add(
+        "--settle-time",
+        metavar="NAME=SECONDS",
+        action="append",
+        default=[],
+        help=(
+            "how long a router, or a gateway (NAMESPACE/GATEWAY), is given to do what its routes say where nobody can be asked; "
+            "repeatable; default: the router's own figure (docs/traffic.md)"
+        ),
+    )
+    add(
+        "--prometheus-url",
+        metavar="URL",
+        default="",
+        help="of Prometheus' HTTP API, for the probes of spec.drain and counters of requests",
+    )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
@@ -22,15 +22,18 @@ from rollouts.cluster.structs import (
     ServiceObject,
     ServiceSpec,
 )
+from rollouts.controller.gateway_lags import GatewayLags, names_of
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.routes import Place, RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
+from rollouts.controller.subsets import host_name, rule_of, subset_services
 from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.core.drain import ProxyFacts
 from rollouts.core.roles import with_roles
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.service_traits import HEADLESS, ServiceTraits, client_ip_s
-from rollouts.core.services import named_services
+from rollouts.core.services import is_subset, named_services
 from rollouts.core.snapshot import ReplicaSet, Service, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName
@@ -82,14 +85,24 @@ class Unreadable:
     now_s: float
 
 
-Observation: TypeAlias = Seen | Unreadable | Gone
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """It names a traffic provider that may be declared in the cluster, and that is not known yet; then its key comes again."""
+
+
+Observation: TypeAlias = Seen | Unreadable | Undecided | Gone
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A spec, once for each (uid, generation): parsing costs more than all else in a pass."""
+    """A spec, once for each (uid, generation): parsing costs more than all else in a pass.
+
+    Args:
+        providers: version of the providers that there were.
+    """
 
     generation: int
+    providers: int
     spec: RolloutSpec | tuple[SpecProblem, ...]
     template_labels: Mapping[str, str]
     places: tuple[Place, ...] = ()
@@ -101,6 +114,7 @@ class Observer:
     Args:
         routes: reads the routes that the spec's routers name; None where they are of no concern.
         facts: what is known of the cluster now; by default nothing is, so that the waits are the safe ones.
+        lags: what was measured of gateways; None for nothing.
     """
 
     def __init__(
@@ -112,6 +126,7 @@ class Observer:
         clock: Clock,
         routes: RouteReader | None = None,
         facts: Callable[[], ClusterFacts] = ClusterFacts,
+        lags: GatewayLags | None = None,
     ) -> None:
         self._rollouts = store.table(ROLLOUT)
         self._replica_sets = store.table(REPLICA_SET)
@@ -121,6 +136,7 @@ class Observer:
         self._steered = steered
         self._routes = routes
         self._facts = facts
+        self._lags = lags
         self._clock = clock
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
         self._read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = OrderedDict()
@@ -134,6 +150,8 @@ class Observer:
         metadata = rollout.metadata
         status, status_wire = self._status(rollout)
         parsed = self._parse(rollout)
+        if parsed is None:
+            return Undecided()
         if not isinstance(parsed.spec, RolloutSpec):
             return Unreadable(
                 metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
@@ -141,6 +159,12 @@ class Observer:
         facts = self._facts()
         replica_sets = tuple(_replica_set(each) for each in self._replica_sets.owned_by(metadata.uid))
         routes = self._all_routes(key, parsed, status, now_s=now_s)
+        services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
+        if (rule := rule_of(routes)) is not None:
+            rule = replace(rule, host=self._host(key, host_name(rule)))
+            routes = {**routes, rule.place.route: rule}
+            subsets = self._subsets(key, rule, services, parsed.template_labels, replica_sets, now_s=now_s)
+            services = _beside(subsets, services, host=host_name(rule))
         snapshot = Snapshot(
             now_s=now_s,
             rollout=parse_rollout(
@@ -156,12 +180,12 @@ class Observer:
             ),
             status=status,
             replica_sets=replica_sets,
-            services=self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s),
-            routes={name: read.route for name, read in routes.items()},
+            services=services,
+            routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
             drains=self._inbox.drained(key),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
-            proxy=facts.proxy,
+            proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
         )
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes)
@@ -182,16 +206,20 @@ class Observer:
                 self._read.popitem(last=False)
         return known[1], known[2]
 
-    def _parse(self, rollout: RolloutObject) -> _Parsed:
+    def _parse(self, rollout: RolloutObject) -> _Parsed | None:
+        """What the spec says; None while it cannot be told."""
         metadata = rollout.metadata
+        providers = self._routes.version if self._routes is not None else 0
         parsed = self._parsed.get(metadata.uid)
-        if parsed is None or parsed.generation != metadata.generation:
+        if parsed is None or (parsed.generation, parsed.providers) != (metadata.generation, providers):
             try:
                 spec = parse_spec(bytes(rollout.spec) or b"{}")
+                if self._routes is not None and self._routes.undecided(spec):
+                    return None
                 places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
-                parsed = _Parsed(metadata.generation, spec, _template_labels(spec), places)
+                parsed = _Parsed(metadata.generation, providers, spec, _template_labels(spec), places)
             except SpecInvalid as exc:
-                parsed = _Parsed(metadata.generation, exc.problems, {})
+                parsed = _Parsed(metadata.generation, providers, exc.problems, {})
             self._parsed[metadata.uid] = parsed
             if len(self._parsed) > PARSED_MAX:
                 self._parsed.popitem(last=False)
@@ -205,6 +233,12 @@ class Observer:
             return {}
         return self._routes.read(key, parsed.places, context_of(key, parsed.spec, status), now_s=now_s)
 
+    def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:
+        """The same with what was measured of the Rollout's gateways."""
+        names = {name for each in routes for name in names_of(each.gateways, each.place.route)}
+        lag_s = self._lags.slowest_s(names) if self._lags is not None and names else None
+        return proxy if lag_s is None else replace(proxy, gateway_lag_s=lag_s)
+
     def _all_services(
         self,
         key: Key,
@@ -214,9 +248,36 @@ class Observer:
         *,
         now_s: float,
     ) -> dict[str, Service]:
-        names = {*named_services(spec.strategy), *self._steered.of(key)}
+        named = (name for name in named_services(spec.strategy) if not is_subset(name))
+        names = {*named, *self._steered.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
         return {name: self._service(key, name, template_labels, revision_of, now_s=now_s) for name in sorted(names)}
+
+    def _host(self, key: Key, name: str) -> ServiceObject | None:
+        """The Service of that name as it is watched, or was answered."""
+        watched: ServiceObject | None = self._services.get(key.namespace, name) if name else None
+        if watched is not None or not name:
+            return watched
+        answer = self._inbox.service(key, name)
+        return answer.service if answer is not None else None
+
+    def _subsets(
+        self,
+        key: Key,
+        rule: RouteRead,
+        services: Mapping[str, Service],
+        template_labels: Mapping[str, str],
+        replica_sets: Iterable[ReplicaSet],
+        *,
+        now_s: float,
+    ) -> dict[str, Service]:
+        """The subsets of a DestinationRule, which core takes for Services."""
+        name = host_name(rule)
+        revision_of = {each.name: each.revision for each in replica_sets}
+        host = services.get(name) or self._service(key, name, template_labels, revision_of, now_s=now_s)
+        slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
+        ready = _ready_by_revision(slices, revision_of)
+        return subset_services(rule, host, template_labels=template_labels, ready=ready)
 
     def _service(
         self, key: Key, name: str, template_labels: Mapping[str, str], revision_of: Mapping[str, str], *, now_s: float
@@ -231,6 +292,14 @@ class Observer:
         if answer.service is None:
             return ServiceAbsent(name, at_s=now_s - self._inbox.age_s(answer))
         return _service_seen(answer.service, template_labels, {})
+
+
+def _beside(subsets: Mapping[str, Service], services: Mapping[str, Service], *, host: str) -> dict[str, Service]:
+    """The subsets, and the Services without their host, which they stand for.
+
+    While it is not known which one that is, any Service that we steer may be it, and none may be given back.
+    """
+    return {**subsets, **{name: each for name, each in services.items() if host and name != host}}
 
 
 def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Protocol
 
 from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen
+from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 
 
 class Planes(Protocol):
     """The data planes of all gateways that somebody named."""
 
-    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
-        """Whether the data plane of each of these is known."""
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """How the data planes that do `route` can tell whether they do; None when one of them cannot be asked.
+
+        Args:
+            gateways: theirs, as the codec names them; () where it cannot tell.
+        """
         ...
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:

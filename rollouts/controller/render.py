@@ -21,6 +21,7 @@ from rollouts.controller.calls import (
 )
 from rollouts.controller.render_routes import render_routing
 from rollouts.controller.routes import RouteRead
+from rollouts.controller.subsets import render_subset
 from rollouts.core.intents import (
     AskDrained,
     AskFeatures,
@@ -42,6 +43,7 @@ from rollouts.core.intents import (
     SetTraffic,
 )
 from rollouts.core.rollout import Rollout
+from rollouts.core.services import is_subset
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName
@@ -81,6 +83,8 @@ def render(
     match intent:
         case SetTraffic() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
+        case PointService(name=name) | AskService(name=name) if is_subset(name):
+            return render_subset(snapshot.rollout, intent, routes)
         case _:
             return (_render(snapshot.rollout, intent),)
 

@@ -30,10 +30,11 @@ def render_routing(
 ) -> tuple[Write | Ask, ...]:
     """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
     match intent:
-        case SetTraffic(route=name, resource_version=version, split=split):
+        case SetTraffic(route=name, resource_version=version, split=split, settled=settled):
             read, provider, objects = _readable(routes, name, version)
-            ours = marked(objects.user, _marks(read))
-            ops = provider.plan(Objects(ours, objects.owned), read.place.target, read.context, split)
+            ours = marked(objects.user, marks_of(read))
+            context = replace(read.context, settled=settled)
+            ops = provider.plan(Objects(ours, objects.owned), read.place.target, context, split)
             return tuple(_writes(snapshot.rollout, read, objects, ops))
         case ReleaseRoute(route=name, resource_version=version):
             return release(*_readable(routes, name, version))
@@ -41,7 +42,7 @@ def render_routing(
             return (question_about(routes[name].place),)
         case AskFeatures(route=name):
             return (ReadClasses(routes[name].gateways),)
-        case AskLive(route=name, resource_version=version, split=split):
+        case AskLive(route=name, resource_version=version, split=split, since_s=since_s, before=before):
             read = routes[name]
             question = LiveQuestion(
                 route=name,
@@ -52,6 +53,8 @@ def render_routing(
                 namespace=read.context.namespace,
                 gateways=read.gateways,
                 objects=_manifests(read),
+                since_s=since_s,
+                before=before,
             )
             return (AskPlanes(name, version, question),)
         case AskDrained(revision=revision):
@@ -84,7 +87,7 @@ def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Writ
 
 def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, ...]) -> Iterable[Write]:
     """In the codec's order; the marks go with the first patch of the user's object, or in one of their own."""
-    marks = _marks(read)
+    marks = marks_of(read)
     target = read.place.target
     patched = False
     for op in ops:
@@ -147,7 +150,8 @@ def _readable(
     return read, read.place.provider, read.objects
 
 
-def _marks(read: RouteRead) -> Marks:
+def marks_of(read: RouteRead) -> Marks:
+    """What we write on a place beside its codec's part."""
     target = read.place.target
     rollout = Key(read.context.namespace, read.context.rollout)
     managed_by = managed_by_text(rollout, namespace=target.namespace)

@@ -15,22 +15,33 @@ import msgspec
 
 from rollouts.api.routing import router_path
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import RouteObject
+from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
 from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.settle_times import SettleTimes, settle_s
 from rollouts.controller.steered import SteeredRoute, SteeredRoutes, steering
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
-from rollouts.core.traffic import Feature, LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split
+from rollouts.core.traffic import (
+    Feature,
+    LiveSeen,
+    Route,
+    RouteAbsent,
+    RouteName,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+)
 from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
-from rollouts.probes.questions import ASKED_KINDS
 from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_parents import GROUP
-from rollouts.traffic.registry import unknown
+from rollouts.traffic.istio_subsets import host_of
+from rollouts.traffic.live import LiveProviders, undecided, why_not
 
 READ_MAX = 4_000  # routes kept decoded, a few KB each
 
@@ -59,6 +70,7 @@ class RouteRead:
     Args:
         objects: None when it was not read.
         gateways: whose data planes do it.
+        host: of a DestinationRule, the Service whose pods its subsets are of; None while that was not read.
     """
 
     place: Place
@@ -68,6 +80,7 @@ class RouteRead:
     owned_kind: Kind
     objects: Objects | None = None
     gateways: tuple[str, ...] = ()
+    host: ServiceObject | None = None
 
 
 def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tuple[Place, ...]:
@@ -81,7 +94,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
         path = router_path(router.name)
         provider = providers.get(router.name)
         if provider is None:
-            problems.append(SpecProblem(path, unknown(router.name, providers)))
+            problems.append(SpecProblem(path, why_not(router.name, providers)))
             continue
         try:
             targets = provider.targets(json.loads(router.settings_json), namespace=namespace)
@@ -105,6 +118,7 @@ class RouteReader:
     Args:
         planes: None when no data plane can be asked.
         classes: None to take every feature of the Gateway API for supported.
+        settle_times: what the operator declared.
     """
 
     store: Store
@@ -114,18 +128,53 @@ class RouteReader:
     providers: Providers
     planes: Planes | None = None
     classes: GatewayClasses | None = None
+    settle_times: SettleTimes = field(default_factory=dict)
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
 
     def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
         """See `places_of`."""
         return places_of(spec, self.providers, namespace=namespace)
 
+    def undecided(self, spec: RolloutSpec) -> bool:
+        """It cannot be told yet whether there is a provider for each of the spec's routers."""
+        return any(undecided(router.name, self.providers) for router in _routers(spec.strategy))
+
+    @property
+    def version(self) -> int:
+        """Counts changes of what providers there are: the places of a spec may be others then."""
+        return self.providers.version if isinstance(self.providers, LiveProviders) else 0
+
     def read(self, key: Key, places: Iterable[Place], context: Context, *, now_s: float) -> dict[RouteName, RouteRead]:
         """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more."""
         named = {place.route: place for place in places}
-        found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
+        rule = next((each for each in named.values() if each.target.subsets), None)
+        if rule is None:
+            found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
+        else:
+            found = self._read_by_subsets(key, rule, named.values(), context, now_s=now_s)
         for place in self.left_behind(key, found.values()):
             found[place.route] = self._read(key, place, context, now_s=now_s)
+        return found
+
+    def _read_by_subsets(
+        self, key: Key, rule: Place, places: Iterable[Place], context: Context, *, now_s: float
+    ) -> dict[RouteName, RouteRead]:
+        """Which destinations are meant is known only when the DestinationRule, which names their host, was read."""
+        rule_read = self._read(key, rule, context, now_s=now_s)
+        problem = ""
+        try:
+            between = _between_subsets(rule_read, context)
+        except Unroutable as exc:
+            between, problem = None, f"{rule.route}: {exc}"
+        found = {rule.route: rule_read}
+        for place in places:
+            if place is rule:
+                continue
+            read = self._read(key, place, between or context, now_s=now_s)
+            if between is None and isinstance(read.route, RouteSeen):
+                unread = replace(read.route, split=None, problem=problem) if problem else RouteUnasked(place.route)
+                read = replace(read, route=unread)
+            found[place.route] = read
         return found
 
     def left_behind(self, key: Key, read: Iterable[RouteRead] = ()) -> Iterator[Place]:
@@ -209,6 +258,7 @@ class RouteReader:
         version = user.metadata.resource_version
         if owned is not None:
             version = f"{version}/{owned.metadata.resource_version}"
+        asked_by = self.planes.asked_by(place.route, gateways) if self.planes is not None else None
         seen = RouteSeen(
             route=place.route,
             uid=user.metadata.uid,
@@ -217,9 +267,9 @@ class RouteReader:
             problem=f"no traffic provider has the name {place.route.router!r}, so nobody knows how to give it back",
             managed_by=_managed_by(user, context),
             named=place.named,
-            can_be_asked=(
-                self.planes is not None and place.route.kind in ASKED_KINDS and self.planes.can_be_asked(gateways)
-            ),
+            can_be_asked=asked_by is not None,
+            counted=asked_by is VerifiedBy.COUNTERS,
+            settle_s=settle_s(self.settle_times, router=place.route.router, target=place.target, gateways=gateways),
             live=live,
         )
         provider, target = place.provider, place.target
@@ -270,6 +320,22 @@ def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
         if data := bytes(raw):
             manifest[name] = msgspec.json.decode(data)
     return manifest
+
+
+def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
+    """Between which subsets of which host; None while the rule is still to be read. Raises: Unroutable."""
+    match rule.route:
+        case RouteUnasked():
+            return None
+        case RouteAbsent(message=message):
+            raise Unroutable(message or "it does not exist; create it or take it out of trafficRouting")
+        case RouteSeen():
+            pass
+    if rule.objects is None or rule.place.target.subsets is None:
+        return None
+    host = host_of(rule.objects.user, namespace=rule.place.target.namespace)
+    stable, canary = rule.place.target.subsets
+    return replace(context, stable_service=f"{host}/{stable}", canary_service=f"{host}/{canary}")
 
 
 def _split(provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:

@@ -65,6 +65,10 @@ class SteeredRoutes:
         if after is not None and (owner := steering(after)) and not _is_ours(after):
             self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
 
+    def keys(self) -> tuple[Key, ...]:
+        """Every Rollout that steers a route, also those that are gone."""
+        return tuple(self._routes)
+
     def of(self, key: Key) -> tuple[SteeredRoute, ...]:
         """The routes that Rollout `key` steers, in order of kind, namespace and name."""
         found = self._routes.get(key, ())

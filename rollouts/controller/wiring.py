@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -29,6 +29,7 @@ from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.events import EventSender
 from rollouts.controller.gateway_classes import GatewayClasses
+from rollouts.controller.gateway_lags import GatewayLags
 from rollouts.controller.health import HealthServer
 from rollouts.controller.held import HeldStatus
 from rollouts.controller.inbox import Inbox
@@ -39,7 +40,9 @@ from rollouts.controller.proxies import Proxies
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.routes import RouteReader
+from rollouts.controller.settle_times import parse_settle_times
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.traffic_providers import TrafficProviders
 from rollouts.controller.triggers import SERVICE_NAME, Triggers
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
@@ -48,16 +51,18 @@ from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import ApiServer, Clock
 from rollouts.probes.kube_proxy import learnt_lag_s
-from rollouts.probes.planes import DataPlanes, parse_data_planes
+from rollouts.probes.named_planes import parse_data_planes
+from rollouts.probes.planes import DataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
+from rollouts.traffic.live import LiveProviders
 from rollouts.traffic.registry import installed, registry, unknown
 
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
-PROXIES_DEADLINE_S = 5.0
+ANSWERS_DEADLINE_S = 5.0  # for what a first pass had better know, and can do without
 EVENTS_DRAIN_S = 1.0
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
@@ -122,11 +127,16 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             )
         if planes is None and (settings.data_planes or settings.prometheus_url):
             named = DataPlanes(
-                parse_data_planes(settings.data_planes), prometheus_url=settings.prometheus_url, clock=clock
+                parse_data_planes(settings.data_planes),
+                prometheus_url=settings.prometheus_url,
+                ca_file=settings.data_plane_ca,
+                clock=clock,
             )
             stack.push_async_callback(named.aclose)
             planes = named
-        controller = Controller(settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes)
+        controller = Controller(
+            settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes, namespace=namespace
+        )
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.not_ready, exposition=controller.telemetry.exposition)
             await stack.enter_async_context(health.listening(settings.metrics_address))
@@ -146,6 +156,7 @@ class Controller:
         clock: Clock,
         rng: random.Random,
         planes: Planes | None = None,
+        namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
         self._settings = settings
@@ -166,15 +177,9 @@ class Controller:
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._planes = planes
         self._classes = GatewayClasses(clock=clock)
-        self._routes = RouteReader(
-            store=self._store,
-            inbox=self._inbox,
-            kinds=self._kinds,
-            steered=self._steered_routes,
-            providers=_providers(settings),
-            planes=planes,
-            classes=self._classes,
-        )
+        self._lags = GatewayLags(clock=clock)
+        providers = LiveProviders(_providers(settings))
+        self._routes = self._route_reader(providers)
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
@@ -192,6 +197,7 @@ class Controller:
             )
 
         self._client = client(REQUEST_DEADLINE_S)
+        self._traffic_providers = self._declared(providers, namespace=namespace)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -203,10 +209,24 @@ class Controller:
             clock=clock,
             routes=self._routes,
             facts=lambda: self._proxies.facts,
+            lags=self._lags,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
+
+    def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
+        return TrafficProviders(
+            api=self._api,
+            client=self._client,
+            clock=self._clock,
+            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
+            providers=providers,
+            namespace=namespace,
+            named=lambda name: bool(self._naming(name)),
+            on_change=self._wake_naming,
+            on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
+        )
 
     def not_ready(self) -> str:
         """Why this process is not ready to lead, "" when it is. A standby is ready."""
@@ -227,7 +247,13 @@ class Controller:
             background.append(group.create_task(self._events.run()))
             background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
-            background.append(group.create_task(self._look_for_routes()))
+            background.append(group.create_task(self._traffic_providers.watch()))
+            self._look_for_routes(
+                kinds
+                for name in self._settings.routers
+                for kinds in kinds_of(self._routes.providers.get(name))
+                if kinds
+            )
             try:
                 return await self._lead_until(stop)
             finally:
@@ -264,6 +290,7 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
+                judging = questions.create_task(self._traffic_providers.judge())
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -272,6 +299,7 @@ class Controller:
                     kinds=self._kinds,
                     classes=self._classes,
                     planes=self._planes,
+                    lags=self._lags,
                     clock=self._clock,
                     questions=questions,
                 )
@@ -287,10 +315,23 @@ class Controller:
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
+                judging.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
             self._leading = False
+
+    def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
+        return RouteReader(
+            store=self._store,
+            inbox=self._inbox,
+            kinds=self._kinds,
+            steered=self._steered_routes,
+            providers=providers,
+            planes=self._planes,
+            classes=self._classes,
+            settle_times=parse_settle_times(self._settings.settle_times),
+        )
 
     def _worker(self, performer: Performer) -> Worker:
         return Worker(
@@ -315,12 +356,15 @@ class Controller:
     def _watched(self) -> list[tuple[Kind, str, str]]:
         return [(kind, labels, scope) for kind, labels in _WATCHES for scope in self._scopes]
 
-    async def _look_for_routes(self) -> None:
-        await self._store.wait_synced()
-        routers = [
-            kinds for name in self._settings.routers for kinds in kinds_of(self._routes.providers.get(name)) if kinds
-        ]
-        await self._kinds.look_for_steered(routers, client=self._client, namespaces=self._scopes)
+    def _look_for_routes(self, routers: Iterable[tuple[Kind, ...]]) -> None:
+        """A Rollout may have gone while nobody ran; its routes are looked for once, when there is something to compare with."""
+
+        async def look() -> None:
+            await self._store.wait_synced()
+            await self._kinds.look_for_steered(routers, client=self._client, namespaces=self._scopes)
+
+        if self._group is not None:
+            self._background.append(self._group.create_task(look()))
 
     def _watch_routes(self, kind: Kind) -> None:
         """A Rollout names a route of this kind: those that are steered are watched from now on, until the process ends."""
@@ -365,6 +409,16 @@ class Controller:
         self._queue.forget(key)
         self.telemetry.set_phase(key, None)
 
+    def _naming(self, provider: str) -> list[Key]:
+        """Rollouts with that text in their spec: those that name the provider, and maybe a few more."""
+        text = f'"{provider}"'.encode()
+        found = (each.metadata for each in self._store.table(ROLLOUT).all() if text in bytes(each.spec))
+        return [Key(metadata.namespace, metadata.name) for metadata in found]
+
+    def _wake_naming(self, provider: str) -> None:
+        for key in (*self._naming(provider), *self._steered_routes.keys()):
+            self._queue.add(key)
+
     def _wake_all(self) -> None:
         """Every wait may be another now; what differs in status is written, and that is little."""
         for rollout in self._store.table(ROLLOUT).all():
@@ -381,8 +435,9 @@ class Controller:
     async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
         await self._store.wait_synced()
         with contextlib.suppress(TimeoutError):  # a late answer is no reason not to lead
-            async with asyncio.timeout(PROXIES_DEADLINE_S):
+            async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
+                await self._traffic_providers.listed.wait()
         self._crd_missing = False
         warm_up()  # the first pass would otherwise pay for building the validators
         self._ready.set()

@@ -29,7 +29,7 @@ from rollouts.controller.calls import (
 )
 from rollouts.controller.events import EventSender
 from rollouts.controller.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
-from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
+from rollouts.controller.observe import Gone, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.orphans import Orphans
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.render import render, render_notice, render_status
@@ -170,6 +170,8 @@ class Worker:
             case Gone():
                 this.writes = await self._orphans.release(this.key)
                 self._telemetry.set_phase(this.key, None)
+                return
+            case Undecided():
                 return
             case Unreadable():
                 decision = decide_invalid(

@@ -24,6 +24,7 @@ from rollouts.core.services import (
     Pointing,
     lasting,
     no_worse,
+    one_at_a_time,
     point,
     selected_revision,
     shown_revisions,
@@ -144,7 +145,11 @@ def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tu
         new_serves = view.new is not None and lasting(view.new) > 0 and not leaves
         target = view.new if new_serves or view.stable is None else view.stable
         target, at_least = _canary_target(view, strategy, target, weight_percent=weight_percent, one=one)
-        pointings.append(point(view, strategy.canary_service, target, at_least=at_least))
+        pointing = point(view, strategy.canary_service, target, at_least=at_least)
+        if pointings and strategy.stable_service:
+            names = (strategy.stable_service, strategy.canary_service)
+            pointing = one_at_a_time(pointings[0], pointing, names=names)
+        pointings.append(pointing)
     return tuple(pointings)
 
 

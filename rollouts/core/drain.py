@@ -35,6 +35,9 @@ PRE_STOP_MIN_S = 5
 GRACE_SPARE_S = 5
 """Left for the app to end in, after its last request."""
 
+GATEWAY_SPARE_S = 1.0
+"""Added to what was measured of gateways: it began when the route was seen, not when it was written."""
+
 IPVS_TIME_WAIT_S = 120.0
 """ipvs's TIME_WAIT: so long a closed connection holds its client's port. No flag of kube-proxy shortens it;
 `--ipvs-tcpfin-timeout` is about connections of which one half is still open (measured: tests/ipvs)."""
@@ -86,6 +89,8 @@ class ProxyFacts:
         ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; `plan` tells them,
             as neither shortens a wait.
         learnt_lag_s: the slowest sync that was measured; None when none was.
+        gateway_lag_s: how long the gateways of the Rollout's routes were seen to take from a route to what they do; None when
+            that was not measured, or it has no routes.
     """
 
     mode: ProxyMode = ProxyMode.UNKNOWN
@@ -95,6 +100,7 @@ class ProxyFacts:
     ipvs_tcp_timeout_s: float | None = None
     ipvs_tcp_fin_timeout_s: float | None = None
     learnt_lag_s: float | None = None
+    gateway_lag_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +179,12 @@ class DrainNumbers:
 def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     """The numbers for one Rollout in this cluster. Pure; none is negative, all are finite.
 
-    With p the lag of one sync (`minSyncPeriod` + 2 s, or what was measured):
+    With p the lag of one sync (`minSyncPeriod` + 2 s, or what was measured), and g what was measured of the gateways, else 0:
 
-    * preStop = max(5, 2 p), and at least 120 + 2 p with ipvs on a kernel before 5.9;
+    * preStop = max(5, 2 p, g + 1), and at least 120 + 2 p with ipvs on a kernel before 5.9;
     * grace period = preStop + longest request + 5;
-    * drain = p (+ 120 with ipvs on a kernel before 5.9) + longest request, or longest stream that a probe counts.
+    * drain = p (+ 120 with ipvs on a kernel before 5.9), or g when that is more, + longest request, or longest stream that a
+      probe counts.
 
     A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. That adds
     nothing here: new connections do not go to weight 0, but for ports that are used again on kernels before 5.9. UDP has no
@@ -186,6 +193,9 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     sync_s, sync_why = _sync_lag(facts)
     reuse_s, reuse_why = _port_reuse(facts)
     lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
+    pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
+    if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
+        lag_s, lag_why = facts.gateway_lag_s, _gateway_why(facts)
     if spec.mode is DrainMode.OFF:
         off = "spec.drain.mode is Off"
         return DrainNumbers(
@@ -198,7 +208,6 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
             drain_s=0.0,
             drain_why=off,
         )
-    pre_stop_s, pre_stop_why = _pre_stop(spec, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
     grace_s, grace_why = 0, "spec.drain.preStop is Off"
     if pre_stop_s:
         grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
@@ -220,13 +229,20 @@ def _longest(spec: DrainSpec) -> str:
     return f"{requests}, {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else requests
 
 
-def _pre_stop(spec: DrainSpec, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
+def _pre_stop(spec: DrainSpec, facts: ProxyFacts, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
     if spec.pre_stop is PreStop.OFF:
         return 0, "spec.drain.preStop is Off"
     seconds = math.ceil(max(PRE_STOP_MIN_S, reuse_s + 2 * sync_s))
+    if facts.gateway_lag_s is not None and facts.gateway_lag_s + GATEWAY_SPARE_S > seconds:
+        gateways_s = math.ceil(facts.gateway_lag_s + GATEWAY_SPARE_S)
+        return gateways_s, f"{_gateway_why(facts)}, and {GATEWAY_SPARE_S:g} s on top"
     if seconds == PRE_STOP_MIN_S:
         return seconds, f"at least {PRE_STOP_MIN_S} s, and no less than twice the time of a sync: {lag_why}"
     return seconds, f"twice the time of a sync{f', and {reuse_s:g} s more' if reuse_s else ''}: {lag_why}"
+
+
+def _gateway_why(facts: ProxyFacts) -> str:
+    return f"gateways were seen to take {facts.gateway_lag_s:g} s"
 
 
 def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:

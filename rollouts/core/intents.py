@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 from rollouts.core.pre_stop import Injection
@@ -105,12 +106,17 @@ class RemoveAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTraffic:
-    """Makes the route say `split` and marks it as steered by this Rollout; fails with a conflict when it has moved since."""
+    """Makes the route say `split` and marks it as steered by this Rollout; fails with a conflict when it has moved since.
+
+    Args:
+        settled: the data plane is known to do what the route says now. While it is not, rules that are idle stay so.
+    """
 
     route: RouteName
     uid: str
     resource_version: str
     split: Split
+    settled: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +144,18 @@ class AskFeatures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLive:
-    """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox."""
+    """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox.
+
+    Args:
+        since_s: when all routes were seen to say it: requests before that are not counted. 0 where none are counted.
+        before: the canary's share until then; None when it is not known, or no requests are counted.
+    """
 
     route: RouteName
     resource_version: str
     split: Split
+    since_s: float = 0.0
+    before: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,14 @@ class Reason(StrEnum):
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."
     NAME_TAKEN = "NameTaken", "Another owner has an object with the name that we need."
+    # traffic providers
+    TRIED = "Tried", "A TrafficProvider's tests pass, and the API server takes their objects in a dry run."
+    NOT_TRIED = (
+        "NotTried",
+        "A TrafficProvider's tests pass; the API server was not asked about their objects, or gave no answer.",
+    )
+    TEST_REFUSED = "TestRefused", "The API server refuses an object of a TrafficProvider's tests in a dry run."
+    KIND_NOT_SERVED = "KindNotServed", "The CustomResourceDefinition of what a TrafficProvider steers is not installed."
     # verbs
     PROMOTED = "Promoted", "Somebody let the revision pass a gate."
     UNKNOWN_REVISION = "UnknownRevision", "A verb names a revision that this Rollout does not have."

@@ -324,7 +324,8 @@ class _Theatre:
                 del routes[intent.route]
             case AskLive():
                 version = route.resource_version
-                live = LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=VerifiedBy.CONFIG)
+                by = VerifiedBy.COUNTERS if route.counted else VerifiedBy.CONFIG
+                live = LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=by)
                 routes[intent.route] = replace(route, live=live)
             case AskFeatures():
                 routes[intent.route] = replace(route, features=frozenset(Feature))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from rollouts.core.drain import DrainSpec
 from rollouts.core.pre_stop import PodExit
 from rollouts.core.steps import Step
+from rollouts.core.traffic import Sticky
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,14 @@ class TrafficRouting:
         managed_routes: names of the routes that steps make, the first one wins.
         min_pods_per_replica_set: at least so many canary pods once there is any.
         dynamic_stable_scale: stable shrinks as its weight does.
+        sticky: weights are shares of clients, not of requests; without its seed. None for requests.
     """
 
     routers: tuple[Router, ...] = ()
     managed_routes: tuple[str, ...] = ()
     min_pods_per_replica_set: int = 0
     dynamic_stable_scale: bool = False
+    sticky: Sticky | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,19 @@ from fractions import Fraction
 from typing import assert_never
 
 from rollouts.core.frozen import replace
-from rollouts.core.intents import AskFeatures, AskLive, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
+from rollouts.core.intents import AskFeatures, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
+from rollouts.core.route_verification import Outcome, half_way, managed_names, percent_of, says, told, verified
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import Pointing, ask_again_s, lasting
 from rollouts.core.snapshot import ServiceSeen
 from rollouts.core.status import RolloutStatus, Traffic
 from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
+from rollouts.core.stickiness import as_said, sticking
 from rollouts.core.traffic import (
     ALL_TO_STABLE,
-    Answer,
     MatchRoute,
     MirrorRoute,
     Route,
@@ -36,11 +37,6 @@ from rollouts.core.traffic import (
     VerifiedBy,
     features_needed,
 )
-
-LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
-"""A data plane that is not there yet is asked again after 50 ms, then after half the time it was waited for, at most 1 s."""
-
-_NOT_YET = "its data plane does not do so yet"
 
 ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
 
@@ -191,7 +187,10 @@ def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stab
             return ALL_TO_STABLE
         return Split(Fraction(weight_percent) / 100)
     matches, mirrors = routed_splits(strategy, view.status.step_index)
-    return Split(Fraction(weight_percent) / 100, matches, mirrors)
+    routing = strategy.traffic_routing
+    cookie = routing.sticky if routing is not None else None
+    sticky = None if cookie is None else replace(cookie, seed=view.new.revision)
+    return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
 
 
 def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
@@ -208,11 +207,9 @@ def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
     traffic = view.status.traffic
     share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)
     names = traffic.desired_routes if traffic is not None else ()
-    return Split(
-        min(want.share, share),
-        tuple(each for each in want.matches if each.name in names),
-        tuple(each for each in want.mirrors if each.name in names),
-    )
+    matches = tuple(each for each in want.matches if each.name in names)
+    mirrors = tuple(each for each in want.mirrors if each.name in names)
+    return sticking(Split(min(want.share, share), matches, mirrors), want.sticky)
 
 
 def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
@@ -231,7 +228,7 @@ def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     )
     service = view.seen.services.get(strategy.stable_service or "")
     if not isinstance(service, ServiceSeen):
-        return replace(split, share=now_share)
+        return sticking(replace(split, share=now_share), split.sticky)
     # A Service without our key selects the pods of every revision.
     sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
     pods = sum(lasting(each) for each in sets)
@@ -240,7 +237,7 @@ def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     if pods >= max(1, replicas - unavailable):
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)
-    return replace(split, share=max(split.share, min(now_share, 1 - room)))
+    return sticking(replace(split, share=max(split.share, min(now_share, 1 - room))), split.sticky)
 
 
 def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
@@ -270,29 +267,10 @@ def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """One route.
-
-    Args:
-        said: it says what is wanted.
-        wait: None when its data plane is known to do that.
-        timed: its settle time runs.
-    """
-
-    intents: tuple[Intent, ...] = ()
-    notices: tuple[Notice, ...] = ()
-    wait: Wait | None = None
-    said: bool = False
-    timed: bool = False
-    verified_by: VerifiedBy = VerifiedBy.SETTLE_TIME
-    wake_at_s: float | None = None
-
-
-def _one(view: View, route: Route, split: Split) -> _Outcome:
+def _one(view: View, route: Route, split: Split) -> Outcome:
     match route:
         case RouteUnasked(route=name):
-            return _Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reads {name}"))
+            return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reads {name}"))
         case RouteAbsent():
             return _absent(view, route)
         case RouteSeen():
@@ -301,108 +279,76 @@ def _one(view: View, route: Route, split: Split) -> _Outcome:
             assert_never(never)
 
 
-def _absent(view: View, route: RouteAbsent) -> _Outcome:
+def _absent(view: View, route: RouteAbsent) -> Outcome:
     message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
     if view.now_s >= again_s:
-        return _Outcome(intents=(AskRoute(route.route),), wait=wait)
-    return _Outcome(wait=wait, wake_at_s=again_s)
+        return Outcome(intents=(AskRoute(route.route),), wait=wait)
+    return Outcome(wait=wait, wake_at_s=again_s)
 
 
-def _one_seen(view: View, route: RouteSeen, split: Split) -> _Outcome:
+def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     ours = view.seen.rollout.name
     if route.managed_by not in ("", ours):
         message = f"{route.route} belongs to Rollout {route.managed_by}; use another one"
-        return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
     if route.split is None:
-        return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
-    if route.split != split or route.managed_by != ours:
-        if (lacking := _lacking(route, split)) is not None:
-            return lacking
-        intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {_told(split)}")
-        return _Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
+    if route.split == split and route.managed_by == ours:
+        return verified(view, route, split)
+    if (lacking := _lacking(route, split)) is not None:
+        return lacking
+    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {told(split)}")
+    if route.split.idle and route.managed_by == ours:
+        return _on_the_way(view, route, route.split, replace(intent, settled=False), wait)
+    return Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+
+
+def _on_the_way(view: View, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:
+    """Rules of the route are idle, on their way in or out: the data plane must have them so before the next write."""
     traffic = view.status.traffic
-    if traffic is not None and traffic.verified_by is not None and _says(traffic, split):
-        return _Outcome(said=True, verified_by=traffic.verified_by)
-    return _asked(view, route, split) if route.can_be_asked else _waited(view, route, split)
+    known = traffic is not None and says(traffic, intent.split)
+    outcome = half_way(view, route, there)
+    return Outcome(
+        intents=(replace(intent, settled=outcome.wait is None), *outcome.intents),
+        notices=() if known else _change(view, route, intent.split),
+        wait=outcome.wait or wait,
+        wake_at_s=outcome.wake_at_s,
+    )
 
 
-def _lacking(route: RouteSeen, split: Split) -> _Outcome | None:
+def _lacking(route: RouteSeen, split: Split) -> Outcome | None:
     """Why the route cannot say `split`; None when it can.
 
     A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
     RequestMirror filter, which its status had accepted.
     """
-    needed = features_needed(split)
+    needed = features_needed(as_said(split))
     if not needed:
         return None
     if route.features is None:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"asks what the gateways of {route.route} support")
-        return _Outcome(intents=(AskFeatures(route.route),), wait=wait)
+        return Outcome(intents=(AskFeatures(route.route),), wait=wait)
     if not (missing := needed - route.features):
         return None
     message = (
         f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
         "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
     )
-    return _Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
-
-
-def _asked(view: View, route: RouteSeen, split: Split) -> _Outcome:
-    """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
-    live = route.live
-    if live is not None and live.resource_version == route.resource_version:
-        if live.live:
-            return _Outcome(said=True, verified_by=live.by)
-        since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
-        again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
-        wait = Wait(
-            Reason.TRAFFIC_SWITCHING,
-            f"{route.route} says {_told(split)}; {live.message or 'its data plane does not do so yet'}",
-        )
-        if view.now_s < again_s:
-            return _Outcome(said=True, wait=wait, wake_at_s=again_s)
-    else:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {_told(split)}; its data plane is asked")
-    ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
-    return _Outcome(said=True, intents=(ask,), wait=wait)
-
-
-def _waited(view: View, route: RouteSeen, split: Split) -> _Outcome:
-    """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
-    match route.accepted.answer:
-        case Answer.NO:
-            message = f"{route.route} was not accepted: {route.accepted.message}"
-            return _Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
-        case Answer.UNKNOWN:
-            message = f"no gateway has taken {route.route} yet: {route.accepted.message}".removesuffix(": ")
-            return _Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
-        case Answer.YES:
-            pass
-        case never:
-            assert_never(never)
-    traffic = view.status.traffic
-    seen_at_s = view.now_s
-    if traffic is not None and traffic.seen_at_s is not None and _says(traffic, split):
-        seen_at_s = traffic.seen_at_s
-    until_s = seen_at_s + route.settle_s
-    if view.now_s >= until_s:
-        return _Outcome(said=True, timed=True)
-    message = f"{route.route} says {_told(split)}; its data plane is given {route.settle_s:g} s"
-    return _Outcome(said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s)
+    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
 
 
 def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:
     """The memory of this split: as it was when it is the same one and the routes still say it, else begun anew."""
     before = view.status.traffic
-    if before is not None and _says(before, split) and said_at_s is not None:
+    if before is not None and says(before, split) and said_at_s is not None:
         return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
     return replace(
         before or Traffic(desired_percent=0),
-        desired_percent=_percent(split),
-        desired_routes=_names(split),
+        desired_percent=percent_of(split),
+        desired_routes=managed_names(split),
         seen_at_s=said_at_s,
         verified_by=None,
     )
@@ -412,29 +358,11 @@ def _change(view: View, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
     if route.split == split:
         return ()
     traffic = view.status.traffic
-    drifted = traffic is not None and traffic.verified_by is not None and _says(traffic, split)
+    drifted = traffic is not None and traffic.verified_by is not None and says(traffic, split)
     if drifted and route.split is not None:
-        message = f"{route.route} was changed to {_told(route.split)}; set again to {_told(split)}"
+        message = f"{route.route} was changed to {told(route.split)}; set again to {told(split)}"
         return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
-    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {_told(split)}"),)
-
-
-def _says(traffic: Traffic, split: Split) -> bool:
-    return (traffic.desired_percent, traffic.desired_routes) == (_percent(split), _names(split))
-
-
-def _percent(split: Split) -> WeightPercent:
-    percent = split.share * 100
-    return int(percent) if percent.denominator == 1 else percent
-
-
-def _names(split: Split) -> tuple[str, ...]:
-    return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
-
-
-def _told(split: Split) -> str:
-    routes = f" and {', '.join(_names(split))}" if _names(split) else ""
-    return f"{float(split.share * 100):g} % for the canary{routes}"
+    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {told(split)}"),)
 
 
 def _order(by: VerifiedBy) -> int:

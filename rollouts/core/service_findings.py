@@ -19,7 +19,7 @@ from rollouts.core.findings import Finding, Rule, Severity
 from rollouts.core.revision import REVISION_LABEL
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy
 from rollouts.core.service_traits import ServiceTraits, read_traits
-from rollouts.core.services import named_services
+from rollouts.core.services import is_subset, named_services
 from rollouts.core.snapshot import Service, ServiceSeen
 from rollouts.objects import Manifest
 
@@ -56,6 +56,8 @@ def relation_of(service: Manifest, spec: RolloutSpec, template_labels: Mapping[s
             return Relation.BESIDE
         case Canary(traffic_routing=None):
             return Relation.SHARED
+        case Canary(stable_service=str(name)) if is_subset(name):  # it may be the host of the subsets
+            return None
         case Canary():
             return Relation.BESIDE
 

@@ -2,6 +2,8 @@
 
 A selector is a wish; the EndpointSlices are what proxies follow. A Service counts as confirmed only when its slices hold ready
 pods of the wanted revision and of no other (KEP-752, EndpointSlice API).
+
+A subset of a DestinationRule, named `rule/subset`, is a Service here: it selects a revision, and slices show what it finds.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
+from rollouts.core.frozen import replace
 from rollouts.core.intents import AskService, Intent, Notice, PointService, ReleaseService
 from rollouts.core.plan import View, Wait
 from rollouts.core.reasons import Reason
@@ -50,18 +53,19 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
     """
     match view.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
-            wait = Wait(Reason.SERVICE_SWITCHING, f"reads Service {name}")
+            wait = Wait(Reason.SERVICE_SWITCHING, f"reads {told(name)}")
             return Pointing(intents=(AskService(name),), wait=wait)
-        case ServiceAbsent(at_s=at_s):
-            return _absent(view, name, at_s=at_s)
+        case ServiceAbsent(at_s=at_s, message=message):
+            return _absent(view, name, at_s=at_s, message=message)
         case ServiceSeen() as service:
             return _point_seen(view, service, target, at_least=at_least)
         case never:
             assert_never(never)
 
 
-def _absent(view: View, name: str, *, at_s: float) -> Pointing:
-    wait = Wait(Reason.SERVICE_NOT_FOUND, f"Service {name} does not exist; create it or take it out of the strategy")
+def _absent(view: View, name: str, *, at_s: float, message: str) -> Pointing:
+    message = message or f"{told(name)} does not exist; create it or take it out of the strategy"
+    wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=at_s)
     if view.now_s >= again_s:
         return Pointing(wait=wait, intents=(AskService(name),))
@@ -84,15 +88,13 @@ def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, 
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if steered else max(at_least, target.spec_replicas)
     if lasting(target) < needed:
-        message = (
-            f"Service {service.name} will select revision {target.revision} when {needed} of its pods are available"
-        )
+        message = f"{told(service.name)} will select revision {target.revision} when {needed} of its pods are available"
         return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
     intent = PointService(
         name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
     )
-    notice = Notice(Reason.SWITCH_SERVICE, f"Service {service.name} selects revision {target.revision}")
-    message = f"Service {service.name} changes to revision {target.revision}"
+    notice = Notice(Reason.SWITCH_SERVICE, f"{told(service.name)} selects revision {target.revision}")
+    message = f"{told(service.name)} changes to revision {target.revision}"
     return Pointing(
         intents=(intent,),
         notices=(notice,) if service.revision else (),
@@ -110,19 +112,42 @@ def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) ->
     others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
     if service.ready_by_revision.get(target.revision, 0) >= at_least and not others:
         return Pointing(confirmed=True, selects=service.revision)
-    message = f"EndpointSlices of Service {service.name} are to show {at_least} ready pods of revision {target.revision} alone"
+    message = (
+        f"EndpointSlices of {told(service.name)} are to show {at_least} ready pods of revision {target.revision} alone"
+    )
     return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
 
 
 def _unusable(view: View, service: ServiceSeen) -> Wait | None:
     owner = service.managed_by
     if owner and owner != view.seen.rollout.name:
-        message = f"Service {service.name} belongs to Rollout {owner}; use another one"
+        message = f"{told(service.name)} belongs to Rollout {owner}; use another one"
         return Wait(Reason.SERVICE_NOT_USABLE, message)
+    if service.problem:
+        return Wait(Reason.SERVICE_NOT_USABLE, f"{told(service.name)}: {service.problem}")
     if not service.has_selector or not service.selects_template:
-        message = f"the selector of Service {service.name} does not match the labels of spec.template"
+        message = f"the selector of {told(service.name)} does not match the labels of spec.template"
         return Wait(Reason.SERVICE_NOT_USABLE, message)
     return None
+
+
+def is_subset(name: str) -> bool:
+    """Whether that is the name of a subset of a DestinationRule: `rule/subset`."""
+    return "/" in name
+
+
+def told(name: str) -> str:
+    """How people are told of a Service, or of a subset."""
+    rule, _, subset = name.partition("/")
+    return f"subset {subset} of DestinationRule {rule}" if subset else f"Service {name}"
+
+
+def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[str, str]) -> Pointing:
+    """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
+    rules = {name.partition("/")[0] for name in names if is_subset(name)}
+    if len(rules) == 1 and any(isinstance(each, PointService) for each in stable.intents):
+        return replace(canary, intents=(), notices=())
+    return canary
 
 
 def named_services(strategy: Strategy) -> tuple[str, ...]:

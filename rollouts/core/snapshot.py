@@ -62,6 +62,7 @@ class ServiceSeen:
         selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
         traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
+        problem: why it cannot be steered, and what to do; "" when that is for the other fields to tell.
     """
 
     name: str
@@ -74,14 +75,20 @@ class ServiceSeen:
     has_selector: bool = True
     traits: ServiceTraits = PLAIN
     ready_by_revision: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAbsent:
-    """The API server said at `at_s` that there is no such Service; nobody tells us when it comes."""
+    """The API server said at `at_s` that there is no such Service; nobody tells us when it comes.
+
+    Args:
+        message: what is missing and what to do, when that is not simply the Service.
+    """
 
     name: str
     at_s: float
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,8 @@ class Snapshot:
         now_s: wall clock, seconds since 1970, read once for the pass.
         status: what `.status` records: the only memory.
         replica_sets: those whose controller is this Rollout's uid.
-        services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout.
+        services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
+            DestinationRule is one too, named `rule/subset`.
         routes: every route that the spec's routers name, in their order, and every one that is still steered by this Rollout.
         drains: by revision: the last answer of the drain probes.
         pods: None until a pass asked for them.

@@ -69,6 +69,21 @@ class MirrorRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class Sticky:
+    """Clients are told apart by the end of a cookie of theirs, so that each stays where it was sent.
+
+    Args:
+        cookie: its name.
+        digits: the characters that the ends of its values are made of, each as often as the others.
+        seed: which clients come first is drawn from this; the revision, so that it is not always the same ones.
+    """
+
+    cookie: str
+    digits: str
+    seed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """What a route is to say, or says.
 
@@ -78,12 +93,18 @@ class Split:
         mirrors: the same.
         whole: False for what was read of an object that says this only in part: rules that disagree (then `share` is the
             largest), or copies of rules that have changed since. Never False in what is wanted, so it always differs.
+        idle: so many rules of ours in the object match no request: they are made before requests come to them, and go after they
+            went (`traffic/warming.py`). Never in what is wanted, so it always differs.
+        sticky: the share is one of clients (`core/stickiness.py`); None for one of requests, drawn each time. Only where the
+            share is neither 0 nor 1: there it makes no difference.
     """
 
     share: Fraction
     matches: tuple[MatchRoute, ...] = ()
     mirrors: tuple[MirrorRoute, ...] = ()
     whole: bool = True
+    sticky: Sticky | None = None
+    idle: int = 0
 
     @property
     def reaches_canary(self) -> bool:
@@ -92,6 +113,10 @@ class Split:
 
 
 ALL_TO_STABLE = Split(Fraction(0))
+
+IDLE_HEADER = "x-rollouts-idle"
+IDLE_VALUE = "never"
+"""What an idle rule asks for, and no request has."""
 
 
 class Feature(StrEnum):
@@ -125,6 +150,11 @@ def features_needed(split: Split) -> frozenset[Feature]:
         if any(each.value.kind is MatchKind.REGEX for each in request.headers):
             needed.add(Feature.HEADER_REGEX)
     return frozenset(needed)
+
+
+SETTLE_S = 5.0
+"""Where nobody can be asked and neither the codec nor the operator says otherwise: proxies that are pushed to (Envoy's) were
+measured to take less than half a second, one that polls (Traefik) up to 2 s."""
 
 
 class Answer(StrEnum):
@@ -178,6 +208,7 @@ class LiveSeen:
         resource_version: of the route that it was asked about; an answer about another one is worth nothing.
         live: every proxy does what the route says.
         message: which does not, and what it does instead.
+        evidence: False when nothing could be told: then `live` is False too, and that says nothing.
     """
 
     at_s: float
@@ -185,6 +216,7 @@ class LiveSeen:
     live: bool
     by: VerifiedBy
     message: str = ""
+    evidence: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +229,7 @@ class RouteSeen:
         named: the spec names it; else it is seen because this Rollout still steers it.
         features: what it may be asked for besides a share; None when its gateways' class is still to be asked.
         can_be_asked: there is a data plane to ask whether a split is live; else `settle_s` are waited.
+        counted: its answer is counted from requests, so that it needs some, and time; where none comes `settle_s` hold.
         settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
         live: the last answer; None when none was asked for or came.
     """
@@ -211,7 +244,8 @@ class RouteSeen:
     accepted: Verdict = Verdict(Answer.UNKNOWN)
     features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False
-    settle_s: float = 5.0
+    counted: bool = False
+    settle_s: float = SETTLE_S
     live: LiveSeen | None = None
 
 

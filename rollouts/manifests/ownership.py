@@ -7,6 +7,8 @@
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
   `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
   managed routes (JSON Patch with its resourceVersion).
+* DestinationRule (the user's): the same marks, and label `rollouts.dev/revision` of the two subsets that the spec names (JSON
+  Patch with its resourceVersion). The Service that is its host: label and annotation as above.
 * Route (ours, beside the user's): everything (server-side apply).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); a verb's annotation that meant "what you see now" is removed (JSON Patch).

@@ -23,6 +23,11 @@ def point_service(intent: PointService, *, rollout: str) -> Manifest:
     )
 
 
+def mark_service(*, uid: str, resource_version: str, rollout: str) -> Manifest:
+    """Marks a Service whose pods are told apart elsewhere, by subsets: steered by `rollout`, and of every revision."""
+    return _patch(uid=uid, resource_version=resource_version, managed=MANAGED_VALUE, managed_by=rollout, revision=None)
+
+
 def release_service(intent: ReleaseService) -> Manifest:
     """Takes our key, label and annotation off; the Service then selects what its owner wrote."""
     return _patch(

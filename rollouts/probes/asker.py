@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 import httpx
 
-from rollouts.errors import Unanswered
+from rollouts.errors import SettingsInvalid, Unanswered
 
 BODY_MAX_BYTES = 16 * 1024 * 1024
 REPLICAS_MAX = 64  # of one URL
@@ -47,14 +49,17 @@ class Asker:
 
     Args:
         tls: some of the URLs are `https://`. Loading the public authorities takes 100 ms and more, so not for nothing.
+        ca_file: certificates, PEM, of authorities that are believed besides the public ones; None for none. Read once.
         resolve: the addresses of a host name; by default the system's.
+
+    Raises: SettingsInvalid for a `ca_file` without a certificate in it.
     """
 
-    def __init__(self, *, tls: bool, resolve: Resolve | None = None) -> None:
+    def __init__(self, *, tls: bool, ca_file: Path | None = None, resolve: Resolve | None = None) -> None:
         self._tls = tls
         self._resolve = resolve or _addresses
         self._client = httpx.AsyncClient(
-            verify=tls,
+            verify=_trust(ca_file) if ca_file is not None else tls,
             # A kept connection would be found by its address, though it was checked for another name, and breaks in a restart.
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
             trust_env=False,
@@ -120,6 +125,17 @@ class Asker:
                 if len(body) > BODY_MAX_BYTES:
                     raise Unanswered(f"{replica.told}: the answer has more than {BODY_MAX_BYTES >> 20} MiB")
             return bytes(body)
+
+
+def _trust(ca_file: Path) -> ssl.SSLContext:
+    """The public authorities, and those of the file. A file that is none is found at the start, and not in a rollout."""
+    context = httpx.create_ssl_context(trust_env=False)
+    try:
+        text = ca_file.read_text()
+        context.load_verify_locations(cadata=text)
+    except (OSError, ValueError, ssl.SSLError) as exc:
+        raise SettingsInvalid(f"--data-plane-ca: {ca_file} has no certificates in PEM that can be used: {exc}") from exc
+    return context
 
 
 async def _addresses(host: str, port: int) -> Sequence[str]:

@@ -8,21 +8,23 @@ an exception, and never evidence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, assert_never
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
 from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.drain_query import PLACES, filled_query
 from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, VerifiedBy
+from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.ports import Clock
 from rollouts.probes import envoy, envoy_drain, prometheus, traefik
+from rollouts.probes.counter_series import Counters, selectors
+from rollouts.probes.counters import judged_by_requests, window_s
+from rollouts.probes.named_planes import EVERY_GATEWAY, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.probes.verdict import Judgement
 
@@ -32,63 +34,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _TOLD = 3  # replicas in a message
 
-EVERY_GATEWAY = "*"
-"""Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
-
-
-class PlaneKind(StrEnum):
-    """What speaks at a data plane's URL."""
-
-    ENVOY = "envoy"  # the admin interface
-    TRAEFIK = "traefik"  # the API of `--api.insecure`, or of a router in front of `api@internal`
-
-
-@dataclass(frozen=True, slots=True)
-class DataPlane:
-    """The proxies of one Gateway.
-
-    Args:
-        urls: `http://host:port`, without a trailing slash; each address of each host is a replica.
-    """
-
-    kind: PlaneKind
-    urls: tuple[str, ...]
-
-
-def parse_data_planes(texts: Iterable[str]) -> Mapping[str, DataPlane]:
-    """By gateway, from flags: `NAMESPACE/GATEWAY=envoy:http://host:port`, more URLs after commas; `*` for every gateway.
-
-    Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
-    """
-    planes: dict[str, DataPlane] = {}
-    for text in texts:
-        gateway, _, place = text.partition("=")
-        kind, _, urls = place.partition(":")
-        if not gateway or kind not in set(PlaneKind):
-            raise SettingsInvalid(
-                f"--data-plane: {text!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
-                f" kinds are {', '.join(PlaneKind)}"
-            )
-        if gateway in planes:
-            raise SettingsInvalid(f"--data-plane: {gateway} is given twice; put its URLs into one, with commas")
-        planes[gateway] = DataPlane(PlaneKind(kind), tuple(parse_url("--data-plane", each) for each in urls.split(",")))
-    return planes
-
-
-def parse_url(flag: str, text: str) -> str:
-    """An `http://` or `https://` URL of a service within the cluster, without a trailing slash, query or password.
-
-    Raises: SettingsInvalid.
-    """
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is no number, an address with half a bracket
-        good = False
-    if not good or parts.username is not None or parts.query or parts.fragment:
-        raise SettingsInvalid(f"{flag}: {text!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most")
-    return text.rstrip("/")
-
 
 class DataPlanes:
     """Asks. Every question is a few GETs with a deadline; nothing is kept between two.
@@ -96,23 +41,33 @@ class DataPlanes:
     Args:
         planes: by gateway, as `parse_data_planes` gives them.
         prometheus_url: base URL of Prometheus' HTTP API (below it `/api/v1/query`), the operator's; "" for none.
+        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
         clock: dates the answers.
 
-    Raises: SettingsInvalid for a `prometheus_url` that is none.
+    Raises: SettingsInvalid for a `prometheus_url` that is none or is missing, and for a `ca_file` that cannot be used.
     """
 
-    def __init__(self, planes: Mapping[str, DataPlane], *, prometheus_url: str = "", clock: Clock) -> None:
+    def __init__(
+        self, planes: Mapping[str, Plane], *, prometheus_url: str = "", ca_file: Path | None = None, clock: Clock
+    ) -> None:
         self._planes = dict(planes)
+        counted = [name for name, each in planes.items() if isinstance(each, CountedPlane)]
+        if counted and not prometheus_url:
+            raise SettingsInvalid(f"--data-plane: {counted[0]} is told by Prometheus; give --prometheus-url too")
         self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
         self._clock = clock
         self._asker: Asker | None = None
         if planes or prometheus_url:
-            urls = (prometheus_url, *(url for each in planes.values() for url in each.urls))
-            self._asker = _asker(tls=any(each.startswith("https:") for each in urls))
+            named = [each for each in planes.values() if isinstance(each, DataPlane)]
+            urls = (prometheus_url, *(url for each in named for url in each.urls))
+            self._asker = _asker(tls=any(each.startswith("https:") for each in urls), ca_file=ca_file)
 
-    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
-        """Whether the data plane of each of these is known."""
-        return self._asker is not None and bool(self._of(gateways))
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """How the data planes that do `route` can tell whether they do: the least good way of several; None when one has none."""
+        told = [each.tells for each in self._of(gateways, router=route.router)]
+        if not told or any(route.kind not in kinds for _, kinds in told):
+            return None
+        return VerifiedBy.COUNTERS if any(by is VerifiedBy.COUNTERS for by, _ in told) else VerifiedBy.CONFIG
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether every replica does what the route says.
@@ -120,7 +75,7 @@ class DataPlanes:
         Cancellation: safe. Raises: nothing that a proxy could cause.
         """
         at_s = self._clock.now_s()
-        planes = self._of(question.gateways)
+        planes = self._of(question.gateways, router=question.route.router)
         told = (
             []
             if planes
@@ -129,12 +84,14 @@ class DataPlanes:
         for answers in await asyncio.gather(*(self._live(each, question, deadline_s) for each in planes)):
             told += answers
         bad = [each.message for each in told if not each.live]
+        counted = any(isinstance(each, CountedPlane) for each in planes)
         return LiveSeen(
             at_s=at_s,
             resource_version=question.resource_version,
             live=not bad,
-            by=VerifiedBy.CONFIG,
+            by=VerifiedBy.COUNTERS if counted else VerifiedBy.CONFIG,
             message="; ".join(_few(bad or [each.message for each in told if each.message])),
+            evidence=not bad or any(each.evidence for each in told if not each.live),
         )
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
@@ -162,14 +119,39 @@ class DataPlanes:
         if self._asker is not None:
             await self._asker.aclose()
 
-    def _of(self, gateways: tuple[str, ...]) -> tuple[DataPlane, ...]:
+    def _of(self, gateways: tuple[str, ...], *, router: str = "") -> tuple[Plane, ...]:
         """The data planes of these gateways; () when one of them has none."""
-        every = self._planes.get(EVERY_GATEWAY)
-        found = [self._planes.get(each, every) for each in gateways or (EVERY_GATEWAY,)]
+        every = self._planes.get(router, self._planes.get(EVERY_GATEWAY))
+        found = [self._planes.get(each, every) for each in gateways] if gateways else [every]
         planes = tuple(dict.fromkeys(each for each in found if each is not None))
         return () if None in found else planes
 
-    async def _live(self, plane: DataPlane, question: LiveQuestion, deadline_s: float) -> list[Judgement]:
+    async def _live(self, plane: Plane, question: LiveQuestion, deadline_s: float) -> list[Judgement]:
+        match plane:
+            case DataPlane():
+                return await self._live_by_configuration(plane, question, deadline_s)
+            case CountedPlane(counters):
+                return [await self._live_by_requests(counters, question, deadline_s)]
+            case never:
+                assert_never(never)
+
+    async def _live_by_requests(self, counters: Counters, question: LiveQuestion, deadline_s: float) -> Judgement:
+        window = f"[{window_s(question, now_s=self._clock.now_s())}s]"
+        queries = [f"{each}{window}" for each in selectors(counters, question)]
+        if not queries:
+            return Judgement(False, "requests to its two Services cannot be told apart", evidence=False)
+        answers = await asyncio.gather(
+            *(self._query(each, prometheus.series_of, deadline_s=deadline_s) for each in queries)
+        )
+        for found, why in answers:
+            if found is None:
+                return Judgement(False, why, evidence=False)
+        series = [each for found, _ in answers for each in found or ()]
+        return judged_by_requests(series, question, counters, now_s=self._clock.now_s())
+
+    async def _live_by_configuration(
+        self, plane: DataPlane, question: LiveQuestion, deadline_s: float
+    ) -> list[Judgement]:
         async def of_replica(asker: Asker, replica: Replica) -> Judgement:
             match plane.kind:
                 case PlaneKind.ENVOY:
@@ -203,17 +185,23 @@ class DataPlanes:
     async def _count_by_query(
         self, probe: PrometheusProbe, question: DrainQuestion, deadline_s: float
     ) -> tuple[int | None, str]:
-        if self._asker is None or not self._prometheus_url:
-            return None, "the controller has no --prometheus-url"
         query = filled_query(probe.query, {name: getattr(question, name) for name in PLACES})
         if query is None:
             return None, "a name in its query is none"
+        return await self._query(query, prometheus.in_flight, deadline_s=deadline_s)
+
+    async def _query(
+        self, query: str, read: Callable[[bytes], tuple[_T | None, str]], *, deadline_s: float
+    ) -> tuple[_T | None, str]:
+        """What `read` makes of the answer of the first Prometheus that gives one; None and why when none does."""
+        if self._asker is None or not self._prometheus_url:
+            return None, "the controller has no --prometheus-url"
         path = f"{prometheus.QUERY_PATH}?{urlencode({'query': query, 'timeout': f'{deadline_s:g}'})}"
         why = ""
         try:
             for replica in await self._asker.replicas(self._prometheus_url, deadline_s=deadline_s):
                 try:
-                    return prometheus.in_flight(await self._asker.get(replica, path, deadline_s=deadline_s))
+                    return read(await self._asker.get(replica, path, deadline_s=deadline_s))
                 except Unanswered as exc:  # another one may know
                     why = str(exc)
                 except msgspec.DecodeError as exc:
@@ -235,7 +223,7 @@ class DataPlanes:
         if not question.addresses:
             return None, "the addresses of its pods are not known"
         planes = self._of(question.gateways) if question.gateways else tuple(dict.fromkeys(self._planes.values()))
-        envoys = [each for each in planes if each.kind is PlaneKind.ENVOY]
+        envoys = [each for each in planes if isinstance(each, DataPlane) and each.kind is PlaneKind.ENVOY]
         if not envoys:
             return None, "no --data-plane of kind envoy is known"
         found = await asyncio.gather(*(self._each_replica(each, of_replica, deadline_s=deadline_s) for each in envoys))
@@ -275,10 +263,10 @@ class DataPlanes:
         return [each for answers in await asyncio.gather(*map(all_of, plane.urls)) for each in answers]
 
 
-def _asker(*, tls: bool) -> Asker:
+def _asker(*, tls: bool, ca_file: Path | None) -> Asker:
     from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
 
-    return Asker(tls=tls)
+    return Asker(tls=tls, ca_file=ca_file)
 
 
 def _most(counts: list[int | None]) -> int | None:

@@ -1,16 +1,46 @@
-"""One number from Prometheus' HTTP API, for what is in flight. No evidence is never nothing: it is None, and why.
+"""What Prometheus' HTTP API says: one number, for what is in flight, or samples. No evidence is not nothing: it is None, and why.
 
-Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
+Samples are asked for raw (`metric[60s]` as an instant query): `rate` and `increase` guess at what lies between scrapes and leave
+out what a series began with. Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 QUERY_PATH = "/api/v1/query"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One counter of one target: its labels, and its samples as (seconds since 1970, value), the oldest first."""
+
+    labels: Mapping[str, str]
+    samples: tuple[tuple[float, float], ...]
+
+
+def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
+    """The raw samples that an instant query for a range gave; None and the reason when it gave none that can be used.
+
+    Raises: msgspec.DecodeError when it is no answer of Prometheus'.
+    """
+    answer = msgspec.json.decode(body, type=_Answer)
+    if (problem := _problem(answer)) or answer.data is None:
+        return None, problem
+    if answer.data.result_type != "matrix":
+        return None, f"the query gave a {answer.data.result_type}, not samples"
+    found = [
+        Series(each.metric, tuple((at_s, _number(value)) for at_s, value in each.values))
+        for each in msgspec.convert(answer.data.result, type=list[_Samples])
+    ]
+    if any(not math.isfinite(value) or value < 0 for each in found for _, value in each.samples):
+        return None, "a counter has a value that is no count"
+    return tuple(found), ""
 
 
 def in_flight(body: bytes) -> tuple[int | None, str]:
@@ -19,10 +49,8 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
     Raises: msgspec.DecodeError when it is no answer of Prometheus'.
     """
     answer = msgspec.json.decode(body, type=_Answer)
-    if answer.status != "success" or answer.data is None:
-        return None, f"the query failed: {answer.error_type}: {answer.error}"
-    if answer.warnings:
-        return None, f"the answer may be of a part only: {answer.warnings[0]}"
+    if (problem := _problem(answer)) or answer.data is None:
+        return None, problem
     match answer.data.result_type:
         case "scalar":
             sample: Any = answer.data.result
@@ -37,6 +65,19 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
     return _count(sample)
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _problem(answer: _Answer) -> str:
+    if answer.status != "success" or answer.data is None:
+        return f"the query failed: {answer.error_type}: {answer.error}"
+    return f"the answer may be of a part only: {answer.warnings[0]}" if answer.warnings else ""
+
+
 def _count(sample: object) -> tuple[int | None, str]:
     """From Prometheus' `[time, "value"]`."""
     try:
@@ -46,6 +87,11 @@ def _count(sample: object) -> tuple[int | None, str]:
     if not math.isfinite(value) or value < 0:
         return None, f"the query gave {value:g}, which is no count"
     return math.ceil(value), ""
+
+
+class _Samples(msgspec.Struct):
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    values: list[tuple[float, str]] = msgspec.field(default_factory=list)
 
 
 class _Data(msgspec.Struct, rename="camel"):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from rollouts.core.drain import DrainProbe, EnvoyProbe
 from rollouts.core.traffic import RouteName, Split
 from rollouts.objects import Manifest
 
 ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
-"""Routes whose split a data plane can be read to do. About others (TCP and TLS routes are in an Envoy's listeners, subsets of
-Istio in no Service's name) nobody is asked: their settle time holds."""
+"""Routes that a data plane's configuration can be read about. About others (TCP and TLS routes are in an Envoy's listeners,
+subsets of Istio in no Service's name) none is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class LiveQuestion:
         gateways: whose data planes do it, as the codec names them (`traffic.codec.Provider.gateways`).
         objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`); without the
             route an Envoy Gateway cannot be understood, as its Envoys number a rule's backends and do not name them.
+        since_s: when the routes were seen to say it, seconds since 1970: only counters of requests look at it.
+        before: the canary's share until then; None when it is not known.
     """
 
     route: RouteName
@@ -33,6 +36,8 @@ class LiveQuestion:
     namespace: str = ""
     gateways: tuple[str, ...] = ()
     objects: tuple[Manifest, ...] = field(default=(), hash=False)
+    since_s: float = 0.0
+    before: Fraction | None = None
 
     @property
     def pair(self) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -21,6 +21,7 @@ from rollouts.probes.verdict import Condition, Entry, Judgement, judged
 RAW_DATA = "/api/rawdata"
 
 _EVERYTHING = "its configuration"
+_OF_GATEWAY_ROUTES = ("httproute-", "grpcroute-")
 _DEPTH_MAX = 8  # services within services
 _PORT = re.compile(r"(?:(?:http|https|h2c|grpc|tcp)-)?(?:\d{1,5}|http|https|h2c|grpc|web)")
 _HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s*`([^`]*)`\)")
@@ -39,6 +40,13 @@ def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
     """
     seen = msgspec.json.decode(raw, type=_RawData)
     return judged(list(_entries(seen, question)), question.split)
+
+
+def side_of_service(name: str, question: LiveQuestion) -> str | None:
+    """`stable` or `canary` for the full name of a service that stands for one of the pair; None for others and other routes'."""
+    plain = name.partition("@")[0]
+    made_of = _is_of(plain, set(), question) if plain.startswith(_OF_GATEWAY_ROUTES) else None
+    return None if made_of is False else _role(plain, _pair_of(question))
 
 
 def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
@@ -83,8 +91,7 @@ class _Path:
         self.passed: set[str] = set()
         self.lost: list[str] = []
         self._services = services
-        stable, canary = question.pair
-        self._pair = {"-".join(stable): "stable", "-".join(canary): "canary"}
+        self._pair = _pair_of(question)
 
     @property
     def touches(self) -> bool:
@@ -96,7 +103,7 @@ class _Path:
         full = name if "@" in name else f"{name}@{provider}"
         plain, _, provider = full.rpartition("@")
         self.passed.add(plain)
-        role = self._role(plain)
+        role = _role(plain, self._pair)
         service = self._services.get(full)
         if role is not None:
             self.stable += share if role == "stable" else 0
@@ -113,13 +120,19 @@ class _Path:
         elif service.mirroring is not None:
             self.follow(service.mirroring.service, share, provider=provider, depth=depth + 1)
             for mirror in service.mirroring.mirrors or ():
-                if self._role(mirror.name.partition("@")[0]) == "canary" and mirror.percent:
+                if _role(mirror.name.partition("@")[0], self._pair) == "canary" and mirror.percent:
                     self.mirrors.append(Fraction(mirror.percent))
 
-    def _role(self, plain: str) -> str | None:
-        """Which of the pair a service stands for; the longest name that fits, as `cart` begins `cart-canary` too."""
-        fits = [service for service in self._pair if _stands_for(plain, service)]
-        return self._pair[max(fits, key=len)] if fits else None
+
+def _pair_of(question: LiveQuestion) -> Mapping[str, str]:
+    stable, canary = question.pair
+    return {"-".join(stable): "stable", "-".join(canary): "canary"}
+
+
+def _role(plain: str, pair: Mapping[str, str]) -> str | None:
+    """Which of the pair a service stands for; the longest name that fits, as `cart` begins `cart-canary` too."""
+    fits = [service for service in pair if _stands_for(plain, service)]
+    return pair[max(fits, key=len)] if fits else None
 
 
 def _stands_for(plain: str, service: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rollouts.core.traffic import MatchKind, MatchRoute, RequestMatch, Split
+from rollouts.core.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, MatchRoute, RequestMatch, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a proxy does what a split says; the message says what it does instead, or what of the split was not looked at."""
+    """Whether a proxy does what a split says; the message says what it does instead, or what of the split was not looked at.
+
+    Args:
+        evidence: False when nothing could be told; `live` is False then too.
+    """
 
     live: bool
     message: str = ""
+    evidence: bool = True
 
 
 def judged(entries: Sequence[Entry], split: Split) -> Judgement:
@@ -62,6 +67,7 @@ def judged(entries: Sequence[Entry], split: Split) -> Judgement:
     * An entry with the canary alone is one of `split.matches`, or the share is 1. So at `ALL_TO_STABLE` nothing leads to it.
     * An entry with stable alone is nobody's business beside one with the right share: a rule that the user keeps for stable.
     * Each match and each mirror of the split is there in each group, and no other mirror.
+    * A rule that no request matches is nobody's business, but while the route has one it must be there and lead somewhere.
     """
     problems = list(dict.fromkeys(_problems(entries, split)))
     if problems:
@@ -70,6 +76,7 @@ def judged(entries: Sequence[Entry], split: Split) -> Judgement:
 
 
 _TOLD = 3  # problems in a message
+_IDLE = Condition(IDLE_HEADER, IDLE_VALUE)
 
 
 def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
@@ -78,6 +85,8 @@ def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
     for entry in entries:
         if entry.unknown:
             yield f"{entry.where}: {entry.unknown}"
+        if _IDLE in entry.conditions:
+            continue
         yield from _weight_problems(entry, split)
         yield from _mirror_problems(entry, split)
     for group in dict.fromkeys(each.group for each in entries):
@@ -103,6 +112,9 @@ def _mirror_problems(entry: Entry, split: Split) -> Iterator[str]:
 
 def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
     """What every group must have and this one has not."""
+    if split.idle and not any(_IDLE in each.conditions for each in entries):
+        yield f"{group}: a rule that is to be made first is not there"
+    entries = [each for each in entries if _IDLE not in each.conditions]
     if not any(each.stable + each.canary > 0 and _share(each) == split.share for each in entries):
         stale = (
             "all requests go to stable" if any(each.stable > 0 for each in entries) else "it leads to neither Service"

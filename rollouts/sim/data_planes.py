@@ -11,10 +11,21 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, MatchKind, RequestMatch, RouteName, Split, TextMatch, VerifiedBy
+from rollouts.core.traffic import (
+    IDLE_HEADER,
+    LiveSeen,
+    MatchKind,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+    VerifiedBy,
+)
 from rollouts.ports import Clock
 from rollouts.sim.actors.gateway import Gateway, Proxy
 from rollouts.sim.route_table import Rule, ServiceKey, WebRequest
+
+_ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 
 
 class LiveAsked(Protocol):
@@ -81,9 +92,10 @@ class SimDataPlanes:
         self.questions = 0
         """How often it was asked."""
 
-    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
-        """Whether the proxies of each of these are known; False for a route that names no gateway."""
-        return bool(gateways) and all(each in self._gateways for each in gateways)
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """By their configuration, where the proxies of each of these are known; None for a route that names no gateway."""
+        known = route.kind in _ASKED_KINDS and bool(gateways) and all(each in self._gateways for each in gateways)
+        return VerifiedBy.CONFIG if known else None
 
     async def live(self, question: LiveAsked, *, deadline_s: float) -> LiveSeen:
         """Whether every proxy does what the route says; a proxy that does not answer is no evidence. Cancellation: safe."""
@@ -121,7 +133,10 @@ def _problem(proxy: Proxy, question: LiveAsked) -> str:
         return "does not answer"
     where = question.route.namespace
     stable, canary = (where, question.stable_service), (where, question.canary_service)
-    rules = list(proxy.table.rules_of((where, question.route.name)))
+    every = list(proxy.table.rules_of((where, question.route.name)))
+    rules = [each for each in every if not each.asks_for(IDLE_HEADER)]
+    if question.split.idle > len(every) - len(rules):
+        return "does not have what is to be made first"
     split = [each for each in rules if any(backend.service == stable for backend in each.backends)]
     if not split:
         return "does not know the route"

@@ -106,8 +106,9 @@ class FaultTape:
 
 
 def is_rollout_write(request: Request) -> bool:
-    """A write whose loss matters: no Lease, no Event."""
-    return request.method in WRITES and not any(word in request.path for word in ("/leases", "/events"))
+    """A write whose loss matters: no Lease, no Event, no dry run."""
+    others = any(word in request.path for word in ("/leases", "/events"))
+    return request.method in WRITES and not others and "dryRun" not in request.query
 
 
 class Faulty:

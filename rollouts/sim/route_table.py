@@ -56,13 +56,20 @@ class Rule:
         route: namespace and name.
         backends: in the order of the manifest; no weight is negative.
         copies: every copy that is made.
+        matches: as in the manifest.
     """
 
     route: ServiceKey
     backends: tuple[Backend, ...]
     copies: tuple[Copies, ...]
+    matches: tuple[Manifest, ...] = ()
     _owed: list[int] = field(default_factory=list)
     _copied: list[Fraction] = field(default_factory=list)
+
+    def asks_for(self, header: str) -> bool:
+        """Whether each of its matches asks for a header of that name."""
+        headers = [match.get("headers") or () for match in self.matches]
+        return bool(headers) and all(any(each["name"].lower() == header for each in some) for some in headers)
 
     def shares(self) -> dict[ServiceKey, Fraction]:
         """Which part of the requests each Service gets; empty when no weight is above 0."""
@@ -176,7 +183,7 @@ def _rule(manifest: Manifest, rule: Manifest) -> Rule:
     backends = tuple(Backend(_service(each, home), each.get("weight", 1)) for each in rule.get("backendRefs") or ())
     mirrors = [each["requestMirror"] for each in rule.get("filters") or () if each["type"] == "RequestMirror"]
     copies = tuple(Copies(_service(each["backendRef"], home), _part(each)) for each in mirrors)
-    return Rule(_key(manifest), backends, copies)
+    return Rule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()))
 
 
 def _service(reference: Manifest, home: str) -> ServiceKey:

@@ -3,6 +3,10 @@
 Settings are Argo Rollouts'. The Ingress names the Service with the port `use-annotation`, and the AWS Load Balancer Controller
 reads the target groups from the annotation's JSON. Target groups of others stay as they are. Source: AWS Load Balancer
 Controller v2, ingress annotations.
+
+Its controller works changes off one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
+follow. Seen by its users: 40 s and more from a change until it was made, minutes when the API throttles (issues 1080, 2070 and
+3588 of kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster tells when it is done.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from rollouts.traffic.settings import Settings
 from rollouts.traffic.weights import Pair, weights_for
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
+_SETTLE_S = 60.0
 _WEIGHT_MOST = 999  # of a target group: AWS, Elastic Load Balancing, TargetGroupTuple
 
 
@@ -42,7 +47,9 @@ class _Alb(OneAnnotation):
         if not names:
             read.refuse("ingress", "is required, or ingresses")
         read.done()
-        return tuple(Target(kinds=KINDS, namespace=namespace, name=name, options=options) for name in names)
+        return tuple(
+            Target(kinds=KINDS, namespace=namespace, name=name, options=options, settle_s=_SETTLE_S) for name in names
+        )
 
     def annotation(self, target: Target, context: Context) -> str:
         return f"{target.options['prefix']}/actions.{target.options['root'] or context.stable_service}"

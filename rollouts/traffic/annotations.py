@@ -46,6 +46,8 @@ class OneAnnotation(ABC):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """See `codec.Provider`."""
+        if want.sticky:
+            raise Unroutable("its annotation shares requests, and cannot tell clients apart; take stickiness out")
         if want.matches or want.mirrors:
             names = ", ".join([*(each.name for each in want.matches), *(each.name for each in want.mirrors)])
             raise Unroutable(f"its annotation shares requests and nothing else; take {names} out of the steps")

@@ -28,6 +28,10 @@ class Target:
         owned_name: name of the object that we own beside it; "" for none.
         owned_kinds: its kind; the same as `kinds` when left out.
         options: what the codec needs besides: names of rules, ports.
+        subsets: names of the stable and the canary subset in it, for an object that splits nothing and says which revision each
+            of them selects (`istio_subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
+        settle_s: within how many seconds the router does what the object says, where nobody can be asked; None for the general
+            figure (`core.traffic.SETTLE_S`). Where the figure is from stands in the codec's file.
     """
 
     kinds: tuple[Kind, ...]
@@ -36,6 +40,8 @@ class Target:
     owned_name: str = ""
     owned_kinds: tuple[Kind, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    subsets: tuple[str, str] | None = None
+    settle_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +49,9 @@ class Context:
     """Whom the split is between.
 
     Args:
-        stable_service, canary_service: names of Services in `namespace`, the Rollout's.
+        stable_service, canary_service: names of Services in `namespace`, the Rollout's; or `service/subset` of one of them.
         stable_revision, canary_revision: for routers that tell revisions apart by label; "" when not known yet.
+        settled: every proxy is known to do what the objects say now (`warming.py`).
     """
 
     rollout: str
@@ -53,6 +60,7 @@ class Context:
     canary_service: str
     stable_revision: str = ""
     canary_revision: str = ""
+    settled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,11 @@ Op: TypeAlias = PatchUser | ApplyOwned | DeleteOwned
 class Provider(Protocol):
     """The laws, held by tests/traffic for any object that the API server would take and any split within `features`:
 
-    * `read(apply(plan(want))) == want`, and `plan` of what is read already is empty;
+    * `read(apply(plan(want))) == want`, in one write or in several, and `plan` of what is read already is empty;
     * nothing but the pair's weights, the managed routes and the ledger differs afterwards, byte for byte;
     * `apply(undo)` is the object as the user wrote it, whatever was planned before, as far as the user has not changed it since;
     * a change of the share changes no managed route, and the other way round;
+    * a share of clients (`Split.sticky`) is said as `core.stickiness.as_said` has it, and read back as it was wanted;
     * what another wrote between read and plan is never lost (the driver's guard makes it a conflict).
     """
 

@@ -1,7 +1,8 @@
-"""A provider that is declared, not written: where the backends are, which field names their Service, and which is the weight.
+"""A provider that is declared, not written: where the backends are, what names their Service, and which field is the weight.
 
 For routers whose objects hold lists of weighted backends and that need nothing but weights. The declaration brings its own tests,
-and `declared` runs them: one that fails is no provider.
+and `declared` runs them: one that fails is no provider. Another package declares one in Python, an administrator in the cluster:
+the spec of a TrafficProvider is the same declaration, without the name.
 
     PROVIDER = declared(
         {
@@ -14,22 +15,29 @@ and `declared` runs them: one that fails is no provider.
             "tests": [{"object": {...}, "canaryPercent": 10, "result": {...}}],
         }
     )
+
+`service` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend, and
+`{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.traffic import Answer, Feature, Split, Verdict
-from rollouts.errors import Unroutable
+from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
+from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.ledger import NOTHING, with_ledger
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
+
+SETTLE_MAX_S = 300
 
 _TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
 _WEIGHT_MOST = 2**31 - 1
@@ -41,19 +49,24 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     Raises: SpecInvalid, with every problem at once, failed tests among them.
     """
     read = Settings(declaration)
-    match, weight, accepted = (read.part(field) for field in ("match", "weight", "accepted"))
+    match, weight = read.part("match"), read.part("weight")
+    places, service = read.text("backends", needed=True), _service(read, declaration)
     found = Declared(
         name=read.text("name", needed=True),
         kinds=_kinds(match) if match is not None else (),
-        dialect_of=_dialect(read, weight),
-        conditions="" if accepted is None else accepted.text("conditions", needed=True),
-        condition="" if accepted is None else accepted.text("type", needed=True),
+        backends=places,
+        weight="weight" if weight is None else weight.text("path", default="weight"),
+        service=service,
+        dialect_of=_dialect(read, places, service, weight),
+        accepts=_acceptance(read.part("accepted")),
+        settle_s=_settle_s(read),
     )
     if match is None:
         read.refuse("match", "is required: {group, kind, plural, versions}")
-    for part in (match, weight, accepted):
-        if part is not None:
-            part.done()
+    else:
+        match.done()
+    if weight is not None:
+        weight.done()
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
@@ -64,47 +77,135 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """What names a backend's Service: a path to a field, or an expression over the backend."""
+
+    path: tuple[str, ...] = ()
+    expression: Expression | None = None
+
+    def of(self, backend: Manifest) -> str:
+        """The name; "" when the backend has none."""
+        if self.expression is None:
+            found = _get(backend, self.path)
+            return found if isinstance(found, str) else ""
+        try:
+            return self.expression.text({"item": backend})
+        except ExpressionFailed:  # somebody else's backend, which may look otherwise
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What tells that the router has taken an object: a condition in a list, or an expression over the object."""
+
+    conditions: str = ""
+    type: str = ""
+    expression: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Declared(Rules):
-    """What `declared` makes. Settings: `name` and maybe `namespace` of the object."""
+    """What `declared` makes. A Rollout's settings for it: `name` and maybe `namespace` of the object.
+
+    Args:
+        backends: path to the lists of backends.
+        weight: field of a backend.
+        accepts: None when nothing tells it.
+        settle_s: how long after an accepted write it counts as live; None for the general number.
+    """
 
     name: str
     kinds: tuple[Kind, ...]
+    backends: str
+    weight: str
+    service: Named
     dialect_of: type[Dialect]
-    conditions: str
-    condition: str
+    accepts: Acceptance | None = None
+    settle_s: float | None = None
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         """One object."""
         read = Settings(settings)
         where = read.text("namespace", default=namespace)
-        target = Target(kinds=self.kinds, namespace=where, name=read.text("name", needed=True))
+        name = read.text("name", needed=True)
         read.done()
-        return (target,)
+        return (Target(kinds=self.kinds, namespace=where, name=name, settle_s=self.settle_s),)
 
     def dialect(self, target: Target, context: Context) -> Dialect:
         """As declared."""
         return self.dialect_of(target, context)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """See `codec.Provider`."""
+        with _as_declared(self):
+            return Rules.read(self, objects, target, context)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        with _as_declared(self):
+            return Rules.plan(self, objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """See `codec.Provider`. Raises: Unroutable, when the object no longer has the form that was declared."""
+        with _as_declared(self):
+            return Rules.undo(self, objects, target, context)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         """Weights and nothing else."""
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:
-        """What the declared condition says of this generation; yes when none is declared, which proves nothing."""
-        if not self.condition:
+        """What is declared to tell it, of this generation; yes when nothing is declared, which proves nothing."""
+        if self.accepts is None:
             return Verdict(Answer.YES)
-        generation = objects.user.get("metadata", {}).get("generation", 0)
-        conditions: list[Manifest] = _at(objects.user, self.conditions) or []
-        found = next((each for each in conditions if each.get("type") == self.condition), None)
-        if found is None or found.get("observedGeneration", generation) < generation:
-            return Verdict(Answer.UNKNOWN, f"{self.condition} is not told of generation {generation} yet")
-        if found.get("status") == "True":
-            return Verdict(Answer.YES)
-        return Verdict(Answer.NO, f"{self.condition} is {found.get('status')}: {found.get('message', '')}")
+        user = objects.user
+        generation = user.get("metadata", {}).get("generation", 0)
+        status = user.get("status")
+        if isinstance(status, dict) and _older(status.get("observedGeneration"), generation):
+            return Verdict(Answer.UNKNOWN, f"its status is not of generation {generation} yet")
+        if self.accepts.expression is not None:
+            return _by_expression(self.accepts.expression, user)
+        return _by_condition(self.accepts, user, generation)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         """Not known."""
         return ()
+
+
+def _by_expression(expression: Expression, user: Manifest) -> Verdict:
+    try:
+        if expression.truth({"object": user}):
+            return Verdict(Answer.YES)
+    except ExpressionFailed as error:  # before its router has looked at it, an object has no status
+        return Verdict(Answer.UNKNOWN, str(error))
+    return Verdict(Answer.UNKNOWN, f"not true yet: {expression.source}")
+
+
+def _by_condition(accepts: Acceptance, user: Manifest, generation: int) -> Verdict:
+    conditions = _get(user, accepts.conditions.split("."))
+    told = [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
+    found = next((each for each in told if each.get("type") == accepts.type), None)
+    if found is None or _older(found.get("observedGeneration"), generation):
+        return Verdict(Answer.UNKNOWN, f"{accepts.type} is not told of generation {generation} yet")
+    if found.get("status") == "True":
+        return Verdict(Answer.YES)
+    return Verdict(Answer.NO, f"{accepts.type} is {found.get('status')}: {found.get('message', '')}")
+
+
+def _older(observed: Any, generation: int) -> bool:
+    return isinstance(observed, int) and observed < generation
+
+
+@contextmanager
+def _as_declared(provider: Declared) -> Iterator[None]:
+    """No object can break a pass: nobody but its author knows what objects of the kind look like."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Unroutable(
+            f"it does not have the form that provider {provider.name} declares ({provider.backends}): "
+            f"{type(error).__name__} {error}; change the object, or the provider"
+        ) from error
 
 
 def _kinds(match: Settings) -> tuple[Kind, ...]:
@@ -115,9 +216,52 @@ def _kinds(match: Settings) -> tuple[Kind, ...]:
     return tuple(Kind(group, version, kind, plural) for version in versions)
 
 
-def _dialect(read: Settings, weight: Settings | None) -> type[Dialect]:
-    *rules, key = read.text("backends", needed=True).split(".")
-    service = read.text("service", needed=True).split(".")
+def _service(read: Settings, declaration: Mapping[str, Any]) -> Named:
+    if not isinstance(declaration.get("service"), Mapping):
+        return Named(tuple(read.text("service", needed=True).split(".")))
+    part = read.part("service")
+    assert part is not None  # noqa: S101 - it is an object
+    path, source = part.text("path"), part.text("cel")
+    part.done()
+    if bool(path) == bool(source):
+        part.refuse("", "exactly one of path and cel is required")
+    if not source:
+        return Named(tuple(path.split(".")))
+    return Named(expression=_compiled(part, source, variable="item", result=Result.TEXT))
+
+
+def _acceptance(part: Settings | None) -> Acceptance | None:
+    if part is None:
+        return None
+    source = part.text("cel")
+    found = Acceptance(
+        conditions=part.text("conditions", needed=not source),
+        type=part.text("type", needed=not source),
+        expression=_compiled(part, source, variable="object", result=Result.TRUTH) if source else None,
+    )
+    part.done()
+    if source and (found.conditions or found.type):
+        part.refuse("", "cel stands alone: leave conditions and type out, or cel")
+    return found
+
+
+def _compiled(part: Settings, source: str, *, variable: str, result: Result) -> Expression | None:
+    try:
+        return compiled(source, variables=(variable,), result=result)
+    except ExpressionInvalid as error:
+        part.refuse("cel", str(error))
+        return None
+
+
+def _settle_s(read: Settings) -> float | None:
+    seconds = read.number("settleSeconds", default=-1)
+    if seconds == 0 or seconds > SETTLE_MAX_S:
+        read.refuse("settleSeconds", f"must be 1 to {SETTLE_MAX_S}")
+    return float(seconds) if seconds > 0 else None
+
+
+def _dialect(read: Settings, places: str, service: Named, weight: Settings | None) -> type[Dialect]:
+    *rules, key = places.split(".")
     name = "weight" if weight is None else weight.text("path", default="weight")
     absent = 1 if weight is None else weight.number("absent", default=1)
     most = _WEIGHT_MOST if weight is None else weight.number("most", default=_WEIGHT_MOST)
@@ -139,31 +283,56 @@ def _dialect(read: Settings, weight: Settings | None) -> type[Dialect]:
 
         def side(self, backend: Manifest) -> Side | None:
             sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-            return sides.get(str(_get(backend, service)))
+            return sides.get(named) if (named := service.of(backend)) else None
+
+        def read(self, user: Manifest) -> Split:
+            found = Dialect.read(self, user)  # no super(): a dataclass with slots is another class than this one
+            if service.expression is not None and not self._holds_both(user):
+                raise Unroutable(_one_alone(self.context))
+            return found
 
         def beside(self, stable: Manifest) -> Manifest:
-            changed: Manifest = _with(self._weighted(stable, None), service, self.context.canary_service)
+            if service.expression is not None:
+                raise Unroutable(_one_alone(self.context))
+            changed: Manifest = _with(self._weighted(stable, None), service.path, self.context.canary_service)
             return changed
 
+        def _holds_both(self, user: Manifest) -> bool:
+            found = [self._find(_get(user, place)) for place in self.lists(user)]
+            return any(stable is not None and canary is not None for stable, canary in found)
+
     return Backends
+
+
+def _one_alone(context: Context) -> str:
+    return (
+        f"none of its lists has both {context.stable_service} and {context.canary_service} as backends, and what names them "
+        f"is an expression, so none can be made: add {context.canary_service} beside {context.stable_service} with weight 0"
+    )
 
 
 def _run(provider: Declared, test: Settings, *, usable: bool) -> None:
     """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that."""
     start, result = dict(test.value("object")), test.value("result")
-    want = Split(Fraction(test.number("canaryPercent", needed=True), 100))
+    percent = test.number("canaryPercent", needed=True)
     test.done()
+    if percent > 100:
+        test.refuse("canaryPercent", "must be 0 to 100")
+        return
     if not usable:
         return
+    want = Split(Fraction(percent, 100))
     target = Target(kinds=provider.kinds, namespace="test", name="test")
     dialect = provider.dialect(target, _TESTED)
     try:
-        steered = dialect.with_us(start, want)
-        if dialect.read(steered) != want:
-            test.refuse("canaryPercent", "is not what is read back")
-        if with_ledger(steered, NOTHING) != result:
-            test.refuse("result", f"is not what becomes of the object: {with_ledger(steered, NOTHING)}")
-    except (Unroutable, AttributeError, KeyError, TypeError, ValueError) as error:
+        with _as_declared(provider):
+            dialect.read(start)
+            steered = dialect.with_us(start, want)
+            if dialect.read(steered) != want:
+                test.refuse("canaryPercent", "is not what is read back")
+            if with_ledger(steered, NOTHING) != result:
+                test.refuse("result", f"is not what becomes of the object: {with_ledger(steered, NOTHING)}")
+    except Unroutable as error:
         test.refuse("object", f"cannot be steered: {error}")
 
 
@@ -177,10 +346,6 @@ def _places(user: Manifest, steps: list[str]) -> list[Path]:
     return places
 
 
-def _at(value: Any, path: str) -> Any:
-    return _get(value, path.split("."))
-
-
 def _get(value: Any, steps: Path | list[str]) -> Any:
     for step in steps:
         named = value.get(step) if isinstance(value, dict) else None
@@ -188,5 +353,5 @@ def _get(value: Any, steps: Path | list[str]) -> Any:
     return value
 
 
-def _with(value: Manifest, steps: list[str], new: str) -> Manifest:
+def _with(value: Manifest, steps: tuple[str, ...], new: str) -> Manifest:
     return {**value, steps[0]: _with(value[steps[0]], steps[1:], new) if steps[1:] else new}

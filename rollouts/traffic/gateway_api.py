@@ -17,11 +17,12 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking
 from rollouts.traffic.gateway_limits import check_limits
-from rollouts.traffic.gateway_matches import merged, narrowed_matches, outrank
+from rollouts.traffic.gateway_matches import idle_match, merged, narrowed_matches, outrank
 from rollouts.traffic.gateway_mirrors import with_mirror, without_mirrors
 from rollouts.traffic.gateway_parents import GROUP, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.warming import Warming
 
 _BOTH = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
 _HTTP = _BOTH | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
@@ -41,12 +42,10 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Route(Dialect):
+class _Route(Warming):
     backends: ClassVar[str] = "backendRefs"
     weight_most: ClassVar[int] = 1_000_000
-
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
-        return (("spec", "rules"),)
+    path: ClassVar[Path] = ("spec", "rules")
 
     def side(self, backend: Manifest) -> Side | None:
         here = backend.get("namespace") or self.target.namespace
@@ -79,6 +78,12 @@ class _Route(Dialect):
 
     def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
         return outrank(copy.get("matches") or (), rule.get("matches") or ())
+
+    def idle(self, copy: Manifest) -> Manifest:
+        return {**copy, "matches": [idle_match(grpc=self.target.kinds[0].kind == "GRPCRoute")]}
+
+    def is_idle(self, rule: Manifest) -> bool:
+        return rule.get("matches") in ([idle_match(grpc=False)], [idle_match(grpc=True)])
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         return with_mirror(rule, mirror, canary)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rollouts.core.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.text_matches import as_regex, cookie_pattern
@@ -29,6 +29,12 @@ def merged(*lists: Sequence[Manifest]) -> list[Manifest]:
     """All matches of the lists, each once."""
     every = [match for matches in lists for match in matches]
     return [match for at, match in enumerate(every) if match not in every[:at]]
+
+
+def idle_match(*, grpc: bool) -> Manifest:
+    """What no request matches."""
+    header = {"type": "Exact", "name": IDLE_HEADER, "value": IDLE_VALUE}
+    return {**({} if grpc else {"path": _ALL_PATHS}), "headers": [header]}
 
 
 def outrank(narrowed: Sequence[Manifest], own: Sequence[Manifest]) -> bool:

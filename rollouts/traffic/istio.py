@@ -1,6 +1,7 @@
 """Istio: weights of `route[].destination` in the http, tls and tcp routes of a VirtualService. Settings as Argo Rollouts' are.
 
 Routes are tried in order, so a managed route stands right before the one that it copies. Destinations of others stay as they are.
+The two sides are two hosts, or two subsets of one host that a DestinationRule has (`istio_subsets.py`).
 Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
 """
 
@@ -10,18 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch, Verdict
+from rollouts.core.traffic import Answer, Feature, MirrorRoute, RequestMatch, Split, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.istio_matches import narrower
+from rollouts.traffic.istio_settings import SERVICE_KINDS, targets_of
+from rollouts.traffic.istio_subsets import RULE_KINDS, released, service_of_host
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.text_matches import both, cookie_pattern
 
-KINDS = tuple(
-    Kind("networking.istio.io", version, "VirtualService", "virtualservices")
-    for version in ("v1", "v1beta1", "v1alpha3")
-)
+KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
 _HTTP_FEATURES = frozenset(Feature)
 
@@ -49,16 +48,25 @@ class _VirtualService(Dialect):
         )
 
     def side(self, backend: Manifest) -> Side | None:
-        service, *rest = str(backend.get("destination", {}).get("host", "")).split(".")
-        namespace = rest[0] if rest else self.target.namespace
-        if namespace != self.context.namespace or rest[1:2] not in ([], ["svc"]):
+        destination = backend.get("destination", {})
+        host = str(destination.get("host", ""))
+        if "." not in host and self.target.namespace != self.context.namespace:
             return None
+        name = service_of_host(host, namespace=self.context.namespace)
+        if "/" in self.context.stable_service:
+            name = f"{name}/{destination.get('subset', '')}"
         sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(service)
+        return sides.get(name)
 
     def beside(self, stable: Manifest) -> Manifest:
-        host = str(stable["destination"]["host"]).replace(self.context.stable_service, self.context.canary_service, 1)
-        return {**self._weighted(stable, None), "destination": {**stable["destination"], "host": host}}
+        destination = stable["destination"]
+        _, is_subset, subset = self.context.canary_service.partition("/")
+        if is_subset:
+            to = {**destination, "subset": subset}
+        else:
+            host = str(destination["host"]).replace(self.context.stable_service, self.context.canary_service, 1)
+            to = {**destination, "host": host}
+        return {**self._weighted(stable, None), "destination": to}
 
     def takes_requests(self, path: Path) -> bool:
         return path[-1] == "http"
@@ -73,7 +81,7 @@ class _VirtualService(Dialect):
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         if not matches:
             return {**rule, "name": name}
-        found = [_narrower(own, want) for own in rule.get("match") or [{}] for want in matches]
+        found = [narrower(own, want) for own in rule.get("match") or [{}] for want in matches]
         kept = [each for each in found if each is not None]
         return {**rule, "name": name, "match": kept} if kept else None
 
@@ -90,16 +98,18 @@ class _Istio(Rules):
     name = "istio"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
-        one = read.part("virtualService")
-        services = [each for each in (one, *read.parts("virtualServices")) if each is not None]
-        found = [_target(each, namespace) for each in services]
-        if read.part("destinationRule") is not None:
-            read.refuse("destinationRule", "subsets are not steered; name two Services as hosts in the VirtualService")
-        if not services:
-            read.refuse("virtualService", "is required")
-        read.done()
-        return tuple(found)
+        return targets_of(settings, namespace=namespace)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        _refuse_rule(target)
+        return super().read(objects, target, context)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        _refuse_rule(target)
+        return super().plan(objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        return released(objects.user) if _is_rule(target) else super().undo(objects, target, context)
 
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _VirtualService(target, context)
@@ -116,43 +126,13 @@ class _Istio(Rules):
         return tuple(each if "/" in each else f"{target.namespace}/{each}" for each in named if each != "mesh")
 
 
-def _target(read: Settings, namespace: str) -> Target:
-    """`name` may be `name.namespace`, as Argo Rollouts has it."""
-    name, _, elsewhere = read.text("name", needed=True).partition(".")
-    named = [f"http {each}" for each in read.texts("routes")]
-    for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):
-        for route in read.parts(field):
-            hosts = ",".join(route.texts("sniHosts"))
-            named.append(f"{kind} {route.number('port') or ''} {hosts}".rstrip())
-            route.done()
-    read.done()
-    return Target(kinds=KINDS, namespace=elsewhere or namespace, name=name, options={"rules": tuple(named)})
+def _is_rule(target: Target) -> bool:
+    return target.kinds[0].kind == RULE_KINDS[0].kind
 
 
-def _narrower(own: Manifest, want: RequestMatch) -> Manifest | None:
-    """One match that holds for the requests of both; None when there are none."""
-    cookies = (NamedMatch("cookie", TextMatch(MatchKind.REGEX, cookie_pattern(each))) for each in want.cookies)
-    headers = [*want.headers, *cookies]
-    found = dict(own)
-    for field, text in (("uri", want.path), ("method", want.method)):
-        if text is not None and not _add(found, field, text):
-            return None
-    for field, named in (("headers", headers), ("queryParams", want.query)):
-        conditions = dict(own.get(field) or {})
-        for each in named:
-            if not _add(conditions, each.name, each.value):
-                return None
-        found |= {field: conditions} if conditions else {}
-    return found
-
-
-def _add(conditions: Manifest, name: str, want: TextMatch) -> bool:
-    own = conditions.get(name)
-    has = next((TextMatch(kind, own[kind.value]) for kind in MatchKind if own and kind.value in own), None)
-    text = both(has, want, of=name)
-    if text is not None:
-        conditions[name] = {text.kind.value: text.value}
-    return text is not None
+def _refuse_rule(target: Target) -> None:
+    if _is_rule(target):
+        raise Unroutable("a DestinationRule has no weights: they are in a VirtualService")
 
 
 PROVIDER = _Istio()

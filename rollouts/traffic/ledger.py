@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER
 
@@ -50,6 +51,7 @@ class Ledger:
     Args:
         between: names of the stable and the canary Service that it was done for.
         made: what each rule looks like that we put in.
+        sticky, share: the share that is one of clients, and by what; None and 0 for one of requests, which weights say.
     """
 
     between: tuple[str, str] = ("", "")
@@ -58,6 +60,8 @@ class Ledger:
     mirrors: tuple[MirrorRoute, ...] = ()
     made: tuple[str, ...] = ()
     texts: tuple[Text, ...] = ()
+    sticky: Sticky | None = None
+    share: Fraction = Fraction(0)
 
 
 NOTHING = Ledger()
@@ -84,8 +88,10 @@ def ledger_of(user: Manifest) -> Ledger:
             ),
             made=tuple(noted.get("made", ())),
             texts=tuple(Text(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
+            sticky=Sticky(*map(str, noted["sticky"])) if noted.get("sticky") else None,
+            share=Fraction(noted.get("share", 0)),
         )
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError):
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, ZeroDivisionError):
         return NOTHING
 
 
@@ -117,6 +123,8 @@ def _text(ledger: Ledger) -> str:
         "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
         "made": ledger.made,
         "texts": [[each.annotation, each.before, each.wrote] for each in ledger.texts],
+        "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
+        "share": str(ledger.share) if ledger.sticky else "",
     }
     return json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
 

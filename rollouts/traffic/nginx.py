@@ -3,11 +3,16 @@
 The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. Every other
 annotation is inherited from the user's, so none is copied. Headers go before weights. Source: ingress-nginx,
 annotations.md#canary.
+
+Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
+backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
+they may wait 10 s (`istio.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +27,8 @@ from rollouts.traffic.text_matches import as_regex
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
 _NAME_MOST = 253
+# By prefix; others have 10 s, as ingress-nginx needs: two changes at --sync-rate-limit, a reload and a look.
+_SETTLE_S = {"alb.ingress.kubernetes.io": 60.0, "higress.io": 15.0, "mse.ingress.kubernetes.io": 15.0}
 
 
 class _Nginx:
@@ -37,14 +44,10 @@ class _Nginx:
             read.refuse("stableIngress", "is required, or stableIngresses")
         for name in names:
             if len(name) > _NAME_MOST - len("-canary"):
-                read.refuse(
-                    "stableIngress", f"{name[:20]}… is too long for a name that {name[:20]}…-canary must fit in too"
-                )
+                read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
         read.done()
-        return tuple(
-            Target(kinds=KINDS, namespace=namespace, name=name, owned_name=f"{name}-canary", options=options)
-            for name in names
-        )
+        one = Target(kinds=KINDS, namespace=namespace, name="", options=options, settle_s=_SETTLE_S.get(prefix, 10.0))
+        return tuple(replace(one, name=name, owned_name=f"{name}-canary") for name in names)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return frozenset({Feature.HEADER, Feature.HEADER_REGEX})
@@ -75,6 +78,8 @@ class _Nginx:
             return ()
         if not want.reaches_canary:
             return (DeleteOwned(),)
+        if want.sticky:
+            raise Unroutable("an Ingress cannot tell clients apart by a cookie's value; take stickiness out")
         if want.mirrors:
             raise Unroutable("an Ingress cannot mirror to the canary alone; take the mirror out of the steps")
         return (ApplyOwned(_owned(_canary_rules(objects.user, context), objects.user, target, want)),)

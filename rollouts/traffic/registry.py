@@ -5,6 +5,7 @@ A package adds one with an entry point in the group `rollouts.traffic`: `myroute
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from rollouts.traffic import alb, apisix, contour, gateway_api, gloo, istio, ngi
 from rollouts.traffic.codec import Provider
 
 GROUP = "rollouts.traffic"
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 _BUILT_IN: tuple[Provider, ...] = (
     gateway_api.PROVIDER,
@@ -32,7 +34,7 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "appMesh": "AWS ended App Mesh; VPC Lattice takes HTTPRoutes: write gatewayAPI",
         "kuma": "TrafficRoute is Kuma's old API; its MeshHTTPRoute has an HTTPRoute beside it: write gatewayAPI",
         "knative": "a Knative Service makes its own pods and leaves a Rollout none; use its own traffic block",
-        "smi": "the CNCF archived SMI; Linkerd and the other meshes take HTTPRoutes: write gatewayAPI",
+        "smi": "the CNCF archived SMI; meshes take HTTPRoutes: write gatewayAPI, or declare TrafficSplits by a TrafficProvider",
         "argoproj-labs/gatewayAPI": "it needs no plugin here: write trafficRouting.gatewayAPI.httpRoutes: [{name: …}]",
         "argoproj-labs/contour": "it needs no plugin here: write trafficRouting.contour.httpProxies: [{name: …}]",
     }
@@ -49,7 +51,10 @@ def registry(more: Iterable[Provider] = ()) -> Mapping[str, Provider]:
 
 def unknown(name: str, known: Mapping[str, Provider]) -> str:
     """What to tell about a name that is not in the registry."""
-    return REFUSED.get(name) or f"is no provider here; there are {', '.join(sorted(known))}"
+    if refused := REFUSED.get(name):
+        return refused
+    other = f"; for another router write a TrafficProvider {name}" if _OBJECT_NAME.fullmatch(name) else ""
+    return f"is no provider here; there are {', '.join(sorted(known))}{other}"
 
 
 def installed() -> tuple[Provider, ...]:

@@ -2,6 +2,8 @@
 
 Weights of other Services in it stay as they are. Skipper answers for a path by the weights of the backends that it has there.
 Source: Skipper, kubernetes/ingress-usage, "Blue-Green deployments".
+
+It asks for its routes every 3 s (`-source-poll-timeout`, 3000 by default); behind a routesrv two such polls follow each other.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from rollouts.traffic.weights import Pair, weights_for
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 WEIGHTS = "zalando.org/backend-weights"
 _WEIGHT_MOST = 1_000_000
+_SETTLE_S = 8.0  # two polls, and what it takes to build the routes
 
 
 class _Skipper(OneAnnotation):
@@ -33,7 +36,7 @@ class _Skipper(OneAnnotation):
         if not names:
             read.refuse("ingress", "is required, or ingresses")
         read.done()
-        return tuple(Target(kinds=KINDS, namespace=namespace, name=name) for name in names)
+        return tuple(Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S) for name in names)
 
     def annotation(self, target: Target, context: Context) -> str:
         return WEIGHTS

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 from rollouts.core.revision import canonical_json, short_hash
+from rollouts.core.stickiness import as_said
 from rollouts.core.traffic import MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
@@ -125,8 +126,10 @@ class Dialect(ABC):
         ledger = ledger_of(user)
         stripped, ours = self._stripped(user, ledger)
         pristine = self.without_us(user, ledger)
-        share = max(self._share(_rules(stripped, path)[at]) for path, at in self._steered(pristine))
+        share = max(self._share(rules_at(stripped, path)[at]) for path, at in self._steered(pristine))
         found = Split(share, ledger.matches, ledger.mirrors) if ours else Split(share)
+        if ours and ledger.sticky is not None:
+            found = replace(found, share=max(share, ledger.share), sticky=ledger.sticky)
         try:
             whole = self.with_us(pristine, found) == user
         except Unroutable:
@@ -147,8 +150,8 @@ class Dialect(ABC):
         left = Counter(ledger.made)
         for path in self.lists(user) if left or ledger.mirrors else ():
             kept: list[Manifest] = []
-            for rule in _rules(user, path):
-                look = self._look(rule)
+            for rule in rules_at(user, path):
+                look = self.look(rule)
                 if left[look]:
                     left[look] -= 1
                     ours += 1
@@ -156,7 +159,7 @@ class Dialect(ABC):
                 bare = self.unmirrored(rule) if ledger.mirrors else rule
                 ours += bare is not rule
                 kept.append(bare)
-            user = _put(user, path, kept)
+            user = put_rules(user, path, kept)
         return user, ours
 
     def without_us(self, user: Manifest, ledger: Ledger) -> Manifest:
@@ -172,9 +175,9 @@ class Dialect(ABC):
         strays = [each for each in ledger.pairs if each.rule not in looks.values()]
         for path in paths:
             restored = [
-                self._restored(rule, notes.get(looks[path, at]), strays) for at, rule in enumerate(_rules(user, path))
+                self._restored(rule, notes.get(looks[path, at]), strays) for at, rule in enumerate(rules_at(user, path))
             ]
-            user = _put(user, path, restored)
+            user = put_rules(user, path, restored)
         return with_ledger(user, NOTHING)
 
     def _restored(self, rule: Manifest, note: Noted | None, strays: list[Noted]) -> Manifest:
@@ -199,7 +202,8 @@ class Dialect(ABC):
 
     def with_us(self, pristine: Manifest, want: Split) -> Manifest:
         """The object as it is to be."""
-        every = [rule for path in self.lists(pristine) for rule in _rules(pristine, path)] if want.mirrors else []
+        by_clients, asked, want = want.sticky, want, as_said(want)
+        every = [rule for path in self.lists(pristine) for rule in rules_at(pristine, path)] if want.mirrors else []
         if any(self.unmirrored(rule) is not rule for rule in every):
             raise Unroutable("a rule mirrors to the canary Service already; take that mirror out while a step mirrors")
         steered = set(self._steered(pristine))
@@ -211,7 +215,7 @@ class Dialect(ABC):
         for path in self.lists(pristine):
             rules: list[Manifest] = []
             last: list[Manifest] = []
-            for at, rule in enumerate(_rules(pristine, path)):
+            for at, rule in enumerate(rules_at(pristine, path)):
                 if (path, at) not in steered:
                     rules.append(rule)
                     continue
@@ -219,13 +223,13 @@ class Dialect(ABC):
                 notes += [note] if note else []
                 if self.takes_requests(path) and (want.matches or want.mirrors):
                     copies, whole = self._managed(rule, weighted, want, made)
-                    looks += map(self._look, copies)
+                    looks += map(self.look, copies)
                     for copy in copies:
                         (last if self.stands_anywhere(copy, rule) else rules).append(copy)
                     rules.append(whole)
                 else:
                     rules.append(weighted)
-            user = _put(user, path, [*rules, *last])
+            user = put_rules(user, path, [*rules, *last])
         for name in [*(each.name for each in want.matches), *(each.name for each in want.mirrors)]:
             if name not in made:
                 raise Unroutable(
@@ -236,7 +240,13 @@ class Dialect(ABC):
             return pristine
         between = (self.context.stable_service, self.context.canary_service)
         ledger = Ledger(
-            between=between, pairs=tuple(notes), matches=want.matches, mirrors=want.mirrors, made=tuple(looks)
+            between=between,
+            pairs=tuple(notes),
+            matches=asked.matches,
+            mirrors=asked.mirrors,
+            made=tuple(looks),
+            sticky=by_clients,
+            share=asked.share if by_clients else Fraction(0),
         )
         return with_ledger(user, ledger)
 
@@ -290,7 +300,7 @@ class Dialect(ABC):
 
     def _steered(self, user: Manifest) -> list[Place]:
         """The rules that have both Services as backends; those with the stable one if there is no such rule, or it is named."""
-        rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(_rules(user, path))]
+        rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
         named = self.named()
         for name in named:
             if not any(self.is_named(rule, path, name) for path, _, rule in rules):
@@ -335,13 +345,13 @@ class Dialect(ABC):
         found: dict[Place, str] = {}
         seen: Counter[str] = Counter()
         for path in self.lists(user):
-            for at, rule in enumerate(_rules(user, path)):
-                look = self._look(rule, without_canary=True)
+            for at, rule in enumerate(rules_at(user, path)):
+                look = self.look(rule, without_canary=True)
                 found[path, at] = f"{look}.{seen[look]}" if seen[look] else look
                 seen[look] += 1
         return found
 
-    def _look(self, rule: Manifest, *, without_canary: bool = False) -> str:
+    def look(self, rule: Manifest, *, without_canary: bool = False) -> str:
         """A hash of what the rule is for and where it leads, without weights."""
         backends = [
             self._weighted(backend, None)
@@ -371,7 +381,8 @@ class Rules(ABC):
         return self.dialect(target, context).undo(objects.user)
 
 
-def _rules(user: Manifest, path: Path) -> list[Manifest]:
+def rules_at(user: Manifest, path: Path) -> list[Manifest]:
+    """The rules of a list; of a place that holds one object, that one."""
     found: Any = user
     for step in path:
         found = found.get(step) if isinstance(found, dict) else found[step] if isinstance(step, int) and found else None
@@ -380,13 +391,13 @@ def _rules(user: Manifest, path: Path) -> list[Manifest]:
     return found if isinstance(found, list) else []
 
 
-def _put(value: Any, path: Path, rules: list[Manifest]) -> Any:
+def put_rules(value: Any, path: Path, rules: list[Manifest]) -> Any:
     """A copy with those rules at that place, or the same where nothing is at it."""
     if not path:
         return rules if isinstance(value, list) else rules[0] if isinstance(value, dict) else value
     step, rest = path[0], path[1:]
     if isinstance(value, list) and isinstance(step, int):
-        return [*value[:step], _put(value[step], rest, rules), *value[step + 1 :]]
+        return [*value[:step], put_rules(value[step], rest, rules), *value[step + 1 :]]
     if not isinstance(value, dict) or step not in value:
         return value
-    return {**value, step: _put(value[step], rest, rules)}
+    return {**value, step: put_rules(value[step], rest, rules)}

@@ -7,6 +7,10 @@ from typing import Any
 from tests.api.specs import Bad, Spec, canary, step
 
 GATEWAY = {"httpRoutes": [{"name": "cart"}]}
+SUBSETS = {
+    "virtualService": {"name": "cart"},
+    "destinationRule": {"name": "cart-rule", "stableSubsetName": "stable", "canarySubsetName": "canary"},
+}
 ROUTING = "spec.strategy.canary.trafficRouting"
 _CANARY = "spec.strategy.canary"
 _STEP = f"{_CANARY}.steps[0]"
@@ -185,6 +189,129 @@ ROUTING_BAD = (
         _mirror(match=[{"method": {}}]),
         f"{_STEP}.setMirrorRoute.match[0].method",
         "it has none",
+    ),
+    Bad(
+        "condition of two kinds",
+        _header({"cookieName": "beta", "cookieValue": _EXACT, "path": {"prefix": "/"}}),
+        f"{_STEP}.setHeaderRoute.match[0]",
+        "it has cookieName and path",
+    ),
+    Bad(
+        "condition of no kind",
+        _header({}),
+        f"{_STEP}.setHeaderRoute.match[0]",
+        "needs exactly one of headerName, cookieName, queryParamName, path, method; it has none",
+    ),
+    Bad(
+        "cookie without a value",
+        _header({"cookieName": "beta"}),
+        f"{_STEP}.setHeaderRoute.match[0].cookieValue",
+        "is required",
+    ),
+    Bad(
+        "query parameter without a name",
+        _header({"queryParamValue": _EXACT}),
+        f"{_STEP}.setHeaderRoute.match[0].queryParamName",
+        "is required",
+    ),
+    Bad(
+        "path of no kind",
+        _header({"path": {}}),
+        f"{_STEP}.setHeaderRoute.match[0].path",
+        "it has none",
+    ),
+    Bad(
+        "method twice",
+        _header({"method": {"exact": "GET"}}, {"method": {"exact": "PUT"}}),
+        f"{_STEP}.setHeaderRoute.match[1].method",
+        "twice",
+        by_schema=False,
+    ),
+    Bad(
+        "cookie twice",
+        _header({"cookieName": "a", "cookieValue": _EXACT}, {"cookieName": "a", "cookieValue": _EXACT}),
+        f"{_STEP}.setHeaderRoute.match[1].cookieName",
+        "'a' is there twice",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored cookie of no kind",
+        _mirror(match=[{"cookies": {"beta": {}}}]),
+        f"{_STEP}.setMirrorRoute.match[0].cookies.beta",
+        "it has none",
+    ),
+    Bad(
+        "mirrored query parameter of two kinds",
+        _mirror(match=[{"queryParams": {"v": {"exact": "1", "regex": "1"}}}]),
+        f"{_STEP}.setMirrorRoute.match[0].queryParams.v",
+        "exact and regex",
+    ),
+    Bad(
+        "stickiness without a cookie",
+        routed(gatewayAPI=GATEWAY, stickiness={"digits": "01"}),
+        f"{ROUTING}.stickiness.cookieName",
+        "is required",
+    ),
+    Bad(
+        "stickiness by what is no cookie",
+        routed(gatewayAPI=GATEWAY, stickiness={"cookieName": "a b"}),
+        f"{ROUTING}.stickiness.cookieName",
+        "is no name of a cookie",
+        by_schema=False,
+    ),
+    Bad(
+        "stickiness by uneven digits",
+        routed(gatewayAPI=GATEWAY, stickiness={"cookieName": "sid", "digits": "0120"}),
+        f"{ROUTING}.stickiness.digits",
+        "has a character twice",
+        by_schema=False,
+    ),
+    Bad(
+        "stickiness without a router",
+        canary(trafficRouting={"stickiness": {"cookieName": "sid"}}),
+        f"{ROUTING}.stickiness",
+        "needs a router",
+        by_schema=False,
+    ),
+    Bad(
+        "stickiness with a stable side that shrinks",
+        canary(
+            stableService="cart",
+            canaryService="cart-canary",
+            dynamicStableScale=True,
+            trafficRouting={"gatewayAPI": GATEWAY, "stickiness": {"cookieName": "sid"}},
+        ),
+        f"{ROUTING}.stickiness",
+        "and dynamicStableScale exclude each other",
+        by_schema=False,
+    ),
+    Bad(
+        "stickiness beside its own route",
+        routed(gatewayAPI=GATEWAY, stickiness={"cookieName": "sid"}, managedRoutes=[{"name": "rollouts-sticky"}]),
+        f"{ROUTING}.stickiness",
+        "makes the route rollouts-sticky",
+        by_schema=False,
+    ),
+    Bad(
+        "subsets beside Services",
+        routed(istio=SUBSETS),
+        f"{_CANARY}.stableService",
+        "and istio.destinationRule exclude each other",
+        by_schema=False,
+    ),
+    Bad(
+        "subsets beside another router",
+        canary(trafficRouting={"istio": SUBSETS, "gatewayAPI": GATEWAY}),
+        f"{ROUTING}.istio.destinationRule",
+        "and gatewayAPI exclude each other",
+        by_schema=False,
+    ),
+    Bad(
+        "subsets that change roles",
+        canary(trafficRouting={"istio": SUBSETS}, pingPong={"pingService": "a", "pongService": "b"}),
+        f"{ROUTING}.istio.destinationRule",
+        "and pingPong exclude each other",
+        by_schema=False,
     ),
     Bad(
         "mirrored header of no kind",

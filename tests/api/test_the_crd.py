@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
@@ -14,8 +15,11 @@ from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
-def _schema() -> dict[str, Any]:
-    (crd,) = crd_manifests()
+ROLLOUT, TRAFFIC_PROVIDER = crd_manifests()
+BOTH = pytest.mark.parametrize("crd", [ROLLOUT, TRAFFIC_PROVIDER], ids=lambda crd: crd["spec"]["names"]["plural"])
+
+
+def _schema(crd: dict[str, Any] = ROLLOUT) -> dict[str, Any]:
     schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
 
@@ -62,17 +66,19 @@ def test_the_yaml_says_the_same_as_the_object() -> None:
     assert [yaml.safe_load(text) for text in crd_files().values()] == list(crd_manifests())
 
 
-def test_every_part_has_a_type_and_nothing_that_crds_forbid() -> None:
+@BOTH
+def test_every_part_has_a_type_and_nothing_that_crds_forbid(crd: dict[str, Any]) -> None:
     """A schema that is not structural loses pruning and server-side apply."""
-    for path, part in _parts(_schema(), ""):
+    for path, part in _parts(_schema(crd), ""):
         assert not {"$ref", "$defs", "title", "allOf", "oneOf", "const"} & set(part), path
         free = part.get("x-kubernetes-int-or-string")
         assert free or ("type" in part and "anyOf" not in part), path
 
 
-def test_every_field_of_the_spec_is_documented_and_bounded() -> None:
+@BOTH
+def test_every_field_of_the_spec_is_documented_and_bounded(crd: dict[str, Any]) -> None:
     """`kubectl explain` reads the descriptions; the API server needs the bounds to know what a rule can cost."""
-    spec = _schema()["properties"]["spec"]
+    spec = _schema(crd)["properties"]["spec"]
     for path, part in _parts(spec, "spec"):
         if path.startswith("spec.template."):
             continue
@@ -101,15 +107,25 @@ def test_appliers_may_share_the_lists_of_a_template() -> None:
 
 def test_kubectl_shows_and_scales_a_rollout() -> None:
     """Names, columns and subresources that users and autoscalers rely on."""
-    (crd,) = crd_manifests()
-    version = crd["spec"]["versions"][0]
+    version = ROLLOUT["spec"]["versions"][0]
 
-    assert crd["spec"]["names"]["shortNames"] == ["ro"]
-    assert crd["spec"]["names"]["categories"] == ["all"]
+    assert ROLLOUT["spec"]["names"]["shortNames"] == ["ro"]
+    assert ROLLOUT["spec"]["names"]["categories"] == ["all"]
     assert version["subresources"]["status"] == {}
     assert version["subresources"]["scale"]["labelSelectorPath"] == ".status.selector"
     shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
     assert shown == ["Phase", "Step", "Weight", "Ready", "Desired", "Age"]
+
+
+def test_kubectl_shows_whether_a_traffic_provider_is_ready() -> None:
+    """It belongs to the cluster; its status is the controller's alone."""
+    spec = TRAFFIC_PROVIDER["spec"]
+    (version,) = spec["versions"]
+
+    assert spec["scope"] == "Cluster"
+    assert version["subresources"] == {"status": {}}
+    shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
+    assert shown == ["Ready", "Kind", "Age"]
 
 
 def test_the_caller_may_change_what_it_gets() -> None:

@@ -25,6 +25,21 @@ ROUTED = (
     route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "x-user", "headerValue": {"regex": "a.*"}}]}),
     route_step(setMirrorRoute={"name": "beta", "match": [{"path": {"prefix": "/api"}}], "percentage": 35}),
 )
+(PROVIDER,) = [
+    one
+    for one in yaml.safe_load_all((EXAMPLES[0].parent / "gateways" / "traffic-declared.yaml").read_text())
+    if one["kind"] == "TrafficProvider"
+]
+BAD_PROVIDERS: list[dict[str, Any]] = [
+    {"service": {"path": "a", "cel": "item.a"}},
+    {"service": {}},
+    {"accepted": {"cel": "object.a", "type": "Ready"}},
+    {"accepted": {"conditions": "status.conditions"}},
+    {"tests": []},
+    {"settleSeconds": 301},
+    {"backends": "a" * 254},
+    {"service": {"cel": "a" * 1025}},
+]
 Kubectl = Callable[..., Any]
 
 
@@ -39,11 +54,12 @@ def plane(control_plane: Any) -> Any:
 def _until_served(plane: Any) -> None:
     """Watches rather than `kubectl wait`, which fails on a CRD so young that it has no conditions yet (2 times in 25)."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    with plane.watch(crds, timeout_s=30, fieldSelector="metadata.name=rollouts.rollouts.dev") as events:
-        assert any(_is_established(event["object"]) for event in events)
-    deadline = time.monotonic() + 30
-    while plane.api.get("/apis/rollouts.dev/v1alpha1/rollouts").status_code != 200:  # served a moment after that
-        assert time.monotonic() < deadline
+    for plural in ("rollouts", "trafficproviders"):
+        with plane.watch(crds, timeout_s=30, fieldSelector=f"metadata.name={plural}.rollouts.dev") as events:
+            assert any(_is_established(event["object"]) for event in events)
+        deadline = time.monotonic() + 30
+        while plane.api.get(f"/apis/rollouts.dev/v1alpha1/{plural}").status_code != 200:  # served a moment after that
+            assert time.monotonic() < deadline
 
 
 def _is_established(crd: dict[str, Any]) -> bool:
@@ -190,6 +206,18 @@ def test_a_status_comes_back_from_the_api_server(plane: Any, namespace: str) -> 
     assert answer.status_code == 200, answer.text
     assert status_from_wire(answer.json()["status"]) == status
     assert plane.kubectl("get", "ro", "-n", namespace, "--no-headers").stdout.split()[1:4] == ["Paused", "1/2", "25"]
+
+
+@pytest.mark.parametrize("change", [{}, *BAD_PROVIDERS], ids=lambda change: next(iter(change), "good"))
+def test_a_traffic_provider_is_held_to_its_limits(plane: Any, change: dict[str, Any]) -> None:
+    """At `kubectl apply`, before any controller judges it; the example itself is taken."""
+    one = {**PROVIDER, "spec": {**PROVIDER["spec"], **change}}
+
+    answer = plane.api.post(
+        "/apis/rollouts.dev/v1alpha1/trafficproviders", params={"fieldValidation": "Strict", "dryRun": "All"}, json=one
+    )
+
+    assert answer.status_code == (422 if change else 201), answer.text
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

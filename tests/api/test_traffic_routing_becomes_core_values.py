@@ -11,8 +11,8 @@ from rollouts.api.parse import parse_spec
 from rollouts.api.routing import router_path
 from rollouts.core.rollout import Canary, Router, TrafficRouting
 from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
-from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch
-from tests.api.routing_specs import GATEWAY, route_step, routed
+from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from tests.api.routing_specs import GATEWAY, SUBSETS, route_step, routed
 from tests.api.specs import Spec, canary
 
 
@@ -101,6 +101,58 @@ def test_a_header_route_matches_all_of_its_headers() -> None:
             )
         ),
     )
+
+
+def test_a_route_goes_by_cookie_query_path_and_method_too() -> None:
+    """A/B: each entry is one condition, and all must hold. Names of cookies and parameters are kept as they are."""
+    matches = [
+        {"cookieName": "Beta", "cookieValue": {"exact": "1"}},
+        {"queryParamName": "V", "queryParamValue": {"prefix": "2"}},
+        {"path": {"prefix": "/cart"}},
+        {"method": {"exact": "GET"}},
+    ]
+
+    step = _step(route_step(setHeaderRoute={"name": "beta", "match": matches}))
+
+    assert step == SetHeaderRoute(
+        "beta",
+        RequestMatch(
+            method=TextMatch(MatchKind.EXACT, "GET"),
+            path=TextMatch(MatchKind.PREFIX, "/cart"),
+            cookies=(NamedMatch("Beta", TextMatch(MatchKind.EXACT, "1")),),
+            query=(NamedMatch("V", TextMatch(MatchKind.PREFIX, "2")),),
+        ),
+    )
+
+
+def test_a_mirror_goes_by_cookie_and_query_too() -> None:
+    """The same words as for routes, as maps beside the headers."""
+    entry = {"cookies": {"beta": {"exact": "1"}}, "queryParams": {"v": {"regex": "2|3"}}}
+
+    step = _step(route_step(setMirrorRoute={"name": "beta", "match": [entry]}))
+
+    match = RequestMatch(
+        cookies=(NamedMatch("beta", TextMatch(MatchKind.EXACT, "1")),),
+        query=(NamedMatch("v", TextMatch(MatchKind.REGEX, "2|3")),),
+    )
+    assert step == SetMirrorRoute("beta", MirrorRoute("beta", (match,)))
+
+
+def test_clients_are_told_apart_by_the_cookie_that_is_named() -> None:
+    """Most session ids end in hexadecimal digits."""
+    by_default = _routing(routed(gatewayAPI=GATEWAY, stickiness={"cookieName": "sid"}))
+    in_words = _routing(routed(gatewayAPI=GATEWAY, stickiness={"cookieName": "sid", "digits": "01"}))
+
+    assert (by_default.sticky, in_words.sticky) == (Sticky("sid", "0123456789abcdef"), Sticky("sid", "01"))
+    assert _routing(routed()).sticky is None
+    assert [each.name for each in by_default.routers] == ["gatewayAPI"]
+
+
+def test_subsets_take_the_place_of_the_two_services() -> None:
+    """Core knows them as Services that are named after the rule."""
+    strategy = _canary(canary(trafficRouting={"istio": SUBSETS}))
+
+    assert (strategy.stable_service, strategy.canary_service) == ("cart-rule/stable", "cart-rule/canary")
 
 
 @pytest.mark.parametrize("without", [{}, {"match": None}, {"match": []}])

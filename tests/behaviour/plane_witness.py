@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from rollouts.core.traffic import IDLE_HEADER
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
@@ -317,6 +318,8 @@ def _reaches(manifest: Manifest, service: ServiceKey) -> bool:
 def _other_ways(manifest: Manifest, service: ServiceKey) -> Iterator[str]:
     """Ways to a Service besides a share of the plain requests."""
     for rule in RouteTable([manifest]).rules_of((manifest["metadata"]["namespace"], manifest["metadata"]["name"])):
+        if rule.asks_for(IDLE_HEADER):
+            continue
         if set(rule.shares()) == {service} and len(rule.backends) == 1:
             yield "a rule of its own"
         if any(copy.service == service for copy in rule.copies):

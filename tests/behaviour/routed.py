@@ -187,11 +187,12 @@ def revision_of(stage: Stage, tag: str) -> str:
 
 
 def stored_weights(stage: Stage) -> tuple[int, int]:
-    """Weights of the pair in the route's last rule; (0, 0) when there is no route."""
+    """Weights of the pair in the rule that has both; (0, 0) when there is no route."""
     manifest = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
     if manifest is None:
         return 0, 0
-    weights = {each["name"]: each["weight"] for each in manifest["spec"]["rules"][-1]["backendRefs"]}
+    rules = ({each["name"]: each["weight"] for each in rule["backendRefs"]} for rule in manifest["spec"]["rules"])
+    weights = next(each for each in rules if {"stable", "canary"} <= each.keys())
     return weights["stable"], weights["canary"]
 
 

@@ -26,14 +26,14 @@ from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.data_planes import SimDataPlanes
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
-from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
+from rollouts.sim.gateway_types import gateway_crds
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
+from tests.behaviour.truth import ROUTE_KINDS
 from tests.behaviour.witness import Witness
 
 KEY = Key("default", "web")
 GATEWAY_NAME = "public"
-ROUTE_PATH = (HTTP_ROUTE.group, HTTP_ROUTE.version, HTTP_ROUTE.plural)
 QUIET_S = 125.0  # longer than the longest back-off, the longest pause of a watch and the barrier's patience together
 RESTART_S = 1.0
 LIMIT_S = 3_600.0
@@ -236,7 +236,9 @@ class Stage:
         }
 
     def _routes(self) -> list[Manifest]:
-        return self.cluster.list(HTTP_ROUTE) if self.cluster.api.registry.find(*ROUTE_PATH) else []
+        found = self.cluster.api.registry.find
+        served = [each for each in ROUTE_KINDS if found(each.group, each.version, each.plural)]
+        return [route for kind in served for route in self.cluster.list(kind)]
 
     def summary(self, *, faultable: int, bugs: list[str]) -> Run:
         """The run so far."""
@@ -267,6 +269,7 @@ def play(
     slice_lag_s: float = 0.02,
     behind: Behind | None = None,
     kernel: str = "6.1.0",
+    more_crds: tuple[Manifest, ...] = (),
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
@@ -278,6 +281,7 @@ def play(
         slice_lag_s: from a pod's change to its EndpointSlice.
         behind: with a gateway, and an eye on what it does (`PlaneWitness`).
         kernel: of the nodes.
+        more_crds: of routers that no gateway here obeys.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -288,7 +292,7 @@ def play(
         bugs: list[str] = []
         loop.set_exception_handler(lambda _, context: bugs.append(repr(context)))
         kubelet = KubeletSettings(startup_s=(0.3, 0.9), kernel=kernel)
-        types = (*crds(), *gateway_crds()) if behind is not None else crds()
+        types = (*crds(), *(gateway_crds() if behind is not None else ()), *more_crds)
         async with SimulatedCluster(seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
             stage = Stage(cluster, grace_s=grace_s, behind=behind)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))

@@ -7,12 +7,13 @@ obeys two seconds after its status says so; every write is held to what the prox
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from rollouts.controller.planes import Planes
 from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, VerifiedBy
+from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
@@ -121,9 +122,9 @@ class Believing:
     def __init__(self, planes: SimDataPlanes) -> None:
         self._planes = planes
 
-    def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
         """As the real ones."""
-        return self._planes.can_be_asked(gateways)
+        return self._planes.asked_by(route, gateways)
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Yes."""
@@ -135,11 +136,34 @@ class Believing:
         return await self._planes.drained(question, deadline_s=deadline_s)
 
 
+class Counting:
+    """Proxies that only their counters tell of: what they show is what they do, after the next scrape."""
+
+    def __init__(self, planes: SimDataPlanes) -> None:
+        self._planes = planes
+
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """The same gateways as by configuration."""
+        return VerifiedBy.COUNTERS if self._planes.asked_by(route, gateways) is not None else None
+
+    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+        """By counters, of requests since the route was seen to say it."""
+        seen = await self._planes.live(question, deadline_s=deadline_s)
+        scraped = seen.at_s - question.since_s >= SCRAPES_S
+        return replace(seen, live=seen.live and scraped, by=VerifiedBy.COUNTERS, evidence=scraped)
+
+    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
+        """Not asked here."""
+        return await self._planes.drained(question, deadline_s=deadline_s)
+
+
+SCRAPES_S = 35.0
+
 HASTY: Manifest = {"drain": {"mode": "Off"}, "strategy": {"scaleDownDelaySeconds": 0, "abortScaleDownDelaySeconds": 1}}
 """Nothing but the data plane's own answer keeps pods that nobody is to call any more."""
 
 
-def hastily(planes: type[Believing] | None, settings: GatewaySettings) -> Outcome:
+def hastily(planes: type[Believing | Counting] | None, settings: GatewaySettings) -> Outcome:
     """Half of the traffic on image 2, an abort, and image 3 to the end, without any waiting but for what is asked."""
 
     async def script(stage: Stage, users: Users) -> None:
@@ -177,6 +201,16 @@ def test_who_believes_the_status_sends_users_to_pods_that_are_gone(settings: Gat
 
     assert {"S2", "S27"} <= rules_broken(outcome.run)
     assert outcome.users.lost > 0
+
+
+def test_counters_hold_a_step_for_as_long_as_they_contradict_it() -> None:
+    """Proxies up to a minute late, and no time in our settings that would make up for what their counters show."""
+    outcome = hastily(Counting, LATE)
+
+    assert outcome.run.violations == []
+    assert outcome.users.causes == {}
+    assert outcome.users.shares["aborted"] == 0
+    assert outcome.run.end["status"]["traffic"]["verifiedBy"] == "Counters"
 
 
 def test_where_nobody_can_be_asked_the_settle_time_is_waited_and_said() -> None:

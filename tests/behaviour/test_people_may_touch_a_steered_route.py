@@ -110,13 +110,13 @@ def test_what_people_add_to_the_route_stays() -> None:
         await at_a_quarter(stage)
         route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
         assert route is not None
-        last = len(route["spec"]["rules"]) - 1
+        shared = next(index for index, rule in enumerate(route["spec"]["rules"]) if len(rule["backendRefs"]) > 1)
         patch(
             stage,
             HTTP_ROUTE,
             KEY.name,
             [
-                {"op": "add", "path": f"/spec/rules/{last}/timeouts", "value": {"request": "10s"}},
+                {"op": "add", "path": f"/spec/rules/{shared}/timeouts", "value": {"request": "10s"}},
                 {"op": "add", "path": "/spec/rules/0", "value": maintenance},
                 {"op": "add", "path": "/metadata/annotations/team.io~1note", "value": "ours"},
             ],

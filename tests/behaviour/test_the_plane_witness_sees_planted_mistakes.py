@@ -79,9 +79,7 @@ def also(*more: Any) -> Change:
 def header_rules_stay(operations: Any) -> Any:
     """Only the weights go back."""
     kept = [each for each in operations if each["path"].endswith("/weight") or each["path"].startswith("/metadata")]
-    # With the rule before it still there the weighted one is the second.
-    moved = [{**each, "path": each["path"].replace("/rules/0/", "/rules/1/")} for each in kept]
-    return moved if len(kept) < len(operations) else None
+    return kept if len(kept) < len(operations) else None
 
 
 def no_pods(patch: Any) -> Any:

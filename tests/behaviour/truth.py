@@ -20,6 +20,7 @@ from rollouts.cluster.structs import (
     decode,
     decode_route,
 )
+from rollouts.controller.declarations import provider_of
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.proxies import ClusterFacts
@@ -40,12 +41,12 @@ from rollouts.core.intents import (
     SetTraffic,
 )
 from rollouts.core.rollout import PodMetadata, Rollout
-from rollouts.core.snapshot import Snapshot
+from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 from rollouts.core.traffic import RouteName
-from rollouts.errors import Unroutable
+from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.ownership import MANAGED, REVISION, REVISION_NUMBER, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.gateway_types import HTTP_ROUTE
@@ -53,15 +54,22 @@ from rollouts.sim.history import DELETED, Change, Stored
 from rollouts.sim.patches import json_patch
 from rollouts.sim.refusals import Refused
 from rollouts.traffic.codec import Objects
+from rollouts.traffic.istio_settings import SERVICE_KINDS
+from rollouts.traffic.istio_subsets import RULE_KINDS, host_of
+from rollouts.traffic.live import LiveProviders
 from rollouts.traffic.registry import registry
 
+VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (ROLLOUT, RolloutObject),
     (REPLICA_SET, ReplicaSetObject),
     (SERVICE, ServiceObject),
     (ENDPOINT_SLICE, EndpointSliceObject),
     (HTTP_ROUTE, RouteObject),
+    (VIRTUAL_SERVICE, RouteObject),
+    (DESTINATION_RULE, RouteObject),
 )
+ROUTE_KINDS = tuple(kind for kind, struct in STRUCTS if struct is RouteObject)
 
 
 class StatusWrite:
@@ -92,6 +100,8 @@ class Truth:
             self._store.add(kind, struct, by_owner=kind == REPLICA_SET, labels=labels)
         self._steered = SteeredServices()
         self._steered_routes = SteeredRoutes()
+        self._providers = LiveProviders(registry())
+        self._providers.listed()
         inbox = Inbox(clock=cluster.clock)
         self._observer = Observer(
             store=self._store,
@@ -103,7 +113,7 @@ class Truth:
                 inbox=inbox,
                 kinds=_Served(api=cluster.api, on_found=lambda _: None),
                 steered=self._steered_routes,
-                providers=registry(),
+                providers=self._providers,
             ),
             facts=lambda: FACTS,
         )
@@ -112,6 +122,7 @@ class Truth:
         self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
         for kind, _ in STRUCTS:
             cluster.api.history.listen(kind, self._follow)
+        cluster.api.history.listen(TRAFFIC_PROVIDER, self._follow_provider)
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """What a controller that sees everything at once would see; None when there is no Rollout that can be carried out."""
@@ -158,9 +169,11 @@ class Truth:
                 seen = body.get("preconditions") or {}
                 return DeleteReplicaSet(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
             case "services", "PATCH", "":
-                return _pointing(name, body)
-            case "httproutes", "PATCH", "":
-                return self._steering(key, target.home, name, body)
+                return self._marking(key, body) or _pointing(name, body)
+            case "httproutes" | "virtualservices", "PATCH", "":
+                return self._steering(key, kind, target.home, name, body)
+            case "destinationrules", "PATCH", "":
+                return self._pointing_subset(target.home, name, body)
             case _:
                 return None
 
@@ -174,9 +187,53 @@ class Truth:
             replicas=(body.get("spec") or {}).get("replicas"),
         )
 
-    def _steering(self, key: Key, namespace: str, name: str, operations: Any) -> SetTraffic | ReleaseRoute | None:
+    def _marking(self, key: Key, body: Any) -> PointService | None:
+        """The host of a DestinationRule is marked: the second half of pointing its subsets."""
+        if body["spec"]["selector"][REVISION] is not None or body["metadata"]["labels"][MANAGED] is None:
+            return None
+        seen = self.snapshot(key)
+        subsets = [each for each in (seen.services if seen else {}).values() if "/" in each.name]
+        return next(
+            (
+                PointService(
+                    name=each.name, uid=each.uid, resource_version=each.resource_version, revision=each.revision
+                )
+                for each in subsets
+                if isinstance(each, ServiceSeen) and each.revision
+            ),
+            None,
+        )
+
+    def _pointing_subset(self, namespace: str, name: str, operations: Any) -> PointService | ReleaseRoute | None:
+        """Which subset changes the revision that it selects."""
+        stored = self._cluster.api.history.get(DESTINATION_RULE, namespace, name)
+        if stored is None:
+            return None
+        uid, version = stored.metadata["uid"], str(operations[0]["value"])
+        try:
+            after = json_patch(stored.manifest, operations)
+        except Refused:
+            return None
+        if MANAGED not in (after["metadata"].get("labels") or {}):
+            route = RouteName("istio", DESTINATION_RULE.kind, namespace, name)
+            return ReleaseRoute(route=route, uid=uid, resource_version=version)
+        host = self._cluster.api.history.get(SERVICE, namespace, host_of(after, namespace=namespace))
+        before = stored.manifest["spec"]["subsets"]
+        changed = [now for was, now in zip(before, after["spec"]["subsets"], strict=True) if was != now]
+        if host is None or len(changed) != 1 or after["spec"] | {"subsets": before} != stored.manifest["spec"]:
+            return None
+        return PointService(
+            name=f"{name}/{changed[0]['name']}",
+            uid=uid,
+            resource_version=f"{version}/{host.metadata['resourceVersion']}",
+            revision=changed[0]["labels"][REVISION],
+        )
+
+    def _steering(
+        self, key: Key, kind: Kind, namespace: str, name: str, operations: Any
+    ) -> SetTraffic | ReleaseRoute | None:
         """What the route will say, in the words of the codec that the Rollout's spec names."""
-        stored = self._cluster.api.history.get(HTTP_ROUTE, namespace, name)
+        stored = self._cluster.api.history.get(kind, namespace, name)
         if stored is None:
             return None
         uid, version = stored.metadata["uid"], str(operations[0]["value"])
@@ -186,12 +243,13 @@ class Truth:
             return None
         if MANAGED not in (after["metadata"].get("labels") or {}):
             router = (stored.metadata.get("annotations") or {}).get(ROUTER, "")
-            route = RouteName(router, HTTP_ROUTE.kind, namespace, name)
+            route = RouteName(router, kind.kind, namespace, name)
             return ReleaseRoute(route=route, uid=uid, resource_version=version)
         observed = self._observer.observe(key)
         for read in observed.routes.values() if isinstance(observed, Seen) else ():
             place = read.place
-            if (place.target.namespace, place.target.name) == (namespace, name) and place.provider is not None:
+            here = (place.route.kind, place.target.namespace, place.target.name) == (kind.kind, namespace, name)
+            if here and place.provider is not None:
                 try:
                     split = place.provider.read(Objects(after), place.target, read.context)
                 except Unroutable:  # no codec writes what it cannot read
@@ -199,18 +257,28 @@ class Truth:
                 return SetTraffic(route=place.route, uid=uid, resource_version=version, split=split)
         return None
 
+    def _follow_provider(self, change: Change) -> None:
+        name, spec = change.new.manifest["metadata"]["name"], change.new.manifest["spec"]
+        if change.event == DELETED:
+            self._providers.gone(name)
+        elif change.old is None or change.old.manifest["spec"] != spec:
+            try:
+                self._providers.has(provider_of(name, spec, self._providers.fixed))
+            except SpecInvalid as exc:
+                self._providers.lacks(name, str(exc))
+
     def _follow(self, change: Change) -> None:
         if change.kind == ROLLOUT and change.old is not None:
             self._remember(change.old, change.new)
         table = self._store.table(change.kind)
-        seen = decode_route(change.new.raw()) if change.kind == HTTP_ROUTE else decode(change.kind, change.new.raw())
+        seen = decode_route(change.new.raw()) if change.kind in ROUTE_KINDS else decode(change.kind, change.new.raw())
         difference = table.remove("", seen) if change.event == DELETED else table.put("", seen)
         if change.kind == ROLLOUT and change.event == DELETED:
             self.deleted_at_s = asyncio.get_running_loop().time()
         if change.kind == SERVICE and difference is not None:
             self._steered.learn(difference.before, difference.after)
-        if change.kind == HTTP_ROUTE and difference is not None:
-            self._steered_routes.learn(HTTP_ROUTE, difference.before, difference.after)
+        if change.kind in ROUTE_KINDS and difference is not None:
+            self._steered_routes.learn(change.kind, difference.before, difference.after)
 
     def _remember(self, old: Stored, new: Stored) -> None:
         before = self.snapshot(Key(*old.key)) if old.metadata["generation"] != new.metadata["generation"] else None

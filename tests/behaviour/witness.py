@@ -30,7 +30,7 @@ from rollouts.core.invariants import (
 )
 from rollouts.core.routing_invariants import broken_by_routing
 from rollouts.core.snapshot import Snapshot
-from rollouts.objects import Key
+from rollouts.objects import TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
@@ -157,7 +157,7 @@ class Door:
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Carries a request out, with a look at the truth just before and just after."""
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
-        witness, write = self._witness, is_rollout_write(request)
+        witness, write = self._witness, is_rollout_write(request) and f"/{TRAFFIC_PROVIDER.plural}/" not in request.path
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
         meaning = witness.truth.meaning(request, witness.key) if write else None
         witness.sender = self._sender
@@ -182,4 +182,6 @@ class Door:
         if target is None:
             return f"{request.method} {request.path}"
         part = f"/{target.part}" if target.part else ""
+        if "dryRun" in request.query:
+            return f"TRY {target.resource.kind.plural}{part}"
         return f"{request.method} {target.resource.kind.plural}{part}"

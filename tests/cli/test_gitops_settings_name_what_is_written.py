@@ -91,6 +91,18 @@ def test_each_router_has_its_own_place(
     assert path in argo_cd(tmp_path, capsys, routed(**routing))[name]
 
 
+def test_subsets_are_left_alone_label_by_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing but our label of a subset is ours, whatever the steps make of the VirtualService; and no Service is steered."""
+    rule = {"name": "cart", "stableSubsetName": "stable", "canarySubsetName": "canary"}
+    istio = {"virtualService": {"name": "cart"}, "destinationRule": rule}
+    spec = canary(trafficRouting={"istio": istio, "managedRoutes": [{"name": "beta"}]})
+
+    found = argo_cd(tmp_path, capsys, spec)
+
+    assert found["DestinationRule shop/cart"] == ['.spec.subsets[]?.labels["rollouts.dev/revision"]']
+    assert not any(name.startswith("Service ") for name in found)
+
+
 def test_a_route_whose_weights_are_in_an_object_of_ours_needs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

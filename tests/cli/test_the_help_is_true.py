@@ -60,7 +60,8 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
     assert main(["crds"]) == 0
 
     documents = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert [document["metadata"]["name"] for document in documents] == ["rollouts.rollouts.dev"]
+    names = [document["metadata"]["name"] for document in documents]
+    assert names == ["rollouts.rollouts.dev", "trafficproviders.rollouts.dev"]
 
 
 @pytest.mark.parametrize(

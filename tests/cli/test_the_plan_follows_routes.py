@@ -62,3 +62,68 @@ async def test_a_route_that_may_not_be_read_is_told_so(tmp_path: Path, capsys: p
 
     (stuck,) = [each for each in plan["findings"] if each["rule"] == "Stuck"]
     assert "may not be read" in stuck["what"]
+
+
+MESH = "networking.istio.io/v1"
+SUBSETS: Manifest = {
+    "apiVersion": MESH,
+    "kind": "DestinationRule",
+    "metadata": {"name": "cart-subsets"},
+    "spec": {"host": "cart", "subsets": [{"name": "stable"}, {"name": "canary", "labels": {"app": "cart"}}]},
+}
+VIRTUAL: Manifest = {
+    "apiVersion": MESH,
+    "kind": "VirtualService",
+    "metadata": {"name": "cart"},
+    "spec": {
+        "hosts": ["cart"],
+        "http": [
+            {
+                "route": [
+                    {"destination": {"host": "cart", "subset": "stable"}, "weight": 100},
+                    {"destination": {"host": "cart", "subset": "canary"}, "weight": 0},
+                ]
+            }
+        ],
+    },
+}
+BY_SUBSETS = {
+    "canary": {
+        "steps": [{"setWeight": 25}, {"pause": {}}],
+        "trafficRouting": {
+            "istio": {
+                "virtualService": {"name": "cart"},
+                "destinationRule": {
+                    "name": "cart-subsets",
+                    "stableSubsetName": "stable",
+                    "canarySubsetName": "canary",
+                },
+            }
+        },
+    }
+}
+
+
+async def test_subsets_of_the_file_are_taken_as_they_will_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One Service, two subsets of it, and no complaint that it selects both revisions."""
+    async with shop(tmp_path) as there:
+        host = service(there.stage.namespace, "cart", app="cart")
+        plan = await planned(there, capsys, text_of(cart(strategy=BY_SUBSETS), host, VIRTUAL, SUBSETS))
+
+    assert rules(plan, "unsafe") == set(), plan["findings"]
+    assert "BesideTheSwitch" not in {each["rule"] for each in plan["findings"]}
+    assert 25 in [step["weightPercent"] for step in plan["steps"]]
+
+
+async def test_a_rule_that_is_missing_is_what_the_update_would_wait_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said of a VirtualService before it is known which host its subsets are of."""
+    async with shop(tmp_path) as there:
+        host = service(there.stage.namespace, "cart", app="cart")
+        plan = await planned(there, capsys, text_of(cart(strategy=BY_SUBSETS), host, VIRTUAL))
+
+    (stuck,) = [each for each in plan["findings"] if each["rule"] == "Stuck"]
+    assert "DestinationRule" in stuck["what"]

@@ -172,13 +172,15 @@ def test_questions_carry_what_their_answer_needs():
     snapshot = replace(seen.snapshot, status=replace(seen.snapshot.status, cutovers=cutovers))
 
     (read,) = render(snapshot, AskRoute(ROUTE), seen.routes)
-    (live,) = render(snapshot, AskLive(route=ROUTE, resource_version="7", split=HALF), seen.routes)
+    asks = AskLive(route=ROUTE, resource_version="7", split=HALF, since_s=5.0, before=Fraction(1, 5))
+    (live,) = render(snapshot, asks, seen.routes)
     (drained,) = render(snapshot, AskDrained("v1"), seen.routes)
 
     assert read == ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
     assert isinstance(live, AskPlanes)
     assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
     assert (live.question.gateways, live.question.names) == (("shop/public",), {"cart"})
+    assert (live.question.since_s, live.question.before) == (5.0, Fraction(1, 5))
     assert isinstance(drained, AskProbes)
     assert (drained.question.revision, drained.question.service, drained.question.gateways) == (
         "v1",

@@ -21,7 +21,7 @@ from rollouts.controller.steered import SteeredServices
 from rollouts.controller.triggers import Triggers
 from rollouts.core.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, VerifiedBy
+from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import ApiConflict
 from rollouts.objects import Key, Kind
 from rollouts.ports import JSON_PATCH, Request, Response
@@ -181,8 +181,8 @@ def test_the_probes_are_told_which_pods_are_the_revisions():
     asked: list[DrainQuestion] = []
 
     class Planes:
-        def can_be_asked(self, gateways: tuple[str, ...]) -> bool:
-            return bool(gateways)
+        def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+            return VerifiedBy.CONFIG if route.kind == ROUTE.kind and gateways else None
 
         async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
             return LiveSeen(

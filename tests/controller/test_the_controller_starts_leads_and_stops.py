@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -215,7 +216,13 @@ async def _health_is_served() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "flag"),
-    [({"routers": ("smi",)}, "--router"), ({"data_planes": ("public",)}, "--data-plane")],
+    [
+        ({"routers": ("smi",)}, "--router"),
+        ({"data_planes": ("public",)}, "--data-plane"),
+        ({"data_planes": ("istio=prometheus:istio",)}, "--data-plane"),
+        ({"prometheus_url": "http://p", "data_plane_ca": Path("/nowhere/ca.crt")}, "--data-plane-ca"),
+        ({"settle_times": ("alb",)}, "--settle-time"),
+    ],
 )
 def test_a_router_or_data_plane_that_is_none_is_refused_at_the_start(settings: dict[str, Any], flag: str) -> None:
     """Not hours later, when the first Rollout needs it."""

@@ -17,6 +17,7 @@ from rollouts.controller.act import Performer, Target
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.gateway_classes import GatewayClasses
+from rollouts.controller.gateway_lags import GatewayLags
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
 from rollouts.controller.queue import WorkQueue
@@ -171,7 +172,9 @@ class World:
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
         self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
 
-    def performer(self, questions: asyncio.TaskGroup, *, planes: Planes | None = None) -> Performer:
+    def performer(
+        self, questions: asyncio.TaskGroup, *, planes: Planes | None = None, lags: GatewayLags | None = None
+    ) -> Performer:
         """A performer whose questions that group owns."""
         answers = Answers(
             client=self.client,
@@ -181,6 +184,7 @@ class World:
             kinds=self.kinds,
             classes=GatewayClasses(clock=self.clock),
             planes=planes,
+            lags=lags,
             clock=self.clock,
             questions=questions,
         )

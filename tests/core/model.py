@@ -79,7 +79,9 @@ class World:
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
-        routes: as the API server has them; whether one may be asked about is in its name: `asked-…`.
+        routes: as the API server has them; whether one may be asked about is in its name: `asked-…`, or `counted-…` where
+            requests are counted.
+        unheard: so few requests come that nothing can be counted.
         planes: what the data plane of each route does.
         route_answers: routes that were asked about, when, and what the answer was.
         supported: what the class of every gateway names, once it was asked.
@@ -102,6 +104,7 @@ class World:
     answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
     routes: Mapping[RouteName, RouteSeen] = field(default_factory=dict)
     planes: Mapping[RouteName, Split] = field(default_factory=dict)
+    unheard: bool = False
     route_answers: Mapping[RouteName, tuple[float, RouteSeen | None]] = field(default_factory=dict)
     supported: frozenset[Feature] = frozenset(Feature)
     pods_seen: PodsSeen | None = None
@@ -131,7 +134,9 @@ def route(name: RouteName, **changes: Any) -> RouteSeen:
         "split": ALL_TO_STABLE,
         "features": None,
     }
-    return RouteSeen(route=name, can_be_asked=name.name.startswith("asked"), **{**given, **changes})
+    counted = name.name.startswith("counted")
+    asked = counted or name.name.startswith("asked")
+    return RouteSeen(route=name, can_be_asked=asked, counted=counted, **{**given, **changes})
 
 
 def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
@@ -251,11 +256,17 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
             return replace(there, route_answers={**there.route_answers, name: (there.now_s, there.routes.get(name))})
         case AskLive(route=name, resource_version=version, split=split):
             split = _from_ping(there, split)
-            live = LiveSeen(
-                at_s=there.now_s, resource_version=version, live=there.planes.get(name) == split, by=VerifiedBy.CONFIG
-            )
             if name not in there.routes:
                 return there
+            counted = there.routes[name].counted
+            unheard = counted and there.unheard
+            live = LiveSeen(
+                at_s=there.now_s,
+                resource_version=version,
+                live=there.planes.get(name) == split and not unheard,
+                by=VerifiedBy.COUNTERS if counted else VerifiedBy.CONFIG,
+                evidence=not unheard,
+            )
             return replace(there, routes={**there.routes, name: replace(there.routes[name], live=live)})
         case AskDrained(revision=revision):
             return replace(there, drains={**there.drains, revision: replace(there.probed, at_s=there.now_s)})

@@ -98,7 +98,7 @@ ROUTED = (
     Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-ASKED, TIMED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart")
+ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
 WITH_ROUTES = (
     Canary(
         steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
@@ -119,6 +119,12 @@ WITH_ROUTES = (
         stable_service="cart",
         canary_service="cart-canary",
         abort_scale_down_delay_s=0,
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(COUNTED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
     ),
 )
 PING_PONG = replace(WITH_ROUTES[1], ping_pong=True)
@@ -169,6 +175,7 @@ ENVIRONMENT: dict[str, Move] = {
     "one slice catches up": lambda there, i, _j: slices_caught_up(there, ("cart", "cart-canary", "cart-preview")[i % 3]),
     "gateways catch up": lambda there, _i, _j: gateways_caught_up(there),
     "one gateway catches up": lambda there, i, _j: gateways_caught_up(there, _route(there, i)),
+    "requests can be counted, or not": lambda there, i, _j: replace(there, unheard=i % 2 == 0),
     "a route is edited": lambda there, i, j: with_route(there, _route(there, i), split=SPLITS[j % 3]),
     "a route goes": lambda there, i, _j: without_route(there, _route(there, i)),
     "a route is put back": lambda there, i, _j: route_put_back(there, i),

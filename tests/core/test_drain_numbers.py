@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,29 @@ def test_what_was_measured_counts_more_than_what_was_configured() -> None:
     numbers = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, learnt_lag_s=8.5))
 
     assert (numbers.pre_stop_s, numbers.proxy_lag_s) == (17, 8.5)
+
+
+def test_a_gateway_that_was_seen_to_be_slow_is_waited_for() -> None:
+    """It sends requests to a pod until it has learnt that the pod goes; kube-proxy is not asked for those."""
+    slow = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, gateway_lag_s=12.0))
+    quick = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, gateway_lag_s=1.0))
+
+    assert (slow.pre_stop_s, slow.grace_s, slow.proxy_lag_s, slow.drain_s) == (13, 48, 12.0, 42.0)
+    assert slow.proxy_lag_why == "gateways were seen to take 12 s"
+    assert slow.pre_stop_why == "gateways were seen to take 12 s, and 1 s on top"
+    assert quick == drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0))
+
+
+@given(gateway_s=st.floats(0, 30), period_s=st.floats(0, 60), mode=st.sampled_from(ProxyMode))
+def test_what_was_learnt_of_gateways_never_shortens_a_wait(gateway_s: float, period_s: float, mode: ProxyMode) -> None:
+    """A quick gateway says nothing of the nodes' proxies, which other clients go through."""
+    facts = ProxyFacts(mode=mode, min_sync_period_s=period_s)
+    without = drain_numbers(SPEC, facts)
+    numbers = drain_numbers(SPEC, replace(facts, gateway_lag_s=gateway_s))
+
+    assert numbers.pre_stop_s >= max(without.pre_stop_s, gateway_s + 1)
+    assert numbers.proxy_lag_s == max(without.proxy_lag_s, gateway_s)
+    assert numbers.drain_s >= without.drain_s
 
 
 def test_ipvs_on_an_old_kernel_sends_used_ports_to_the_old_pod() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import KUBE_PROXY
 from tests.e2e.stage import Stage
+from tests.lab import supervisor
 from tests.lab.control_plane import ControlPlane
 
 
@@ -28,3 +30,15 @@ def stage(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Pa
     logs = Path(control_plane.folder, "logs")
     with confined_controller(controller_kubeconfig, namespace=namespace, logs=logs):
         yield Stage(control_plane, namespace)
+
+
+@pytest.fixture
+def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
+    """A control plane of the test's own: here the controllers work in all namespaces, as the chart's Deployment does."""
+    folder = tmp_path / "plane"
+    plane = supervisor.shared(folder, owner=os.getpid())
+    try:
+        yield plane
+    finally:
+        plane.api.close()
+        supervisor.stop(folder, keep_logs=False)

@@ -21,6 +21,7 @@ _PATHS = {
     "rollouts": "/apis/rollouts.dev/v1alpha1/namespaces",
     "replicasets": "/apis/apps/v1/namespaces",
     "httproutes": "/apis/gateway.networking.k8s.io/v1/namespaces",
+    "trafficsplits": "/apis/split.smi-spec.io/v1alpha4/namespaces",
     "endpointslices": "/apis/discovery.k8s.io/v1/namespaces",
     "horizontalpodautoscalers": "/apis/autoscaling/v2/namespaces",
     "poddisruptionbudgets": "/apis/policy/v1/namespaces",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import Manifest, canary
 from tests.e2e.stage import Stage
-from tests.lab import supervisor
 from tests.lab.chart import CONTROLLER_USER, RELEASE, RELEASE_NAMESPACE, install_chart
 from tests.lab.control_plane import ControlPlane
 
@@ -26,18 +24,6 @@ EXIT_LEASE_LOST = 1
 TAKEOVER_WITHIN_S = 40  # the lease's 15 s, and time for two busy cores
 STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {"duration": "3s"}})
 WEBS = tuple(f"web{number}" for number in range(6))
-
-
-@pytest.fixture
-def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
-    """A control plane of the test's own: here the controllers work in all namespaces, as the chart's Deployment does."""
-    folder = tmp_path / "plane"
-    plane = supervisor.shared(folder, owner=os.getpid())
-    try:
-        yield plane
-    finally:
-        plane.api.close()
-        supervisor.stop(folder, keep_logs=False)
 
 
 @dataclass(frozen=True)

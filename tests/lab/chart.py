@@ -38,15 +38,18 @@ def render(helm: Path, *arguments: str, home: Path) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
 
-def install_chart(plane: ControlPlane) -> Path:
+def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     """Applies the chart's CRDs, ServiceAccount and RBAC, once for a control plane; returns its ServiceAccount's kubeconfig.
 
     The caller holds a lock: several test processes share the control plane.
+
+    Args:
+        arguments: Helm's; for a control plane of the test's own.
     """
     done = Path(plane.folder, _INSTALLED)
     if done.exists():
         return Path(done.read_text())
-    documents = render(Path(plane.programs, "helm"), home=Path(plane.folder))
+    documents = render(Path(plane.programs, "helm"), *arguments, home=Path(plane.folder))
     plane.kubectl("create", "namespace", RELEASE_NAMESPACE)
     crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
     if crds:

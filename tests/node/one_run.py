@@ -19,7 +19,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 @contextmanager
-def node_of(session: pytest.Session, *, command: str, more_programs: Sequence[binaries.Program] = ()) -> Iterator[RealNode]:
+def node_of(
+    session: pytest.Session, *, command: str, more_programs: Sequence[binaries.Program] = ()
+) -> Iterator[RealNode]:
     """A node for all tests of a session; the logs of a failed one stay in build/lab-logs/COMMAND.
 
     Args:

@@ -32,6 +32,7 @@ VARIANTS = {
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
+    "a declared route": ["--set", "declaredRoutes[0].group=apisix.apache.org,declaredRoutes[0].resource=apisixroutes"],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }
 
@@ -53,7 +54,11 @@ WHERE_IT_WORKS = {
     ("gateway.networking.k8s.io", "gateways"): {"get"},
     ("gateway.networking.k8s.io", "gatewayclasses"): {"get"},
 }
-EVERYWHERE = WHERE_IT_WORKS | {("", "nodes"): {"list"}}
+EVERYWHERE = WHERE_IT_WORKS | {
+    ("", "nodes"): {"list"},
+    ("rollouts.dev", "trafficproviders"): {"get", "list", "watch"},
+    ("rollouts.dev", "trafficproviders/status"): {"patch"},
+}
 ABOUT_PROXIES = {("", "configmaps"): {"get"}, ("apps", "daemonsets"): {"get"}}
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
 
@@ -148,6 +153,24 @@ def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, tmp_path
     assert {verb for rule in more for verb in rule["verbs"]} >= {"get", "list", "watch", "patch"}
 
 
+def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(helm: Path, tmp_path: Path) -> None:
+    """To create is more than the work needs, and RBAC knows no dry run: so in the release's own namespace alone."""
+    documents = render(helm, *VARIANTS["a declared route"], home=tmp_path)
+    granted = {
+        (one["kind"], one["metadata"].get("namespace"), verb)
+        for one in documents
+        if one["kind"] in {"Role", "ClusterRole"}
+        for rule in one["rules"]
+        if rule["apiGroups"] == ["apisix.apache.org"]
+        for verb in rule["verbs"]
+    }
+
+    assert granted == {
+        *(("ClusterRole", None, verb) for verb in ("get", "list", "watch", "patch")),
+        ("Role", RELEASE_NAMESPACE, "create"),
+    }
+
+
 def test_of_kube_system_it_may_read_four_objects(helm: Path, tmp_path: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     rules = _rules(render(helm, home=tmp_path))
@@ -209,6 +232,12 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     documents += render(
         helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090", home=tmp_path
     )
+    documents += render(
+        helm,
+        "--set",
+        "dataPlanes[0]=istio=prometheus:istio,settleTimes[0]=alb=120,dataPlaneCa.secret=ca",
+        home=tmp_path,
+    )
     deployments = [one for one in documents if one["kind"] == "Deployment"]
     arguments = [word for one in deployments for word in one["spec"]["template"]["spec"]["containers"][0]["args"]]
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
@@ -222,7 +251,7 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     ).stdout
 
     assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
-    assert flags >= {"--data-plane", "--prometheus-url"}
+    assert flags >= {"--data-plane", "--prometheus-url", "--data-plane-ca", "--settle-time"}
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
 
 

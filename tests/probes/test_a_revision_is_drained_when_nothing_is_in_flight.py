@@ -14,7 +14,8 @@ from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.drain_query import filled_query, query_problem
 from rollouts.core.snapshot import DrainSeen
 from rollouts.probes.envoy_drain import requests_in_flight
-from rollouts.probes.planes import DataPlane, DataPlanes, PlaneKind
+from rollouts.probes.named_planes import DataPlane, PlaneKind
+from rollouts.probes.planes import DataPlanes
 from rollouts.probes.prometheus import in_flight
 from rollouts.probes.questions import DrainQuestion
 from tests.probes.servers import ok, raw, refused_port, serving

@@ -7,18 +7,21 @@ import ssl
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import certifi
 import pytest
 
 from rollouts.clock import SystemClock
+from rollouts.core.traffic import RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker
-from rollouts.probes.planes import DataPlane, DataPlanes, PlaneKind, parse_data_planes
-from tests.probes.dumps import NOTHING, contour_route, question, routes, share
+from rollouts.probes.counter_series import Counters
+from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
+from rollouts.probes.planes import DataPlanes
+from tests.probes.dumps import NOTHING, ROUTE, contour_route, question, routes, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"
@@ -155,22 +158,30 @@ async def test_the_environments_proxy_is_not_used(asked: Any, monkeypatch: pytes
     assert seen.live
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program to make a certificate with")
-async def test_a_certificate_is_checked_for_the_name_that_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The addresses are asked, the name must be in the certificate; each time, not once for all names of an address."""
+def _served_as(name: str, folder: Path) -> ssl.SSLContext:
+    """What serves with a certificate for `name` that nobody signed; it is in `cert.pem`."""
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=x"
-    names = ["-addext", "subjectAltName=DNS:envoys.infra"]
-    subprocess.run(["openssl", *words.split(), *names], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    names = ["-addext", f"subjectAltName=DNS:{name}"]
+    subprocess.run(["openssl", *words.split(), *names], cwd=folder, check=True, capture_output=True, timeout=60)
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    served.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    monkeypatch.setattr(certifi, "where", lambda: str(tmp_path / "cert.pem"))
+    served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return served
 
-    async def here(_host: str, _port: int) -> Sequence[str]:
-        return ["127.0.0.1"]
 
-    asker = Asker(tls=True, resolve=here)
+async def _here(_host: str, _port: int) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no openssl program to make a certificate with"
+)
+
+
+@needs_openssl
+async def test_a_certificate_is_checked_for_the_name_that_was_given(tmp_path: Path) -> None:
+    """The addresses are asked, the name must be in the certificate; each time, not once for all names of an address."""
+    served = _served_as("envoys.infra", tmp_path)
+    asker = Asker(tls=True, ca_file=tmp_path / "cert.pem", resolve=_here)
     async with serving({"/x": raw(b"ok")}, tls=served) as server:
         (good,) = await asker.replicas(f"https://envoys.infra:{server.port}", deadline_s=DEADLINE_S)
         (bad,) = await asker.replicas(f"https://other.infra:{server.port}", deadline_s=DEADLINE_S)
@@ -180,13 +191,47 @@ async def test_a_certificate_is_checked_for_the_name_that_was_given(
     await asker.aclose()
 
 
+@needs_openssl
+async def test_an_authority_that_was_not_named_is_not_believed(tmp_path: Path) -> None:
+    """Without `--data-plane-ca` a cluster's own authority is nobody; with it the split is found live over TLS."""
+    served = _served_as("envoys.infra", tmp_path)
+    seen = []
+    async with serving(GOOD, tls=served) as server:
+        for ca_file in (None, tmp_path / "cert.pem"):
+            plane = DataPlane(PlaneKind.ENVOY, (f"https://envoys.infra:{server.port}",))
+            planes = DataPlanes({"infra/web": plane}, ca_file=ca_file, clock=SystemClock())
+            assert planes._asker is not None
+            planes._asker._resolve = _here
+            seen.append(await planes.live(question(share(10)), deadline_s=DEADLINE_S))
+            await planes.aclose()
+
+    stranger, known = seen
+    assert not stranger.live
+    assert "certificate verify failed" in stranger.message
+    assert (known.live, known.by) == (True, VerifiedBy.CONFIG)
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_a_file_without_certificates_is_refused_at_the_start(tmp_path: Path, text: str | None) -> None:
+    """Else every question would fail, in the middle of the first rollout."""
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+
+    with pytest.raises(SettingsInvalid, match="--data-plane-ca"):
+        DataPlanes({"*": DataPlane(PlaneKind.ENVOY, ("https://a",))}, ca_file=path, clock=SystemClock())
+
+
 async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
     """Then the declared settle time holds; a question all the same is answered with the remedy."""
     planes = asked("http://127.0.0.1:1")
 
-    assert planes.can_be_asked(("infra/web",))
-    assert not planes.can_be_asked(("infra/web", "infra/other"))
-    assert not planes.can_be_asked(())
+    assert planes.asked_by(ROUTE, ("infra/web",)) is VerifiedBy.CONFIG
+    assert planes.asked_by(ROUTE, ("infra/web", "infra/other")) is None
+    assert planes.asked_by(ROUTE, ()) is None
+    assert planes.asked_by(replace(ROUTE, kind="TCPRoute"), ("infra/web",)) is None
     seen = await planes.live(question(gateways=("infra/other",)), deadline_s=DEADLINE_S)
     assert (seen.live, seen.message) == (False, "no --data-plane names infra/other")
 
@@ -195,8 +240,8 @@ async def test_a_star_names_the_data_plane_of_every_gateway() -> None:
     """Most clusters have one."""
     planes = DataPlanes(parse_data_planes(["*=envoy:http://envoys:19000"]), clock=SystemClock())
 
-    assert planes.can_be_asked(())
-    assert planes.can_be_asked(("infra/web", "infra/other"))
+    assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
+    assert planes.asked_by(ROUTE, ("infra/web", "infra/other")) is VerifiedBy.CONFIG
     await planes.aclose()
 
 
@@ -204,8 +249,47 @@ async def test_nobody_is_asked_where_nothing_is_named() -> None:
     """And httpx is not even imported for it."""
     planes = DataPlanes({}, clock=SystemClock())
 
-    assert not planes.can_be_asked(())
+    assert planes.asked_by(ROUTE, ()) is None
     assert not (await planes.live(question(), deadline_s=DEADLINE_S)).live
+    await planes.aclose()
+
+
+def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:
+    """Whose counters they are is all that the flag says; without a Prometheus it is refused."""
+    planes = parse_data_planes(["istio=prometheus:istio", "*=envoy:http://a"])
+
+    assert planes["istio"] == CountedPlane(Counters.ISTIO)
+    with pytest.raises(SettingsInvalid, match="istio is told by Prometheus; give --prometheus-url too"):
+        DataPlanes(planes, clock=SystemClock())
+
+
+async def test_a_router_names_all_of_its_gateways_and_a_gateway_goes_first() -> None:
+    """An Ingress or a VirtualService of the mesh names no gateway; of several ways the least good one is told."""
+    named = [
+        "nginx=prometheus:nginx",
+        "istio=prometheus:istio",
+        "infra/web=envoy:http://a",
+        "infra/in=prometheus:contour",
+    ]
+    planes = DataPlanes(parse_data_planes(named), prometheus_url="http://p:9090", clock=SystemClock())
+    ingress, mesh = RouteName("nginx", "Ingress", "shop", "cart"), RouteName("istio", "VirtualService", "shop", "cart")
+
+    assert planes.asked_by(ingress, ()) is VerifiedBy.COUNTERS
+    assert planes.asked_by(mesh, ("infra/ingress",)) is VerifiedBy.COUNTERS
+    assert planes.asked_by(ROUTE, ("infra/web",)) is VerifiedBy.CONFIG
+    assert planes.asked_by(ROUTE, ("infra/web", "infra/in")) is VerifiedBy.COUNTERS
+    assert planes.asked_by(mesh, ("infra/web",)) is None  # an Envoy of another product does not know VirtualServices
+    assert planes.asked_by(ROUTE, ("infra/other",)) is None
+    await planes.aclose()
+
+
+async def test_a_star_is_for_what_has_no_name_of_its_own() -> None:
+    """An Ingress names no gateway: its router's data plane is meant, not that of all the others."""
+    named = parse_data_planes(["nginx=prometheus:nginx", "*=envoy:http://a"])
+    planes = DataPlanes(named, prometheus_url="http://p:9090", clock=SystemClock())
+
+    assert planes.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is VerifiedBy.COUNTERS
+    assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
     await planes.aclose()
 
 
@@ -231,6 +315,9 @@ def test_data_planes_are_read_from_flags() -> None:
         "infra/web=envoy:http://a?x=1",
         "infra/web=envoy:http://[::1",
         "infra/web=envoy:http://a,",
+        "infra/web=prometheus:",
+        "infra/web=prometheus:haproxy",
+        "infra/web=prometheus:http://prometheus:9090",
         "=envoy:http://a",
         "",
     ],

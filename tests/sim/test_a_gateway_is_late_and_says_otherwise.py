@@ -18,6 +18,7 @@ from rollouts.core.traffic import (
     RouteName,
     Split,
     TextMatch,
+    VerifiedBy,
 )
 from rollouts.objects import SERVICE, Manifest
 from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, Gateway, GatewaySettings
@@ -301,7 +302,8 @@ def test_the_gateway_and_its_class_say_what_they_can() -> None:
         gateway = shop.cluster.get(GATEWAY, "default", GATEWAY_NAME)
         assert found is not None and gateway is not None
         assert gateway["spec"]["gatewayClassName"] == GATEWAY_NAME
-        return "supportedFeatures" in found["status"], shop.planes.can_be_asked(("default/public",))
+        asked_by = shop.planes.asked_by(RouteName("gatewayAPI", "HTTPRoute", "default", "cart"), ("default/public",))
+        return "supportedFeatures" in found["status"], asked_by is VerifiedBy.CONFIG
 
     assert in_the_shop(play) == (True, True)
     assert in_the_shop(play, settings=GatewaySettings(features=None)) == (False, True)

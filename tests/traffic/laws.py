@@ -39,7 +39,7 @@ def nothing_else_is_touched(case: Case, start: Situation, wants: Sequence[Split]
     for want in wants:
         now = now.steered(want)
         before, after = (case.scrubbed(each.objects.user) for each in (start, now))
-        if want.matches or want.mirrors:
+        if want.matches or want.mirrors or want.sticky:
             assert _is_within(before, after)
         else:
             assert before == after
@@ -48,10 +48,10 @@ def nothing_else_is_touched(case: Case, start: Situation, wants: Sequence[Split]
 def a_share_changes_no_managed_route(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """And a managed route changes no share."""
     for one, other in pairwise(wants):
-        now = start.steered(one)
-        moved = now.steered(replace(one, share=other.share))
+        now = moved = start.steered(one)
+        for moved in now.towards(replace(one, share=other.share)):
+            assert (moved.read().matches, moved.read().mirrors) == (one.matches, one.mirrors)
         assert case.canary_only(moved.objects) == case.canary_only(now.objects)
-        assert (moved.read().matches, moved.read().mirrors) == (one.matches, one.mirrors)
         turned = now.steered(replace(other, share=one.share))
         assert set(case.pairs(turned.objects)) == set(case.pairs(now.objects))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
@@ -12,6 +12,7 @@ from rollouts.sim.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Provider, Target
 
 NAMESPACE = "shop"
+WRITES_MOST = 3
 CONTEXT = Context(
     rollout="cart",
     namespace=NAMESPACE,
@@ -37,10 +38,12 @@ class Situation:
     version: int = field(default=1, compare=False)
 
     @classmethod
-    def of(cls, provider: Provider, settings: Mapping[str, Any], user: Manifest) -> Situation:
+    def of(
+        cls, provider: Provider, settings: Mapping[str, Any], user: Manifest, context: Context = CONTEXT
+    ) -> Situation:
         """The first target of the settings."""
         target = provider.targets(settings, namespace=NAMESPACE)[0]
-        return cls(provider, target, Objects(user))
+        return cls(provider, target, Objects(user), context)
 
     def read(self) -> Split:
         """What the provider reads."""
@@ -73,9 +76,19 @@ class Situation:
                     assert_never(never)
         return replace(self, objects=objects, version=self.version + bool(ops))
 
+    def towards(self, want: Split) -> Iterator[Situation]:
+        """After each write that is planned for `want`, as many as it takes."""
+        now = self
+        for _ in range(WRITES_MOST):
+            if not (ops := now.plan(want)):
+                return
+            now = now.after(ops)
+            yield now
+        assert now.plan(want) == (), f"it is not there after {WRITES_MOST} writes"
+
     def steered(self, want: Split) -> Situation:
-        """After what is planned for `want`."""
-        return self.after(self.plan(want))
+        """After all that is planned for `want`."""
+        return [self, *self.towards(want)][-1]
 
     def given_back(self) -> Situation:
         """After what is planned to undo."""

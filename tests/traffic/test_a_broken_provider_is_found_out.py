@@ -36,7 +36,7 @@ def _is_found_out(case: Case, provider: Broken) -> bool:
     @settings(max_examples=150, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=QUIET)
     @given(data=st.data())
     def keeps_the_laws(data: st.DataObject) -> None:
-        start = Situation.of(provider, case.settings, data.draw(case.users))
+        start = Situation.of(provider, case.settings, data.draw(case.users), case.context)
         wants = data.draw(case.wants())
         try:
             for law in LAWS:

@@ -38,7 +38,7 @@ QUIET = (HealthCheck.filter_too_much, HealthCheck.too_slow)
 @given(data=st.data())
 def test_a_provider_keeps_every_law(case: Case, data: st.DataObject) -> None:
     """One suite for all, so that a new provider brings objects and no tests of its own."""
-    start = Situation.of(case.provider, case.settings, data.draw(case.users))
+    start = Situation.of(case.provider, case.settings, data.draw(case.users), case.context)
     wants = data.draw(case.wants())
     try:
         for law in LAWS:
@@ -52,7 +52,7 @@ def test_a_provider_keeps_every_law(case: Case, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_what_is_no_feature_is_refused_in_words(case: Case, data: st.DataObject) -> None:
     """A step that a router has no words for must not be believed done; and a feature that is offered is there."""
-    start = Situation.of(case.provider, case.settings, data.draw(case.users))
+    start = Situation.of(case.provider, case.settings, data.draw(case.users), case.context)
 
     offered = case.provider.features(start.objects, start.target)
 

@@ -30,7 +30,6 @@ from rollouts.traffic.ledger import NOTHING, ledger_of
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests
-from tests.traffic.situation import CONTEXT
 
 pytestmark = pytest.mark.controlplane
 REAL = [case for case in CASES if case.crds or case.example["kind"] == "Ingress"]
@@ -47,7 +46,7 @@ class Place:
         self.api: httpx.Client = plane.api
         self.case = case
         self.name = f"cart-{secrets.token_hex(3)}"
-        self.context: Context = replace(CONTEXT, namespace=namespace)
+        self.context: Context = replace(case.context, namespace=namespace)
         settings = json.loads(json.dumps(case.settings).replace('"cart"', f'"{self.name}"'))
         self.target: Target = case.provider.targets(settings, namespace=namespace)[0]
         kind = self.target.kinds[0]

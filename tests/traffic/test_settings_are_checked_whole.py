@@ -27,8 +27,21 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
     ("istio", {}, ["virtualService: is required"]),
     (
         "istio",
-        {"virtualService": {}, "destinationRule": {"name": "a"}},
-        ["virtualService.name: is required", "destinationRule: subsets are not steered"],
+        {"virtualService": {}, "destinationRule": {"name": "a", "additionalSubsetNames": ["b"]}},
+        [
+            "virtualService.name: is required",
+            "destinationRule.stableSubsetName: is required",
+            "destinationRule.canarySubsetName: is required",
+            "destinationRule.additionalSubsetNames: are for experiments",
+        ],
+    ),
+    (
+        "istio",
+        {
+            "virtualService": {"name": "a"},
+            "destinationRule": {"name": "a", "stableSubsetName": "b", "canarySubsetName": "b"},
+        },
+        ["destinationRule.canarySubsetName: must not be the stableSubsetName too"],
     ),
     (
         "nginx",

@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from rollouts.api.parse import rollout_from_manifest
+from rollouts.cli.lint import providers
 from rollouts.core.rollout import Canary
 from rollouts.core.steps import SetHeaderRoute, SetWeight
 from rollouts.core.traffic import ALL_TO_STABLE, MatchRoute, Split
 from rollouts.traffic.codec import Context, Objects
-from rollouts.traffic.registry import registry
+from rollouts.traffic.istio_subsets import host_of, subset_of
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways").glob("*.yaml"))
 
@@ -23,14 +24,16 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways"
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_can_be_steered(example: Path) -> None:
     """What people copy must work as it is, also where no gateway runs to try it on."""
-    manifests: list[dict[str, Any]] = list(yaml.safe_load_all(example.read_text()))
+    text = example.read_text()
+    manifests: list[dict[str, Any]] = list(yaml.safe_load_all(text))
     rollout = rollout_from_manifest({**manifests[0], "metadata": {**manifests[0]["metadata"], "namespace": "shop"}})
     canary = rollout.spec.strategy
     assert isinstance(canary, Canary)
     assert canary.traffic_routing is not None
     (router,) = canary.traffic_routing.routers
-    provider = registry()[router.name]
-    (target,) = provider.targets(json.loads(router.settings_json), namespace="shop")
+    provider = providers(text)[router.name]
+    targets = provider.targets(json.loads(router.settings_json), namespace="shop")
+    (target,) = [each for each in targets if each.subsets is None]
     kind = target.kinds[0]
     (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
     context = Context(
@@ -44,6 +47,12 @@ def test_an_example_can_be_steered(example: Path) -> None:
     )
 
     assert user["metadata"]["name"] == target.name
+    for rule in (each for each in targets if each.subsets is not None):
+        (found,) = [
+            one for one in manifests if (one["kind"], one["metadata"]["name"]) == (rule.kinds[0].kind, rule.name)
+        ]
+        assert host_of(found, namespace="shop") == rule.name  # so that core's name of a subset is the codec's
+        assert {subset_of(found, name).revision for name in rule.subsets or ()} == {""}
     assert provider.read(Objects(user), target, context) == ALL_TO_STABLE
     weights = [each.weight_percent for each in canary.steps if isinstance(each, SetWeight)]
     assert weights
@@ -53,4 +62,6 @@ def test_an_example_can_be_steered(example: Path) -> None:
 
 def test_there_is_an_example_of_each_router_that_many_use() -> None:
     """A folder that nobody reads would pass every test."""
-    assert {path.stem for path in EXAMPLES} >= {f"traffic-{name}" for name in ("gateway-api", "istio", "nginx")}
+    assert {path.stem for path in EXAMPLES} >= {
+        f"traffic-{name}" for name in ("gateway-api", "istio", "nginx", "declared")
+    }

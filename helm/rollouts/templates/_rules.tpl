@@ -26,6 +26,17 @@ And for each router of `routers` its routes, for example httproutes (gateway.net
                                             watchNamespaces classes cannot be read, and the spec has to name the features
   ingresses of nginx       create delete    the canary Ingress, which is ours; the user's own is only marked
 
+For each of `declaredRoutes`, the kinds that TrafficProviders steer:
+
+  the routes               get list watch   as above
+                           patch
+                           create           in the controller's own namespace, by dry run only: to try a TrafficProvider
+
+And, unless watchNamespaces is set, since they belong to the cluster:
+
+  trafficproviders         get list watch   routers that an administrator declares
+  trafficproviders/status  patch            whether they can be used, and why not
+
 And, unless watchNamespaces or proxyMode is set, how nodes bring connections to pods, which decides how long pods that go are kept.
 Each is optional to the controller; without it the waits are the safe ones, and a condition says so.
 
@@ -63,7 +74,7 @@ Each is optional to the controller; without it the waits are the safe ones, and 
   verbs: [create]
 {{- $routes := dict
   "gatewayAPI" (list "gateway.networking.k8s.io" (list "httproutes" "grpcroutes" "tlsroutes" "tcproutes"))
-  "istio" (list "networking.istio.io" (list "virtualservices"))
+  "istio" (list "networking.istio.io" (list "virtualservices" "destinationrules"))
   "nginx" (list "networking.k8s.io" (list "ingresses"))
   "alb" (list "networking.k8s.io" (list "ingresses"))
   "skipper" (list "networking.k8s.io" (list "ingresses"))
@@ -81,6 +92,11 @@ Each is optional to the controller; without it the waits are the safe ones, and 
   resources: [gateways, gatewayclasses]
   verbs: [get]
 {{- end }}
+{{- end }}
+{{- range .Values.declaredRoutes }}
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource }}]
+  verbs: [get, list, watch, patch]
 {{- end }}
 {{- with .Values.rbac.extraRules }}
 {{ toYaml . }}

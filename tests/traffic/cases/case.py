@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,7 @@ from rollouts.core.traffic import (
     TextMatch,
 )
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER, Objects, Provider
+from rollouts.traffic.codec import LEDGER, Context, Objects, Provider
 from tests.traffic.situation import CONTEXT
 
 Edit = Callable[[Manifest], Manifest]
@@ -50,6 +50,7 @@ class Case:
         features: what splits may ask for.
         shares: which ones make sense here.
         keeps_user_as_is: all of ours is in an object that we own.
+        pair: the names in the context, where they are not those of two Services.
     """
 
     name: str
@@ -65,6 +66,12 @@ class Case:
     features: frozenset[Feature] = frozenset()
     shares: st.SearchStrategy[Fraction] = SHARES
     keeps_user_as_is: bool = False
+    pair: tuple[str, str] = (CONTEXT.stable_service, CONTEXT.canary_service)
+
+    @property
+    def context(self) -> Context:
+        """Whom its splits are between."""
+        return replace(CONTEXT, stable_service=self.pair[0], canary_service=self.pair[1])
 
     @property
     def edits(self) -> tuple[Edit, ...]:

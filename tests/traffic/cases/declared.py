@@ -9,6 +9,7 @@ from rollouts.objects import Manifest
 from rollouts.traffic.declared import declared
 from tests.traffic.cases import other_routers
 from tests.traffic.cases.case import Case
+from tests.traffic.situation import CONTEXT
 
 
 def _apisix(stable: int, canary: int) -> Manifest:
@@ -44,8 +45,28 @@ GLOO: dict[str, Any] = {
     "weight": {"absent": 0},
     "tests": [{"object": _gloo(1, 0), "canaryPercent": 25, "result": _gloo(3, 1)}],
 }
+IN_CEL: dict[str, Any] = {
+    **APISIX,
+    "name": "cel-apisix",
+    "service": {"cel": "item.serviceName.lowerAscii()"},
+    "accepted": {"cel": "object.status.conditions.exists(c, c.type == 'ResourcesAvailable' && c.status == 'True')"},
+}
+
+
+def _with_both(user: Manifest) -> Manifest:
+    """A name that is computed cannot be written, so the canary's backend is the user's."""
+    stable, canary = CONTEXT.stable_service, CONTEXT.canary_service
+    rules = []
+    for rule in user["spec"]["http"]:
+        backends = {each["serviceName"]: each for each in rule.get("backends") or ()}
+        alone = stable in backends and canary not in backends
+        more = [{**backends[stable], "serviceName": canary, "weight": 0}] if alone else []
+        rules.append({**rule, "backends": [*rule["backends"], *more]} if more else rule)
+    return {**user, "spec": {**user["spec"], "http": rules}}
+
+
 _BY_NAME = {case.name: case for case in other_routers.CASES}
-CASES: tuple[Case, ...] = tuple(
+_IN_PATHS = tuple(
     replace(
         _BY_NAME[kind],
         name=f"declared {kind}",
@@ -54,4 +75,15 @@ CASES: tuple[Case, ...] = tuple(
         features=frozenset(),
     )
     for kind, text in (("ApisixRoute", APISIX), ("RouteTable", GLOO))
+)
+CASES: tuple[Case, ...] = (
+    *_IN_PATHS,
+    replace(
+        _BY_NAME["ApisixRoute"],
+        name="declared ApisixRoute in CEL",
+        provider=declared(IN_CEL),
+        settings={"name": "cart"},
+        features=frozenset(),
+        users=_BY_NAME["ApisixRoute"].users.map(_with_both),
+    ),
 )

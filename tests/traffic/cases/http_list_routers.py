@@ -65,6 +65,38 @@ class _Istio(Case):
         return service if service in self.roles and namespace.split(".")[0] in ("", "shop") else None
 
 
+@st.composite
+def _subset_services(draw: st.DrawFn) -> Manifest:
+    """Between subsets of host cart; a subset of the same name on another host is somebody else's."""
+    user = draw(_virtual_services())
+    for kind in ("http", "tls"):
+        for rule in user["spec"].get(kind, ()):
+            for each in rule["route"]:
+                each["destination"] = _of_subset(each["destination"])
+    if draw(st.booleans()):
+        other = {"destination": {"host": "catalog", "subset": "stable"}, "weight": 100}
+        user["spec"]["http"].append({"match": [{"uri": {"prefix": "/catalog"}}], "route": [other]})
+    return user
+
+
+def _of_subset(destination: Manifest) -> Manifest:
+    host, _, rest = destination["host"].partition(".")
+    if host not in ("cart", "cart-canary") or rest.startswith("elsewhere"):
+        return destination
+    subset = "canary" if host == "cart-canary" else "stable"
+    return {**destination, "host": f"cart.{rest}" if rest else "cart", "subset": subset}
+
+
+class _Subsets(Case):
+    """A destination tells the two apart by host and subset."""
+
+    def _role(self, value: Any) -> str | None:
+        destination = value.get("destination", {}) if isinstance(value, dict) else {}
+        service, _, namespace = str(destination.get("host", "")).partition(".")
+        name = f"{service}/{destination.get('subset')}"
+        return name if name in self.roles and namespace.split(".")[0] in ("", "shop") else None
+
+
 def _service(name: str, weight: int) -> Manifest:
     return {"name": name, "port": 80, "weight": weight}
 
@@ -164,6 +196,25 @@ CASES: tuple[Case, ...] = (
                 "http", {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
             ),
         ),
+        features=frozenset(Feature),
+    ),
+    _Subsets(
+        name="VirtualService with subsets",
+        provider=istio.PROVIDER,
+        settings={"virtualService": {"name": "cart"}},
+        users=_subset_services(),
+        example=_example(
+            "VirtualService",
+            "networking.istio.io/v1",
+            {
+                "hosts": ["a.example.com"],
+                "http": [{"route": [{**each, "destination": _of_subset(each["destination"])} for each in _ISTIO_PAIR]}],
+            },
+        ),
+        crds=(Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml"),),
+        roles=("cart/stable", "cart/canary"),
+        pair=("cart/stable", "cart/canary"),
+        strangers=(_other_spec("gateways", ["web"]),),
         features=frozenset(Feature),
     ),
     _Traefik(

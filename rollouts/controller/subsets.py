@@ -1,0 +1,178 @@
+"""Subsets of a DestinationRule as core sees them: Services, each of which selects one revision. No I/O.
+
+Two objects stand behind each: the rule, whose labels say which revision it is, and the Service that is the rule's host, whose
+EndpointSlices show which pods are ready. Both carry our marks before a subset counts as steered, so that both are watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from rollouts.cluster.structs import ServiceObject
+from rollouts.controller.calls import Ask, Patch, ReadService, Write
+from rollouts.controller.render_routes import marks_of, question_about
+from rollouts.controller.routes import RouteRead
+from rollouts.controller.steered import managed_by
+from rollouts.core.intents import AskService, PointService
+from rollouts.core.rollout import Rollout
+from rollouts.core.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
+from rollouts.core.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
+from rollouts.errors import ApiConflict, Unroutable
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
+from rollouts.manifests.route import marked, route_patch
+from rollouts.manifests.service import mark_service
+from rollouts.objects import SERVICE
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
+from rollouts.traffic.codec import Objects, PatchUser
+from rollouts.traffic.istio_subsets import host_of, pointed, subset_of
+
+
+def rule_of(routes: Mapping[RouteName, RouteRead]) -> RouteRead | None:
+    """The DestinationRule that the spec names; None when it names none."""
+    return next((each for each in routes.values() if each.place.target.subsets), None)
+
+
+def host_name(rule: RouteRead) -> str:
+    """Name of the Service that is the rule's host; "" while that is not known."""
+    if rule.objects is None:
+        return ""
+    try:
+        return host_of(rule.objects.user, namespace=rule.place.target.namespace)
+    except Unroutable:
+        return ""
+
+
+def subset_services(
+    rule: RouteRead, host: Service, *, template_labels: Mapping[str, str], ready: Mapping[str, int]
+) -> dict[str, Service]:
+    """The two subsets by their names in core.
+
+    Args:
+        host: what is known of the Service that is the rule's host, by its name.
+        template_labels: of the Rollout's pod template.
+        ready: ready endpoints in the host's slices, per revision.
+    """
+    names = [f"{rule.place.target.name}/{subset}" for subset in rule.place.target.subsets or ()]
+    return {name: _subset_service(rule, host, name, template_labels=template_labels, ready=ready) for name in names}
+
+
+def _subset_service(
+    rule: RouteRead,
+    host: Service,
+    name: str,
+    *,
+    template_labels: Mapping[str, str],
+    ready: Mapping[str, int],
+) -> Service:
+    match rule.route, rule.objects:
+        case RouteUnasked(), _:
+            return ServiceUnasked(name)
+        case RouteAbsent(route=route, at_s=at_s, message=message), _:
+            missing = message or f"{route} does not exist; create it or take it out of trafficRouting"
+            return ServiceAbsent(name, at_s, missing)
+        case RouteSeen() as seen, Objects(user=user):
+            pass
+        case _:
+            return ServiceUnasked(name)
+    made = ServiceSeen(
+        name=name, uid=seen.uid, resource_version=seen.resource_version, revision="", managed_by="", watched=False
+    )
+    try:
+        host_of(user, namespace=rule.place.target.namespace)
+        found = subset_of(user, name.partition("/")[2])
+    except Unroutable as exc:
+        return replace(made, problem=str(exc))
+    match host:
+        case ServiceUnasked():
+            return ServiceUnasked(name)
+        case ServiceAbsent(name=service, at_s=at_s):
+            return ServiceAbsent(name, at_s, f"Service {service}, the host of {seen.route}, does not exist; create it")
+        case ServiceSeen():
+            pass
+        case never:
+            assert_never(never)
+    marked_rule = (user["metadata"].get("labels") or {}).get(MANAGED) == MANAGED_VALUE
+    own_labels = all(template_labels.get(key) == value for key, value in found.labels.items())
+    return replace(
+        made,
+        resource_version=_version(seen.resource_version, host.resource_version),
+        revision=found.revision,
+        managed_by=_owner(seen.managed_by, host.managed_by, ours=rule.context.rollout),
+        watched=marked_rule and host.watched and not host.revision,
+        has_selector=host.has_selector,
+        selects_template=host.selects_template and own_labels,
+        ready_by_revision={found.revision: ready.get(found.revision, 0)} if found.revision else ready,
+    )
+
+
+def _owner(rule: str, host: str, *, ours: str) -> str:
+    """Who else has one of the two objects; else `ours` once both are, and nobody before."""
+    other = next((each for each in (rule, host) if each not in ("", ours)), "")
+    return other or (ours if rule == host == ours else "")
+
+
+def _version(rule: str, host: str) -> str:
+    return f"{rule}/{host}"
+
+
+def render_subset(
+    rollout: Rollout, intent: PointService | AskService, routes: Mapping[RouteName, RouteRead]
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` about a subset out: one for each object that has to change. Raises: ApiConflict."""
+    rule = rule_of(routes)
+    if rule is None:
+        raise ApiConflict(f"no DestinationRule was read for {intent.name}")
+    match intent:
+        case AskService():
+            host = host_name(rule)
+            return (ReadService(host),) if host else (question_about(rule.place),)
+        case PointService():
+            return _point(rollout, intent, rule)
+        case _:
+            assert_never(intent)
+
+
+def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Write, ...]:
+    """The rule first: what it selects is exact from then on, whatever its host selects besides."""
+    host = rule.host
+    if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):
+        raise ApiConflict(f"{rule.place.route} was not read")
+    if intent.resource_version != _version(rule.route.resource_version, host.metadata.resource_version):
+        raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
+    writes: list[Write] = []
+    user, marks = rule.objects.user, marks_of(rule)
+    ops = pointed(marked(user, marks), intent.name.partition("/")[2], intent.revision)
+    operations = [operation for op in ops if isinstance(op, PatchUser) for operation in op.operations]
+    if body := route_patch(user, operations, marks):
+        writes.append(
+            Patch(
+                kind=rule.kind,
+                name=rule.place.target.name,
+                namespace=rule.place.target.namespace,
+                uid=rule.route.uid,
+                body=body,
+                content_type=JSON_PATCH,
+                route=rule.place.route,
+            )
+        )
+    if not _is_marked(host, rollout.name):
+        body_of_host = mark_service(
+            uid=host.metadata.uid, resource_version=host.metadata.resource_version, rollout=rollout.name
+        )
+        writes.append(
+            Patch(
+                kind=SERVICE,
+                name=host.metadata.name,
+                uid=host.metadata.uid,
+                body=body_of_host,
+                content_type=MERGE_PATCH,
+            )
+        )
+    return tuple(writes)
+
+
+def _is_marked(host: ServiceObject, rollout: str) -> bool:
+    labelled = (host.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
+    return labelled and managed_by(host) == rollout and REVISION not in (host.spec.selector or {})

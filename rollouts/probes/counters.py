@@ -1,0 +1,238 @@
+"""Whether requests follow a split, told by what the proxies counted of them since the routes say it. Pure.
+
+Counters show what was done with requests, not what is configured, so they tell with requests enough alone: as many as tell the
+new share from the one before in 999 of 1,000 cases. The share that was counted must be the wanted one, give or take that much
+chance. At 0 and 1 no request at all may have gone to the Service that is to have none.
+
+Each proxy (a target that Prometheus scrapes) that had requests enough is judged by itself: one that lags is not hidden by others.
+Those that had few are judged together, and matter where they had more than one of a hundred. Of each, the latest requests count,
+as many as are needed: what came right after the write may be of the old weights. A proxy that had none has shown nothing, and has
+treated nobody wrongly either.
+
+Everything that is missing is no evidence: no series, few requests, a proxy that is not scraped any more. But between 0 and 1
+proxies with no more than one of a hundred requests hold nothing: callers in a mesh come and go. What is counted there besides
+(requests to the Services by another way) is taken for the route's, so the share is not the wanted one then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from rollouts.probes.counter_series import Counters, Side, side_of
+from rollouts.probes.prometheus import Series
+from rollouts.probes.questions import LiveQuestion
+from rollouts.probes.verdict import Judgement
+
+SKEW_S = 5.0
+"""Requests count from so long after the write: clocks differ, and no proxy is asked to be quicker."""
+
+WINDOW_MOST_S = 600.0
+BEFORE_S = 120.0
+"""Samples are asked for from so long before the write, so that a proxy is known that was not scraped since."""
+
+REQUESTS_LEAST = 50
+FEW = 0.01  # of all requests that were counted
+STALE_INTERVALS = 3  # a proxy that was not scraped for so many intervals may have done anything since
+
+_Z = 3.29  # two-sided, 999 of 1,000
+_CHANCE = 0.001
+
+
+def window_s(question: LiveQuestion, *, now_s: float) -> int:
+    """How far back samples are of use, in whole seconds."""
+    return math.ceil(min(max(now_s - question.since_s, 0.0) + BEFORE_S, WINDOW_MOST_S))
+
+
+def requests_needed(share: Fraction, before: Fraction | None) -> int:
+    """So many tell `share` from `before` in 999 of 1,000 cases.
+
+    Where that is not known, or is the same, they tell it from half of it (at 0 and 1, from one request in a hundred).
+    """
+    wanted = float(share)
+    if before is None or before == share:
+        least = min(wanted, 1 - wanted)
+        other = wanted - least / 2 if least else abs(wanted - 0.01)
+    else:
+        other = float(before)
+    apart = abs(wanted - other)
+    if share not in (0, 1):
+        spread = math.sqrt(wanted * (1 - wanted)) + math.sqrt(other * (1 - other))
+        # The least n for which n · apart is no less than the chance of both, and the one request of `_follows`.
+        root = (_Z * spread + math.sqrt((_Z * spread) ** 2 + 4 * apart)) / (2 * apart)
+        return max(REQUESTS_LEAST, math.ceil(root**2))
+    if apart == 1:
+        return REQUESTS_LEAST
+    return max(REQUESTS_LEAST, math.ceil(math.log(_CHANCE) / math.log1p(-apart)))
+
+
+def judged_by_requests(
+    series: Iterable[Series], question: LiveQuestion, counters: Counters, *, now_s: float
+) -> Judgement:
+    """Whether the proxies' requests follow the split; its managed routes are not looked at.
+
+    Args:
+        series: raw samples; those of others are left out.
+        now_s: when they were asked for, by the clock that `question.since_s` is of.
+    """
+    proxies, untold = _proxies(series, question, counters)
+    if untold:
+        return _nothing(f"nothing tells whether {untold} counts the canary's requests")
+    start_s = question.since_s + SKEW_S
+    # One that was gone before the write is none of today's.
+    seen = [each for each in proxies if each.times[-1] >= start_s or not each.is_stale(now_s)]
+    share, needed = question.split.share, requests_needed(question.split.share, question.before)
+    some = FEW if share not in (0, 1) else 0.0
+    unclear = {each: why for each in seen if (why := each.unclear(start_s, now_s))}
+    if sum(each.requests for each in unclear) > some * sum(each.requests for each in seen):
+        return _nothing(unclear[max(unclear, key=lambda each: each.requests)])
+    counts = [each.since(start_s) for each in seen if each not in unclear]
+    busy = [each for each in counts if each.requests]
+    if not busy:
+        return _nothing("no requests were counted since")
+    few: list[_Interval] = []
+    wrong: list[str] = []
+    for proxy in busy:
+        latest = _latest(proxy.intervals, needed)
+        if latest is None:
+            few += proxy.intervals
+        elif not _follows(latest, share):
+            wrong.append(f"{proxy.name} gave the canary {_told(latest)}, not {_percent(share)}")
+    together = _latest(few, needed)
+    if together is not None and not _follows(together, share):
+        wrong.append(f"the proxies with few requests gave the canary {_told(together)}, not {_percent(share)}")
+    wrong += [] if share not in (0, 1) else _strays(busy, share)
+    if wrong:
+        return Judgement(False, "; ".join(dict.fromkeys(wrong[:_TOLD])))
+    counted = sum(each.total for each in few)
+    if together is None and counted > some * sum(each.requests for each in busy):
+        return _nothing(f"{counted:g} requests were counted of the {needed} that are needed to tell")
+    return Judgement(True)
+
+
+_TOLD = 3  # problems in a message
+_SCRAPES = 2  # make one interval
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """What was counted between two scrapes."""
+
+    start_s: float
+    stable: float
+    canary: float
+
+    @property
+    def total(self) -> float:
+        return self.stable + self.canary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Proxy:
+    """One target's scrapes, and what each of its series had at them, by side."""
+
+    name: str
+    times: tuple[float, ...]
+    series: tuple[tuple[Side, Mapping[float, float]], ...]
+
+    def times_since(self, start_s: float) -> list[float]:
+        return [each for each in self.times if each >= start_s]
+
+    def is_stale(self, now_s: float) -> bool:
+        gap_s = max((after - before for before, after in pairwise(self.times)), default=0.0)
+        return now_s - self.times[-1] > STALE_INTERVALS * gap_s + SKEW_S
+
+    def unclear(self, start_s: float, now_s: float) -> str:
+        """Why nothing can be said of what it does now, "" when something can."""
+        if len(self.times_since(start_s)) < _SCRAPES:
+            return f"{self.name} was not scraped twice since"
+        return f"{self.name} was not scraped for {STALE_INTERVALS} intervals" if self.is_stale(now_s) else ""
+
+    @property
+    def requests(self) -> float:
+        """All that its samples show, also from before the write; of one that was scraped once, all that it ever had."""
+        if len(self.times) < _SCRAPES:
+            return sum(value for _, samples in self.series for value in samples.values())
+        return self.since(self.times[0]).requests
+
+    def since(self, start_s: float) -> _Counted:
+        """What it counted between its scrapes from `start_s` on."""
+        times = self.times_since(start_s)
+        counts = {each: {Side.STABLE: 0.0, Side.CANARY: 0.0} for each in times[:-1]}
+        for side, samples in self.series:
+            last = max((each for each in samples.items() if each[0] <= times[0]), default=(0.0, 0.0))[1]
+            for before_s, now_s in pairwise(times):
+                # A series that was not there before has begun since, at 0; one that fell has begun anew.
+                value = samples.get(now_s, last)
+                counts[before_s][side] += value if value < last else value - last
+                last = value
+        intervals = [_Interval(at_s, each[Side.STABLE], each[Side.CANARY]) for at_s, each in counts.items()]
+        return _Counted(self.name, tuple(intervals))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What one proxy counted, the latest interval last."""
+
+    name: str
+    intervals: tuple[_Interval, ...]
+
+    @property
+    def requests(self) -> float:
+        return sum(each.total for each in self.intervals)
+
+
+def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counters) -> tuple[list[_Proxy], str]:
+    """By target; and the first series that may be the canary's though nothing tells it, "" for none."""
+    found: dict[tuple[str, str], list[tuple[Side, Mapping[float, float]]]] = {}
+    for each in series:
+        side = side_of(counters, each.labels, question)
+        if side is Side.UNTOLD:
+            return [], ", ".join(f"{name} {text}" for name, text in sorted(each.labels.items()) if "service" in name)
+        if side is not None and each.samples:
+            target = each.labels.get("job", ""), each.labels.get("instance", "the proxy")
+            found.setdefault(target, []).append((side, dict(each.samples)))
+    return [
+        _Proxy(instance, tuple(sorted({at_s for _, samples in theirs for at_s in samples})), tuple(theirs))
+        for (_, instance), theirs in found.items()
+    ], ""
+
+
+def _latest(intervals: Sequence[_Interval], needed: int) -> _Interval | None:
+    """The latest of them added up until there are requests enough; None when there are not."""
+    stable = canary = 0.0
+    for each in sorted(intervals, key=lambda each: each.start_s, reverse=True):
+        stable, canary = stable + each.stable, canary + each.canary
+        if stable + canary >= needed:
+            return _Interval(each.start_s, stable, canary)
+    return None
+
+
+def _follows(counted: _Interval, share: Fraction) -> bool:
+    """Off by less than chance (none, at 0 and 1) and one request: proxies that take turns are off by a part of one."""
+    wanted = float(share)
+    band = _Z * math.sqrt(counted.total * wanted * (1 - wanted)) + 1
+    return abs(counted.canary - counted.total * wanted) < band
+
+
+def _strays(proxies: Iterable[_Counted], share: Fraction) -> Iterable[str]:
+    """Proxies that brought a request to the Service that is to have none, in their latest interval: however few there were."""
+    for each in proxies:
+        last = each.intervals[-1]
+        if not _follows(last, share):
+            yield f"{each.name} gave the canary {_told(last)}, not {_percent(share)}"
+
+
+def _nothing(why: str) -> Judgement:
+    return Judgement(False, why, evidence=False)
+
+
+def _told(counted: _Interval) -> str:
+    return f"{100 * counted.canary / counted.total:.3g} % of {counted.total:g} requests"
+
+
+def _percent(share: Fraction) -> str:
+    return f"{100 * share.numerator / share.denominator:g} %"

@@ -1,0 +1,108 @@
+"""The data planes that the operator named: whose proxies they are, and how these are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from rollouts.core.traffic import VerifiedBy
+from rollouts.errors import SettingsInvalid
+from rollouts.probes.counter_series import KINDS, Counters
+from rollouts.probes.questions import ASKED_KINDS
+
+EVERY_GATEWAY = "*"
+"""Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
+
+PROMETHEUS = "prometheus"
+
+
+class PlaneKind(StrEnum):
+    """What speaks at a data plane's URL."""
+
+    ENVOY = "envoy"  # the admin interface
+    TRAEFIK = "traefik"  # the API of `--api.insecure`, or of a router in front of `api@internal`
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlane:
+    """The proxies of one Gateway.
+
+    Args:
+        urls: `http://host:port`, without a trailing slash; each address of each host is a replica.
+    """
+
+    kind: PlaneKind
+    urls: tuple[str, ...]
+
+    @property
+    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
+        """How it tells whether a split is live, and of which kinds of routes."""
+        return VerifiedBy.CONFIG, ASKED_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPlane:
+    """Proxies whose counters of requests the Prometheus has that the controller asks anyway."""
+
+    counters: Counters
+
+    @property
+    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
+        """How it tells whether a split is live, and of which kinds of routes."""
+        return VerifiedBy.COUNTERS, KINDS[self.counters]
+
+
+Plane: TypeAlias = DataPlane | CountedPlane
+
+
+def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
+    """By gateway, from flags: `NAMESPACE/GATEWAY=envoy:http://host:port`, more URLs after commas, or `…=prometheus:istio`.
+
+    A router's name (`nginx`) stands for all of its gateways, `*` for every gateway that has no data plane yet.
+
+    Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
+    """
+    planes: dict[str, Plane] = {}
+    for text in texts:
+        gateway, _, place = text.partition("=")
+        kind, _, rest = place.partition(":")
+        if not gateway or kind not in {*PlaneKind, PROMETHEUS}:
+            raise SettingsInvalid(
+                f"--data-plane: {text!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
+                f" kinds are {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, of {', '.join(Counters)}"
+            )
+        if gateway in planes:
+            raise SettingsInvalid(f"--data-plane: {gateway} is given twice; put its URLs into one, with commas")
+        planes[gateway] = _counted(rest) if kind == PROMETHEUS else _asked(PlaneKind(kind), rest)
+    return planes
+
+
+def parse_url(flag: str, text: str) -> str:
+    """An `http://` or `https://` URL of a service within the cluster, without a trailing slash, query or password.
+
+    Raises: SettingsInvalid.
+    """
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number, an address with half a bracket
+        good = False
+    if not good or parts.username is not None or parts.query or parts.fragment:
+        raise SettingsInvalid(f"{flag}: {text!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most")
+    return text.rstrip("/")
+
+
+def _asked(kind: PlaneKind, urls: str) -> DataPlane:
+    return DataPlane(kind, tuple(parse_url("--data-plane", each) for each in urls.split(",")))
+
+
+def _counted(counters: str) -> CountedPlane:
+    if counters not in set(Counters):
+        raise SettingsInvalid(
+            f"--data-plane: {PROMETHEUS}:{counters} is not known; counters are {', '.join(Counters)}, and the Prometheus is"
+            " that of --prometheus-url"
+        )
+    return CountedPlane(Counters(counters))

@@ -1,0 +1,100 @@
+"""The traffic providers that there are now: the fixed ones, and those that TrafficProviders of the cluster declare.
+
+Whoever watches the cluster keeps it up to date; readers look a name up as in any mapping, and may ask why one is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.registry import unknown
+
+MISSED_MAX = 1_000
+"""Names are Rollouts' authors' to write: no more of them are kept than anybody waits for."""
+
+Fixed: TypeAlias = Mapping[str, Provider]
+
+
+class LiveProviders(Mapping[str, Provider]):
+    """Providers by name. A fixed one keeps its name, whatever is declared.
+
+    `version` counts changes: what was derived from an older one is to be derived again. `missed` are names that somebody asked
+    for in vain, and of which there is no declaration.
+    """
+
+    def __init__(self, fixed: Fixed) -> None:
+        self.fixed = fixed
+        self.version = 0
+        self.missed: dict[str, None] = {}
+        self._listed = False
+        self._declared: dict[str, Provider] = {}
+        self._why_not: dict[str, str | None] = {}
+
+    def __getitem__(self, name: str) -> Provider:
+        found = self.fixed.get(name)
+        return self._declared[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.fixed
+        yield from (name for name in self._declared if name not in self.fixed)
+
+    def __len__(self) -> int:
+        return len(self.fixed) + sum(name not in self.fixed for name in self._declared)
+
+    def undecided(self, name: str) -> bool:
+        """It cannot be told yet whether there is a provider of that name: nothing was listed, or it is still being tried."""
+        if name in self:
+            return False
+        if name in self._why_not:
+            return self._why_not[name] is None
+        self._miss(name)
+        return not self._listed
+
+    def why_not(self, name: str) -> str:
+        """What to tell about a name that is not here."""
+        why = self._why_not.get(name)
+        if name not in self._why_not:
+            self._miss(name)
+        return unknown(name, self) if why is None else f"TrafficProvider {name} is not Ready: {why}"
+
+    def _miss(self, name: str) -> None:
+        if len(self.missed) < MISSED_MAX:
+            self.missed[name] = None
+
+    # For whoever watches.
+
+    def listed(self) -> None:
+        """Every declaration is known from now on."""
+        if not self._listed:
+            self._listed = True
+            self.version += 1
+
+    def has(self, provider: Provider) -> None:
+        """A declaration that may be used."""
+        self._why_not.pop(provider.name, None)
+        self._declared[provider.name] = provider
+        self.version += 1
+
+    def lacks(self, name: str, why: str | None) -> None:
+        """A declaration that may not be used; `why` is None while it is being tried."""
+        self._declared.pop(name, None)
+        self._why_not[name] = why
+        self.version += 1
+
+    def gone(self, name: str) -> None:
+        """A declaration that is there no longer."""
+        self._declared.pop(name, None)
+        self._why_not.pop(name, None)
+        self.version += 1
+
+
+def why_not(name: str, providers: Mapping[str, Provider]) -> str:
+    """What to tell about a name that is not among `providers`."""
+    return providers.why_not(name) if isinstance(providers, LiveProviders) else unknown(name, providers)
+
+
+def undecided(name: str, providers: Mapping[str, Provider]) -> bool:
+    """Whether it cannot be told yet; never for providers that are fixed."""
+    return isinstance(providers, LiveProviders) and providers.undecided(name)

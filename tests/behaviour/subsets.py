@@ -1,0 +1,160 @@
+"""Worlds whose traffic is split between two subsets of one host, and what proxies of a mesh would make of them at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import ENDPOINT_SLICE, POD, Kind, Manifest
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.history import Change
+from tests.behaviour.scenarios import canary, rollout, service
+from tests.behaviour.stage import KEY, Run, Script, Stage, play
+from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
+
+RULE_NAME = "web-subsets"
+LAG_S = 14.0
+"""How long a proxy may still do what an object said before; the controller waits 15 s for those of Istio."""
+
+
+def _crd(kind: Kind) -> Manifest:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": free, "status": free}}
+    version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind.kind, "listKind": f"{kind.kind}List", "plural": kind.plural, "singular": kind.kind.lower()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+CRDS = (_crd(VIRTUAL_SERVICE), _crd(DESTINATION_RULE))
+
+
+def virtual_service() -> Manifest:
+    """All requests to the stable subset, none to the canary's."""
+    route = [
+        {"destination": {"host": KEY.name, "subset": name}, "weight": weight}
+        for name, weight in (("stable", 100), ("canary", 0))
+    ]
+    return {
+        "apiVersion": VIRTUAL_SERVICE.api_version,
+        "kind": VIRTUAL_SERVICE.kind,
+        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
+        "spec": {"hosts": [KEY.name], "http": [{"route": route}]},
+    }
+
+
+def destination_rule() -> Manifest:
+    """Two subsets, one without labels of its user's, and one of somebody else's."""
+    subsets = [{"name": "stable", "labels": {"app": "web"}}, {"name": "canary"}, {"name": "all", "labels": {}}]
+    return {
+        "apiVersion": DESTINATION_RULE.api_version,
+        "kind": DESTINATION_RULE.kind,
+        "metadata": {"name": RULE_NAME, "namespace": KEY.namespace},
+        "spec": {"host": f"{KEY.name}.{KEY.namespace}.svc.cluster.local", "subsets": subsets},
+    }
+
+
+def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
+    """A Rollout between the subsets."""
+    subsets = {"name": RULE_NAME, "stableSubsetName": "stable", "canarySubsetName": "canary"}
+    routing = {"istio": {"virtualService": {"name": KEY.name}, "destinationRule": subsets}}
+    strategy = {"scaleDownDelaySeconds": 2, "abortScaleDownDelaySeconds": 2, **options}
+    return rollout(canary(*steps, trafficRouting=routing, **strategy), replicas=replicas)
+
+
+def world(*steps: Manifest, **options: Any) -> tuple[Manifest, ...]:
+    """The host, the mesh's objects and the Rollout."""
+    return (service(KEY.name), virtual_service(), destination_rule(), routed(*steps, **options))
+
+
+def play_subsets(manifests: tuple[Manifest, ...], script: Script, **options: Any) -> tuple[Run, Mesh]:
+    """Plays a script; the mesh is watched from the first revision's readiness on."""
+    came: list[Mesh] = []
+
+    async def watched(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        came.append(Mesh(stage.cluster))
+        await script(stage)
+
+    run = play(manifests, watched, more_crds=CRDS, **options)
+    return run, came[0]
+
+
+class Mesh:
+    """Proxies that have, each for itself, any version of either object that was there in the last `LAG_S` seconds.
+
+    Args:
+        lost: what some of them would have sent to a subset without a ready pod.
+        shares: of the canary subset, as they were written, one after the other.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._said: dict[Kind, deque[tuple[float, Manifest]]] = {}
+        self.lost: list[str] = []
+        self.shares: list[Fraction] = []
+        for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME)):
+            self._said[kind] = deque([(self._now_s(), self._object(kind, name))])
+            cluster.api.history.listen(kind, self._follow)
+        cluster.api.history.listen(ENDPOINT_SLICE, lambda _: self._look())
+
+    def _follow(self, change: Change) -> None:
+        said = self._said[change.kind]
+        said.append((self._now_s(), change.new.manifest))
+        if change.kind == VIRTUAL_SERVICE:
+            weights = _weights(change.new.manifest)
+            share = Fraction(weights["canary"], sum(weights.values()))
+            if self.shares[-1:] != [share]:
+                self.shares.append(share)
+        self._look()
+
+    def _look(self) -> None:
+        ready = self._ready()
+        for route in self._in_force(VIRTUAL_SERVICE):
+            for rule in self._in_force(DESTINATION_RULE):
+                for subset, weight in _weights(route).items():
+                    revision = _revision(rule, subset)
+                    pods = ready[revision] if revision else ready.total()
+                    if weight and not pods:
+                        self.lost.append(f"{self._now_s():.3f} s: {weight} to {subset}, {revision}, {dict(ready)}")
+
+    def _in_force(self, kind: Kind) -> Iterable[Manifest]:
+        said = self._said[kind]
+        while len(said) > 1 and said[1][0] < self._now_s() - LAG_S:
+            said.popleft()
+        return [manifest for _, manifest in said]
+
+    def _ready(self) -> Counter[str]:
+        pods = {each["metadata"]["uid"]: each["metadata"]["labels"][REVISION] for each in self._cluster.list(POD)}
+        return Counter(
+            pods.get(endpoint["targetRef"]["uid"], "")
+            for each in self._cluster.list(ENDPOINT_SLICE)
+            if each["metadata"]["labels"]["kubernetes.io/service-name"] == KEY.name
+            for endpoint in each.get("endpoints") or ()
+            if endpoint["conditions"]["ready"]
+        )
+
+    def _object(self, kind: Kind, name: str) -> Manifest:
+        found = self._cluster.get(kind, KEY.namespace, name)
+        assert found is not None
+        return found
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _weights(route: Manifest) -> dict[str, int]:
+    return {each["destination"]["subset"]: each["weight"] for each in route["spec"]["http"][0]["route"]}
+
+
+def _revision(rule: Manifest, subset: str) -> str:
+    labels = next(each for each in rule["spec"]["subsets"] if each["name"] == subset).get("labels") or {}
+    return str(labels.get(REVISION, ""))

@@ -1,0 +1,237 @@
+"""Promise: a TrafficProvider of the cluster makes a router of any kind usable, and one that is spoilt or gone moves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from rollouts.objects import TRAFFIC_PROVIDER, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from rollouts.sim.faults import CrashAfter, FaultTape
+from tests.behaviour.routed import (
+    LADDER,
+    STAY,
+    Outcome,
+    Users,
+    http_route,
+    play_routed,
+    stored_weights,
+    weight,
+)
+from tests.behaviour.scenarios import STABLE_AND_CANARY, canary, rollout
+from tests.behaviour.stage import KEY, Stage
+
+NAME = "plain-http"
+PATH = f"spec.strategy.canary.trafficRouting.plugins[{NAME}]"
+
+
+def _tested(stable: int, canary_weight: int) -> Manifest:
+    backends = [
+        {"name": "stable", "port": 80, "weight": stable},
+        {"name": "canary", "port": 80, "weight": canary_weight},
+    ]
+    return {"spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]}}
+
+
+PROVIDER: Manifest = {
+    "apiVersion": TRAFFIC_PROVIDER.api_version,
+    "kind": TRAFFIC_PROVIDER.kind,
+    "metadata": {"name": NAME},
+    "spec": {
+        "match": {
+            "group": "gateway.networking.k8s.io",
+            "kind": "HTTPRoute",
+            "plural": "httproutes",
+            "versions": ["v1"],
+        },
+        "backends": "spec.rules[].backendRefs[]",
+        "service": {"cel": "item.name"},
+        "accepted": {
+            "cel": "object.status.parents.all(p, p.conditions.exists(c, c.type == 'Accepted' && c.status == 'True'))"
+        },
+        "settleSeconds": 2,
+        "tests": [{"object": _tested(100, 0), "canaryPercent": 10, "result": _tested(90, 10)}],
+    },
+}
+WEIGHTS = tuple(step for step in LADDER if "setWeight" in step or step == STAY)
+
+
+def world(*steps: Manifest, provider: Manifest | None = PROVIDER) -> tuple[Manifest, ...]:
+    """A Rollout that names the provider by its name, and what it needs."""
+    routing = {"plugins": {NAME: {"name": KEY.name}}}
+    app = rollout(canary(*steps, services=True, trafficRouting=routing, scaleDownDelaySeconds=2), replicas=4)
+    declared = () if provider is None else (provider,)
+    return (*declared, *STABLE_AND_CANARY, http_route(), app)
+
+
+def provider_condition(stage: Stage, kind: str = "Ready") -> Manifest:
+    """A condition of the TrafficProvider; empty when there is none yet."""
+    status = (stage.cluster.get(TRAFFIC_PROVIDER, "", NAME) or {}).get("status") or {}
+    return next((each for each in status.get("conditions") or () if each["type"] == kind), {})
+
+
+def invalid(stage: Stage) -> str:
+    """What the Rollout is told to be wrong with its spec; "" for nothing."""
+    conditions = stage.status.get("conditions") or ()
+    return next((str(each["message"]) for each in conditions if each["type"] == "InvalidSpec"), "")
+
+
+def edit(stage: Stage, spec: dict[str, Any]) -> None:
+    """An administrator changes the provider."""
+    request = Request("PATCH", TRAFFIC_PROVIDER.path(None, NAME), {}, msgspec.json.encode({"spec": spec}), MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+async def at(stage: Stage, step: int) -> None:
+    """Waits until the update waits for a person at a step."""
+    await stage.until(lambda: stage.status["phase"] == "Paused" and stage.status["currentStepIndex"] == step)
+
+
+async def promoted(stage: Stage) -> None:
+    """Somebody lets it pass."""
+    stage.annotate("promote", f"{stage.status['currentRevision']}@{stage.status['currentStepIndex']}")
+
+
+def test_a_canary_goes_through_a_declared_router_and_loses_nothing() -> None:
+    """1 → 5 → 25 → 50 → 100 %, nobody to ask, so each share is waited for as long as the declaration says."""
+
+    async def script(stage: Stage, users: Users) -> None:
+        assert provider_condition(stage)["status"] == "True"
+        stage.image("2")
+        await stage.until(lambda: stage.status.get("weight") == 25)
+        await stage.until(lambda: stage.status["currentStepIndex"] == 5)
+        assert stage.status["traffic"]["verifiedBy"] == "SettleTime"
+        await users.measure(stage, "at 25", "2", for_s=4.0)
+        await stage.until_phase("Healthy", "2")
+
+    done = play_routed(world(*WEIGHTS), script)
+
+    assert (done.users.lost, done.users.causes) == (0, {})
+    assert abs(done.users.shares["at 25"] - 0.25) < 0.03
+    assert done.run.violations == []
+    assert done.run.unexpected == []
+    ((spec, *_),) = done.run.end["routes"].values()
+    assert [each["weight"] for each in spec["rules"][-1]["backendRefs"]] == [100, 0]
+
+
+def test_a_provider_that_is_spoilt_in_the_middle_holds_everything_where_it_is() -> None:
+    """Whoever mends it finds the rollout where it was: nobody was sent anywhere meanwhile."""
+    seen: list[Any] = []
+
+    async def script(stage: Stage, _users: Users) -> None:
+        stage.image("2")
+        await at(stage, 1)
+        edit(stage, {"service": {"cel": "item.named"}})
+        await stage.until(lambda: bool(invalid(stage)))
+        told, before = invalid(stage), stored_weights(stage)
+        await promoted(stage)
+        await asyncio.sleep(30)
+        seen.extend((told, before, stored_weights(stage), provider_condition(stage, "Stalled")["status"]))
+        edit(stage, {"service": {"cel": "item.name"}})
+        await at(stage, 3)
+        seen.extend((stored_weights(stage), invalid(stage), provider_condition(stage)["observedGeneration"]))
+        await promoted(stage)
+        await stage.until_phase("Healthy", "2")
+
+    done = play_routed(world(weight(10), {"pause": {}}, weight(50), {"pause": {}}), script)
+
+    told, before, meanwhile, stalled, after, invalid_after, generation = seen
+    assert told.startswith(f"{PATH}: TrafficProvider {NAME} is not Ready: spec.tests[0].object: cannot be steered: ")
+    assert (before, meanwhile, stalled) == ((90, 10), (90, 10), "True")
+    assert (after, invalid_after, generation) == ((50, 50), "", 3)
+    assert done.users.lost == 0
+    assert done.run.unexpected == []
+
+
+def test_a_provider_that_is_deleted_in_the_middle_leaves_the_traffic_as_it_is() -> None:
+    """And what is waited for is told; when it is back the rollout goes on."""
+    seen: list[Any] = []
+
+    async def script(stage: Stage, _users: Users) -> None:
+        stage.image("2")
+        await at(stage, 1)
+        assert stage.cluster.api.answer(Request("DELETE", TRAFFIC_PROVIDER.path(None, NAME))).status == 200
+        await stage.until(lambda: bool(invalid(stage)))
+        seen.extend((invalid(stage), stored_weights(stage)))
+        stage.cluster.apply(PROVIDER)
+        await stage.until(lambda: not invalid(stage))
+        await promoted(stage)
+        await stage.until_phase("Healthy", "2")
+
+    done = play_routed(world(weight(10), {"pause": {}}, weight(50)), script)
+
+    told, weights = seen
+    assert told.startswith(f"{PATH}: is no provider here; there are ")
+    assert "TrafficProvider" in told
+    assert weights == (90, 10)
+    assert done.users.lost == 0
+    assert done.run.unexpected == []
+
+
+def test_a_rollout_that_was_there_first_begins_when_its_provider_comes() -> None:
+    """Objects of one `kubectl apply` come in any order."""
+    seen: list[str] = []
+
+    async def script(stage: Stage, _users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Healthy", "2")
+
+    async def later(stage: Stage) -> None:
+        await stage.until(lambda: bool(invalid(stage)))
+        seen.append(invalid(stage))
+        stage.cluster.apply(PROVIDER)
+
+    done = play_routed(world(weight(50), STAY, provider=None), script, alongside=later)
+
+    assert len(seen) == 1
+    assert done.users.lost == 0
+    assert done.run.unexpected == []
+
+
+def test_a_rollout_that_goes_while_its_provider_is_spoilt_is_given_back_once_it_is_mended() -> None:
+    """Its route says 10 % for a Service whose pods are about to go: nobody else can mend that."""
+
+    async def script(stage: Stage, _users: Users) -> None:
+        stage.image("2")
+        await at(stage, 1)
+        edit(stage, {"service": {"cel": "item.named"}})
+        await stage.until(lambda: bool(invalid(stage)))
+        stage.delete()
+        await asyncio.sleep(5)
+        assert stored_weights(stage) == (90, 10)
+        edit(stage, {"service": {"cel": "item.name"}})
+        await stage.until(lambda: stored_weights(stage) == (100, 0))
+
+    done = play_routed(world(weight(10), {"pause": {}}), script)
+
+    ((_, labels, annotations),) = done.run.end["routes"].values()
+    assert (labels, annotations) == ({}, {})
+    assert done.run.unexpected == []
+
+
+def test_a_controller_that_dies_after_any_write_is_not_missed() -> None:
+    """The next one believes what the provider's status says, and reads the declaration again: nothing else is remembered."""
+    ready: list[str] = []
+
+    async def script(stage: Stage, _users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Healthy", "2")
+        ready.append(provider_condition(stage)["status"])
+
+    def played(tape: FaultTape | None = None) -> Outcome:
+        return play_routed(world(weight(50), STAY), script, tape=tape, grace_s=4.0)
+
+    without = played()
+    assert without.run.faultable >= 10
+
+    for place in range(without.run.faultable):
+        outcome = played(FaultTape({place: CrashAfter()}))
+
+        where = f"after write {place}"
+        assert outcome.run.end == without.run.end, where
+        assert outcome.run.violations == [], where
+        assert outcome.run.unexpected == [], where
+        assert outcome.users.causes == {}, where
+    assert set(ready) == {"True"}

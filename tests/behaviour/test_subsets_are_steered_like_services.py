@@ -1,0 +1,198 @@
+"""Promise: between two subsets of a DestinationRule an update is as safe as between two Services, whatever a proxy is behind.
+
+No proxy of a mesh can be asked here, so a mesh is modelled at its worst: each proxy may have any version of the VirtualService
+together with any of the DestinationRule that was there in the last 14 s, and a subset that gets requests must have ready pods in
+each of these mixtures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from fractions import Fraction
+
+import pytest
+
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import SERVICE, Manifest
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from tests.behaviour.routed import STAY, patch, weight
+from tests.behaviour.scenarios import MANUAL
+from tests.behaviour.stage import KEY, Script, Stage, play
+from tests.behaviour.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
+from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
+
+FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}
+
+
+def revisions(stage: Stage) -> dict[str, str]:
+    """The revision that each subset's labels name."""
+    rule = stage.cluster.get(DESTINATION_RULE, KEY.namespace, RULE_NAME)
+    assert rule is not None
+    return {each["name"]: (each.get("labels") or {}).get(REVISION, "") for each in rule["spec"]["subsets"]}
+
+
+async def updated(stage: Stage) -> None:
+    """Image 2 goes through its steps by itself."""
+    stage.image("2")
+    await stage.until_phase("Healthy", "2")
+
+
+async def aborted(stage: Stage) -> None:
+    """Image 2 is given up at its gate."""
+    stage.image("2")
+    await stage.until_phase("Paused", "2")
+    stage.annotate("abort", stage.status["currentRevision"])
+    await stage.until_phase("Aborted", "2")
+
+
+def test_an_update_goes_through_its_weights_and_ends_on_the_stable_subset() -> None:
+    """1 → 25 → 100 %, then the stable subset follows, and all comes back to it: the last share is 0."""
+    seen: list[dict[str, str]] = []
+
+    async def script(stage: Stage) -> None:
+        before = revisions(stage)
+        assert before["stable"] == before["canary"] == stage.status["stableRevision"]
+        await updated(stage)
+        seen.append(revisions(stage))
+        assert seen[0]["stable"] == stage.status["stableRevision"] != before["stable"]
+
+    run, mesh = play_subsets(world(weight(1), STAY, weight(25), STAY, weight(100), STAY), script)
+
+    assert mesh.shares == [Fraction(1, 100), Fraction(1, 4), Fraction(1), Fraction(0)]
+    assert seen[0]["all"] == ""
+    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+
+
+def test_an_abort_takes_the_weight_back_before_anything_else() -> None:
+    """The subset of what was given up keeps its pods until no proxy can send it anything."""
+    run, mesh = play_subsets(world(weight(50), MANUAL, weight(100)), aborted)
+
+    assert mesh.shares == [Fraction(1, 2), Fraction(0)]
+    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+
+
+def test_a_third_revision_in_the_middle_gets_nothing_that_was_meant_for_the_second() -> None:
+    """The canary subset is emptied before it changes to another revision."""
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        stage.image("3")
+        await stage.until_phase("Paused", "3")
+
+    run, mesh = play_subsets(world(weight(50), MANUAL, weight(100)), script)
+
+    assert mesh.shares == [Fraction(1, 2), Fraction(0), Fraction(1, 2)]
+    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+
+
+@pytest.mark.parametrize("at_rest", [False, True])
+def test_a_deleted_rollout_leaves_the_meshs_objects_as_their_users_wrote_them(at_rest: bool) -> None:
+    """Also the subset that had no labels, and the Service that is the host."""
+    left: list[Manifest] = []
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase(*(("Healthy", "2") if at_rest else ("Paused", "2")))
+        stage.delete()
+        await asyncio.sleep(30.0)
+        for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME), (SERVICE, KEY.name)):
+            found = stage.cluster.get(kind, KEY.namespace, name)
+            assert found is not None
+            left.append(found)
+
+    run, _ = play_subsets(world(weight(50), STAY if at_rest else MANUAL), script)
+
+    assert [each["spec"] for each in left[:2]] == [virtual_service()["spec"], destination_rule()["spec"]]
+    assert left[2]["spec"]["selector"] == {"app": "web"}
+    assert all(not (each["metadata"].get("labels") or each["metadata"].get("annotations")) for each in left)
+    assert run.unexpected == []
+
+
+def test_labels_that_somebody_takes_off_are_put_on_again() -> None:
+    """A GitOps tool applies what Git has: until our label is back the subset finds pods of both revisions, never none."""
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        wanted = revisions(stage)
+        stage.cluster.apply(destination_rule())
+        await stage.until(lambda: revisions(stage) == wanted)
+        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
+        await stage.until_phase("Healthy", "2")
+
+    run, mesh = play_subsets(world(weight(50), MANUAL), script)
+
+    assert (mesh.lost, run.unexpected) == ([], [])
+
+
+def test_the_mesh_sees_a_subset_that_nobody_stands_behind() -> None:
+    """The model can lose requests: here a person points the canary subset at pods that do not exist."""
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        path = "/spec/subsets/1/labels/rollouts.dev~1revision"
+        patch(stage, DESTINATION_RULE, RULE_NAME, [{"op": "replace", "path": path, "value": "nobody"}])
+        await asyncio.sleep(1.0)
+
+    _, mesh = play_subsets(world(weight(50), MANUAL), script)
+
+    assert any("50 to canary, nobody" in each for each in mesh.lost)
+
+
+def test_a_host_that_another_rollout_has_is_left_to_it() -> None:
+    """Two Rollouts cannot share one host: each would wait for slices that show its own pods."""
+    told: list[str] = []
+    host, *rest = world(weight(50), STAY)
+    marks = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": "other"}}
+    taken = {**host, "metadata": {**host["metadata"], **marks}}
+    other = {**rest[-1], "metadata": {**rest[-1]["metadata"], "name": "other"}}
+
+    async def script(stage: Stage) -> None:
+        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ServiceNotUsable")
+        told.append(stage.status["waitingFor"]["message"])
+        stage.delete()
+
+    play((taken, *rest, {**other, "spec": {**other["spec"], "paused": True}}), script, more_crds=CRDS)
+
+    assert told == [f"subset stable of DestinationRule {RULE_NAME} belongs to Rollout other; use another one"]
+
+
+@pytest.mark.parametrize("missing", ["rule", "host", "subset"])
+def test_what_is_missing_is_told_and_waited_for(missing: str) -> None:
+    """Made later, it is found without a restart."""
+    told: list[str] = []
+    host, route, rule, rollout = world(weight(50), STAY)
+    broken = {**rule, "spec": {**rule["spec"], "subsets": rule["spec"]["subsets"][:1]}}
+    there = {"rule": (host, route), "host": (route, rule), "subset": (host, route, broken)}[missing]
+
+    async def script(stage: Stage) -> None:
+        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason", "").startswith("Service"))
+        told.append(stage.status["waitingFor"]["message"])
+        for manifest in (host, rule):
+            stage.cluster.apply(manifest)
+        await stage.until_phase("Healthy", "1")
+
+    play((*there, rollout), script, more_crds=CRDS)
+
+    assert {
+        "rule": f"DestinationRule {RULE_NAME} does not exist",
+        "host": f"Service {KEY.name}, the host of DestinationRule {RULE_NAME}, does not exist",
+        "subset": "it has no subset canary",
+    }[missing] in told[0]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("script", [updated, aborted])
+def test_a_fault_of_any_one_write_ends_as_without(script: Script, fault: str) -> None:
+    """The same objects and status, and no mixture in which a request is lost."""
+    manifests = world(weight(50), STAY if script is updated else MANUAL, replicas=2)
+    without, _ = play_subsets(manifests, script)
+
+    for place in range(without.faultable):
+        run, mesh = play_subsets(manifests, script, tape=FaultTape({place: FAULTS[fault]}), grace_s=4.0)
+
+        where = f"{fault} at write {place}"
+        assert run.end == without.end, where
+        assert (mesh.lost, run.violations, run.unexpected) == ([], [], []), where

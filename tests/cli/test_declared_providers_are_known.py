@@ -1,0 +1,131 @@
+"""Promise: a TrafficProvider is checked like a Rollout, and the commands know those of the files and of the cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.cli.lint import lint_text
+from rollouts.cli.main import main
+from rollouts.objects import Manifest
+from tests.api.specs import canary, manifest
+from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE
+from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
+from tests.controller.test_traffic_providers_are_judged import NAME, SPEC, TEST, provider
+
+ROUTING = {"plugins": {NAME: {"name": "cart"}}}
+
+
+def written(*objects: Manifest) -> str:
+    """Several documents."""
+    return yaml.safe_dump_all(objects)
+
+
+def using(**routing: Any) -> Manifest:
+    """A Rollout with these routers."""
+    rollout: Manifest = manifest(canary(stableService="cart", canaryService="next", trafficRouting=routing))
+    return rollout
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["provider first", "rollout first"])
+def test_a_rollout_may_use_what_stands_in_the_same_file(order: int) -> None:
+    """Wherever in it: `kubectl apply` has no order either."""
+    report = lint_text(written(*[provider(), using(**ROUTING)][::order]))
+
+    assert (report.problems, report.checked, report.providers) == ([], 1, 1)
+
+
+def test_its_own_tests_are_run_and_every_problem_has_its_line() -> None:
+    """Before it is applied, and without a cluster."""
+    text = written(provider(tests=[{**TEST, "canaryPercent": 20}]), provider("istio", service={"cel": "item."}, x=1))
+
+    found = {(each.subject, each.message.split(": ")[0]): each.line for each in lint_text(text).problems}
+
+    lines = text.splitlines()
+    assert found.keys() == {
+        ("TrafficProvider my-apisix", "spec.tests[0].result"),
+        ("TrafficProvider istio", "metadata.name"),
+        ("TrafficProvider istio", "spec.service.cel"),
+        ("TrafficProvider istio", "spec.x"),
+    }
+    assert lines[found["TrafficProvider istio", "spec.service.cel"] - 1].strip() == "cel: item."
+    assert lines[found["TrafficProvider istio", "metadata.name"] - 1].strip() == "name: istio"
+
+
+def test_what_is_wrong_with_the_provider_is_wrong_with_who_uses_it() -> None:
+    """Else a file would pass of which the controller carries out nothing."""
+    report = lint_text(written(provider(tests=[]), using(**ROUTING)))
+
+    assert {each.subject.split()[0] for each in report.problems} == {"TrafficProvider", "Rollout"}
+
+
+def test_several_files_are_one_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The administrator's file is seldom the team's; the exit code counts."""
+    (tmp_path / "provider.yaml").write_text(written(provider()))
+    (tmp_path / "cart.yaml").write_text(written(using(**ROUTING)))
+
+    alone = main(["lint", "-f", str(tmp_path / "cart.yaml")])
+    assert "write a TrafficProvider my-apisix" in capsys.readouterr().out
+    together = main(["lint", "-f", str(tmp_path / "cart.yaml"), "-f", str(tmp_path / "provider.yaml")])
+
+    assert (alone, together) == (1, 0)
+    assert "1 Rollout and 1 TrafficProvider checked, no problems" in capsys.readouterr().out
+
+
+def test_gitops_names_the_field_that_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not the whole spec: the declaration says where the weights are."""
+    (tmp_path / "all.yaml").write_text(written(provider(), using(**ROUTING)))
+
+    assert main(["gitops", "-f", str(tmp_path / "all.yaml"), "--for", "argocd"]) == 0
+
+    (application,) = yaml.safe_load_all(capsys.readouterr().out)
+    (rule,) = [each for each in application["spec"]["ignoreDifferences"] if each["kind"] == "ApisixRoute"]
+    assert rule["jqPathExpressions"] == [".spec.http[]?.backends[]?.weight"]
+
+
+async def test_a_plan_knows_the_providers_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """People who plan a Rollout seldom have the administrator's file at hand."""
+    strategy = {
+        "canary": {
+            "stableService": "cart",
+            "canaryService": "cart-canary",
+            "steps": [{"setWeight": 5}, {"pause": {}}],
+            "trafficRouting": {"plugins": {"plain": {"name": "cart"}}},
+        }
+    }
+    tested = {"spec": {"rules": [{"backendRefs": [{"name": "stable", "weight": 1}, {"name": "canary", "weight": 0}]}]}}
+    result = json.loads(json.dumps(tested).replace("1", "3").replace("0", "1"))
+    plain = provider(
+        "plain",
+        match={"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "plural": "httproutes", "versions": ["v1"]},
+        backends="spec.rules[].backendRefs[]",
+        service={"path": "name"},
+        weight={},
+        tests=[{"object": tested, "canaryPercent": 25, "result": result}],
+    )
+    del plain["spec"]["accepted"]
+    async with shop(tmp_path) as there:
+        assert there.stage.sim is not None
+        there.stage.sim.apply(plain)
+        services = [service(there.stage.namespace, name) for name in ("cart", "cart-canary")]
+        plan = await planned(there, capsys, text_of(cart(strategy=strategy), *services, ROUTE))
+
+    assert "Stuck" not in rules(plan, "unsafe"), plan["findings"]
+    assert [each["name"] for each in BACKENDS] == ["cart", "cart-canary"]
+    assert 5 in [step["weightPercent"] for step in plan["steps"]]
+
+
+def service(namespace: str, name: str) -> Manifest:
+    """A Service of the application."""
+    spec = {"selector": {"app": "cart"}, "ports": [{"port": 80}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def test_the_specs_of_these_tests_are_good() -> None:
+    """Else each test above could pass for the wrong reason."""
+    assert set(SPEC) == {"match", "backends", "service", "weight", "accepted", "tests"}
+    assert lint_text(written(provider())).problems == []

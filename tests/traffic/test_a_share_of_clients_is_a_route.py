@@ -1,0 +1,127 @@
+"""Promise: routers that know cookies can say a share of clients, read it back, and give the object back as it was."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.stickiness import STICKY_ROUTE
+from rollouts.core.traffic import Feature, Split, Sticky
+from rollouts.errors import Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic import contour, gateway_api, istio
+from rollouts.traffic.codec import LEDGER, Objects
+from tests.traffic import laws
+from tests.traffic.cases.all_cases import CASES
+from tests.traffic.cases.case import Case, splits
+from tests.traffic.situation import Situation
+
+KNOWING = [case for case in CASES if {Feature.COOKIE, Feature.HEADER_REGEX} <= case.features]
+SID = Sticky("sid", "0123456789abcdef", "r1")
+A_QUARTER = Split(Fraction(1, 4), sticky=SID)
+HELD = (
+    laws.what_is_planned_is_read_back,
+    laws.undo_gives_the_users_object_back,
+    laws.nothing_else_is_touched,
+    laws.what_another_wrote_is_never_lost,
+    laws.a_gitops_tool_may_write_its_own_again,
+    laws.what_is_replaced_is_tested_first,
+    laws.a_change_of_the_share_alone_is_one_write,
+)
+
+
+@st.composite
+def wants(draw: st.DrawFn, case: Case) -> list[Split]:
+    """Shares of clients and of requests, one after the other."""
+    found = draw(st.lists(splits(case.features - {Feature.COOKIE}, case.shares), min_size=2, max_size=3))
+    by = [Sticky("sid", draw(st.sampled_from(["0123456789abcdef", "01"])), draw(st.sampled_from(["r1", "r2"])))]
+    return [
+        Split(
+            each.share, each.matches, each.mirrors, sticky=by[0] if 0 < each.share < 1 and draw(st.booleans()) else None
+        )
+        for each in found
+    ]
+
+
+@pytest.mark.parametrize("case", KNOWING, ids=lambda case: case.name)
+@settings(max_examples=10, deadline=None, suppress_health_check=(HealthCheck.filter_too_much, HealthCheck.too_slow))
+@given(data=st.data())
+def test_the_laws_hold_for_shares_of_clients(case: Case, data: st.DataObject) -> None:
+    """The same laws as for all that a provider writes; only that a share is a route here, and so changes one."""
+    start = Situation.of(case.provider, case.settings, data.draw(case.users), case.context)
+    asked = data.draw(wants(case))
+    try:
+        for law in HELD:
+            law(case, start, asked)
+    except Unroutable:
+        assume(False)
+
+
+def test_there_are_cases_enough() -> None:
+    """A suite without a case would pass."""
+    assert {case.name for case in KNOWING} >= {"HTTPRoute", "VirtualService", "HTTPProxy"}
+
+
+def http_route(stable: int, canary: int) -> Manifest:
+    """One rule between the two Services."""
+    backends = [{"name": "cart", "port": 80, "weight": stable}, {"name": "cart-canary", "port": 80, "weight": canary}]
+    return {"kind": "HTTPRoute", "metadata": {"name": "cart"}, "spec": {"rules": [{"backendRefs": backends}]}}
+
+
+def test_an_http_route_leaves_the_weights_and_adds_one_rule() -> None:
+    """Nobody comes by weight: who has no cookie goes to stable."""
+    start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
+
+    rules = start.steered(A_QUARTER).objects.user["spec"]["rules"]
+
+    plain, sticky = sorted(rules, key=lambda rule: "matches" in rule)
+    assert plain == http_route(100, 0)["spec"]["rules"][0]
+    (match,) = sticky["matches"]
+    (header,) = match["headers"]
+    assert (header["name"], header["type"]) == ("cookie", "RegularExpression")
+    assert [each["name"] for each in sticky["backendRefs"]] == ["cart-canary"]
+
+
+@pytest.mark.parametrize("edit", ["rule", "weights", "ledger"])
+def test_what_somebody_takes_out_is_seen(edit: str) -> None:
+    """It reads as what it is then, never as what was wanted."""
+    start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
+    user = start.steered(A_QUARTER).objects.user
+    rules = user["spec"]["rules"]
+    changed: dict[str, Any] = {
+        "rule": {**user, "spec": {"rules": [rule for rule in rules if "matches" not in rule]}},
+        "weights": {**user, "spec": {"rules": [*http_route(10, 90)["spec"]["rules"], *rules[1:]]}},
+        "ledger": {**user, "metadata": {"name": "cart", "annotations": {LEDGER: '{"sticky":["a"],"share":"1/0"}'}}},
+    }[edit]
+
+    found = start.provider.read(Objects(changed), start.target, start.context)
+
+    assert found != A_QUARTER
+    if edit == "weights":
+        assert found.share == Fraction(9, 10)
+
+
+def test_routers_without_cookies_refuse_it_in_words() -> None:
+    """They are told by name before; should one be asked all the same, nothing is written."""
+    for case in (case for case in CASES if case not in KNOWING):
+        start = Situation.of(case.provider, case.settings, case.example, case.context)
+        with pytest.raises(Unroutable):
+            start.plan(A_QUARTER)
+        assert Feature.COOKIE not in start.provider.features(start.objects, start.target)
+
+
+def test_istio_and_contour_name_it() -> None:
+    """The route can be found in the object by the name that the docs give."""
+    pair = [{"destination": {"host": name}, "weight": weight} for name, weight in (("cart", 100), ("cart-canary", 0))]
+    service = {"kind": "VirtualService", "metadata": {"name": "cart"}, "spec": {"http": [{"route": pair}]}}
+    start = Situation.of(istio.PROVIDER, {"virtualService": {"name": "cart"}}, service)
+    assert start.steered(A_QUARTER).objects.user["spec"]["http"][0]["name"] == STICKY_ROUTE
+
+    services = [{"name": "cart", "port": 80, "weight": 100}, {"name": "cart-canary", "port": 80, "weight": 0}]
+    proxy = {"kind": "HTTPProxy", "metadata": {"name": "cart"}, "spec": {"routes": [{"services": services}]}}
+    start = Situation.of(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, proxy)
+    assert len(start.steered(A_QUARTER).objects.user["spec"]["routes"]) == 2

@@ -23,6 +23,7 @@ from tests.gateways.report import REPORT, Case, table, write
 from tests.gateways.routes import Route
 from tests.gateways.shifting import Shifting
 from tests.lab import binaries
+from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
 from tests.node import machine
 from tests.node.one_run import node_of
@@ -56,6 +57,12 @@ def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
 def control_plane(node: RealNode) -> ControlPlane:
     """The node's control plane, for the fixtures that the lab has."""
     return node.plane
+
+
+@pytest.fixture(scope="session")
+def controller_kubeconfig(node: RealNode) -> Path:
+    """The chart's ServiceAccount with the rights that it has when these routers are among its values."""
+    return install_chart(node.plane, "--set", "routers={gatewayAPI,contour,traefik}")
 
 
 @pytest.fixture(scope="session")

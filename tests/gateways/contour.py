@@ -15,7 +15,7 @@ ENVOY = "contour-envoy"
 PORT = 8880  # Envoy Gateway has 8080 and 8081 for itself
 ADMIN_PORT = 19501
 _XDS_PORT = 8001
-_LISTENER_PORT = 80  # Contour has its Envoy listen at PORT for it
+_LISTENER_PORT = PORT - 8000  # Contour has its Envoy listen 8,000 above the port of the Gateway
 _CONFIG = {"gateway": {"gatewayRef": {"namespace": NAMESPACE, "name": NAME}}}
 
 
@@ -37,7 +37,6 @@ def start(node: RealNode) -> Gateway:
             "--disable-leader-election",
             "--health-address=127.0.0.1",
             "--http-address=127.0.0.1",
-            f"--envoy-service-http-port={PORT}",
             "--disable-feature=tlsroutes",
             "--disable-feature=tcproutes",
             "--disable-feature=backendtlspolicies",

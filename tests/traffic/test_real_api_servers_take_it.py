@@ -102,11 +102,12 @@ class Place:
         return self.api.patch(owned, params={**params, "force": "true"}, content=content, headers=kind)
 
     def steer(self, want: Split) -> Objects:
-        """Brings it there and reads it again."""
-        read = self.objects()
-        for answer in self.write(self.plan(want, read), read):
-            assert answer.status_code in (200, 201), answer.text
+        """Brings it there, in as many writes as it takes, and reads it again."""
         done = self.objects()
+        for _ in range(WRITES_MOST):
+            for answer in self.write(self.plan(want, done), done):
+                assert answer.status_code in (200, 201), answer.text
+            done = self.objects()
         assert self.case.provider.read(done, self.target, self.context) == want
         assert self.plan(want, done) == ()
         return done

@@ -30,6 +30,7 @@ from rollouts.traffic.ledger import NOTHING, ledger_of
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests
+from tests.traffic.situation import WRITES_MOST
 
 pytestmark = pytest.mark.controlplane
 REAL = [case for case in CASES if case.crds or case.example["kind"] == "Ingress"]

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from rollouts.core.traffic import (
     ALL_TO_STABLE,
+    IDLE_HEADER,
+    IDLE_VALUE,
     MatchKind,
     MatchRoute,
     MirrorRoute,
@@ -128,6 +130,32 @@ def test_a_managed_header_route_must_be_there_and_be_the_only_one() -> None:
     assert "header route beta is not there" in _contour(with_beta, main).message
     assert not _contour(with_beta, beta, other, main).live
     assert not _contour(with_beta, other, main).live
+
+
+def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> None:
+    """Only then is it given its requests; and while it is idle, that it leads to the canary alone is nobody's business."""
+    idle = contour_route(("cart-canary", 1), headers=[{"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}])
+    main = contour_route(("cart", 100), ("cart-canary", 0))
+    there = question(replace(ALL_TO_STABLE, idle=1))
+
+    assert _contour(there, idle, main).live
+    assert _contour(question(ALL_TO_STABLE), idle, main).live
+    assert "is to be made first is not there" in _contour(there, main).message
+
+    place = f"{RULE.removesuffix('0')}1"
+    header = {"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}
+    entry = {
+        "name": f"{place}/match/0/*",
+        "match": {"prefix": "/", "headers": [header]},
+        "route": {"cluster": place},
+    }
+    whole = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE}}
+    first = locality(f"{RULE}/backend/0", 1, "10.0.0.1")
+    cold = envoy.live_share(
+        json.dumps(routes(entry, whole)).encode(), json.dumps(endpoints(**{RULE: [first]})).encode(), there
+    )
+    assert not cold.live
+    assert "nothing tells the Service of its endpoints" in cold.message
 
 
 def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:

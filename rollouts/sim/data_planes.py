@@ -135,7 +135,7 @@ def _problem(proxy: Proxy, question: LiveAsked) -> str:
     stable, canary = (where, question.stable_service), (where, question.canary_service)
     every = list(proxy.table.rules_of((where, question.route.name)))
     rules = [each for each in every if not each.asks_for(IDLE_HEADER)]
-    if question.split.idle > len(every) - len(rules):
+    if question.split.idle > sum(proxy.is_warm(each) for each in every if each not in rules):
         return "does not have what is to be made first"
     split = [each for each in rules if any(backend.service == stable for backend in each.backends)]
     if not split:

@@ -17,6 +17,8 @@ from rollouts.sim.gateway_types import HTTP_ROUTE
 
 ServiceKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
+Place: TypeAlias = tuple[ServiceKey, int]
+"""A route and the number of one of its rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,14 @@ class Rule:
         backends: in the order of the manifest; no weight is negative.
         copies: every copy that is made.
         matches: as in the manifest.
+        number: its place in the route's list.
     """
 
     route: ServiceKey
     backends: tuple[Backend, ...]
     copies: tuple[Copies, ...]
     matches: tuple[Manifest, ...] = ()
+    number: int = 0
     _owed: list[int] = field(default_factory=list)
     _copied: list[Fraction] = field(default_factory=list)
 
@@ -135,13 +139,17 @@ class RouteTable:
         """uid and generation of each route that is in force here."""
         for manifest in sorted(routes, key=_age):
             self.generations[_key(manifest)] = (manifest["metadata"]["uid"], manifest["metadata"]["generation"])
-            for rule in manifest["spec"].get("rules") or ():
-                self._entries += _entries(manifest, rule)
+            for number, rule in enumerate(manifest["spec"].get("rules") or ()):
+                self._entries += _entries(manifest, rule, number)
         self._entries.sort(key=lambda entry: entry.rank)  # stable: the oldest route first, then the order of the rules
 
     def find(self, request: WebRequest) -> Rule | None:
         """The rule that a request falls under; None for no route at all."""
         return next((each.rule for each in self._entries if _matches(each, request)), None)
+
+    def places(self) -> set[Place]:
+        """Every route with the numbers of its rules."""
+        return {(each.rule.route, each.rule.number) for each in self._entries}
 
     def rules_of(self, route: ServiceKey) -> Iterator[Rule]:
         """Every rule of a route, each once."""
@@ -170,20 +178,20 @@ def _age(manifest: Manifest) -> tuple[str, ServiceKey]:
     return manifest["metadata"]["creationTimestamp"], _key(manifest)
 
 
-def _entries(manifest: Manifest, rule: Manifest) -> list[_Entry]:
+def _entries(manifest: Manifest, rule: Manifest, number: int) -> list[_Entry]:
     is_grpc = manifest["kind"] != HTTP_ROUTE.kind
-    parsed = _rule(manifest, rule)
+    parsed = _rule(manifest, rule, number)
     matches = rule.get("matches") or [{}]
     rank = _grpc_rank if is_grpc else _http_rank
     return [_Entry(rank(match), match, is_grpc, parsed) for match in matches]
 
 
-def _rule(manifest: Manifest, rule: Manifest) -> Rule:
+def _rule(manifest: Manifest, rule: Manifest, number: int = 0) -> Rule:
     home = manifest["metadata"]["namespace"]
     backends = tuple(Backend(_service(each, home), each.get("weight", 1)) for each in rule.get("backendRefs") or ())
     mirrors = [each["requestMirror"] for each in rule.get("filters") or () if each["type"] == "RequestMirror"]
     copies = tuple(Copies(_service(each["backendRef"], home), _part(each)) for each in mirrors)
-    return Rule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()))
+    return Rule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()), number)
 
 
 def _service(reference: Manifest, home: str) -> ServiceKey:

@@ -66,5 +66,14 @@ def start_envoy(node: RealNode) -> None:
     bootstrap.write_text(json.dumps(config))
     node.processes.start(
         ENVOY,
-        [gateway_parts.envoy(), "-c", bootstrap, "--service-cluster", NAMESPACE, "--service-node", "envoy-1"],
+        [
+            gateway_parts.envoy(),
+            "-c",
+            bootstrap,
+            "--service-cluster",
+            NAMESPACE,
+            "--service-node",
+            "envoy-1",
+            "--disable-hot-restart",  # the sockets for that are one for all Envoys here, and Envoy Gateway has one too
+        ],
     )

@@ -9,6 +9,8 @@ from fractions import Fraction
 from typing import TypeVar
 
 from rollouts.core.traffic import (
+    IDLE_HEADER,
+    IDLE_VALUE,
     LiveSeen,
     MatchKind,
     MatchRoute,
@@ -180,6 +182,27 @@ def test_headers_and_copies_reach_the_canary_at_weight_zero() -> None:
     assert set(beta.tally.sent) == {"r2"}
     assert abs(plain.copies["r2"] - 500) <= 4 and plain.copies["r1"] == 0
     assert beta.copies.total() == 0
+
+
+def test_a_rule_at_a_new_place_gets_requests_before_it_has_endpoints() -> None:
+    """Measured with Envoy Gateway: 27 of 40 additions of a header rule answered 503; none when it was there idle before."""
+    idle = {**BETA_RULE, "matches": [{"headers": [{"name": IDLE_HEADER, "value": IDLE_VALUE}]}]}
+    late = GatewaySettings(cluster_lag_s=(0.2, 0.2))
+
+    async def play(shop: Shop, first: Manifest | None) -> int:
+        route = split(100, 0)
+        shop.cluster.apply(route)
+        await asyncio.sleep(1)
+        beta = shop.clients(BETA)
+        for last in (first, BETA_RULE):
+            if last is not None:
+                shop.cluster.apply({**route, "spec": {**route["spec"], "rules": [*route["spec"]["rules"], last]}})
+            await asyncio.sleep(1)
+        beta.stop()
+        return beta.causes[503]
+
+    assert in_the_shop(lambda shop: play(shop, None), settings=late) > 10
+    assert in_the_shop(lambda shop: play(shop, idle), settings=late) == 0
 
 
 def test_a_share_that_leads_nowhere_is_lost() -> None:

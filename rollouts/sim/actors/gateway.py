@@ -19,7 +19,7 @@ from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.gateway_types import GATEWAY, GATEWAY_CLASS, GROUP, GRPC_ROUTE, HTTP_ROUTE
 from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.route_table import PLAIN, Copies, RouteTable, ServiceKey, WebRequest, services_of
+from rollouts.sim.route_table import PLAIN, Copies, Place, RouteTable, Rule, ServiceKey, WebRequest, services_of
 from rollouts.sim.verbs import WriteOptions
 
 REVISION_LABEL = "rollouts.dev/revision"
@@ -42,6 +42,8 @@ class GatewaySettings:
         proxies: how many there are.
         route_lag_s: shortest and longest time from a route's write to a proxy that obeys it.
         endpoint_lag_s: the same for endpoints and Services.
+        cluster_lag_s: shortest and longest time from a rule to the endpoints that a proxy has for it, for rules at a place in
+            their route where there was none: Envoy Gateway names clusters so. (0, 0) for proxies that take all at once.
         throttle_s: routes reach the proxies together, so long after the first change; 0 for each by itself.
         status_lag_s: from a route's write to its status.
         features: `supportedFeatures` of its class; None for a class that tells nothing.
@@ -50,12 +52,13 @@ class GatewaySettings:
     proxies: int = 2
     route_lag_s: tuple[float, float] = (0.002, 0.05)
     endpoint_lag_s: tuple[float, float] = (0.002, 0.05)
+    cluster_lag_s: tuple[float, float] = (0.0, 0.0)
     throttle_s: float = 0.0
     status_lag_s: float = 0.01
     features: tuple[str, ...] | None = ALL_FEATURES
 
 
-ENVOY = GatewaySettings()
+ENVOY = GatewaySettings(cluster_lag_s=(0.001, 0.03))
 TRAEFIK = GatewaySettings(throttle_s=2.0, route_lag_s=(0.0, 0.02))
 
 
@@ -101,6 +104,7 @@ class Proxy:
         """Requests that it waits for, by the revision of their pods; its clients keep the count."""
         self.table = RouteTable(())
         self._world = world
+        self._warm_at_s: dict[Place, float] = {}
         self._services: set[ServiceKey] = set()
         self._slices: dict[ServiceKey, _Slices] = {}
         self._told: dict[str, float] = {}
@@ -112,6 +116,8 @@ class Proxy:
         rule = self.table.find(request)
         if rule is None:
             return Forwarded(404)
+        if not self.is_warm(rule):
+            return Forwarded(503)
         copies = tuple(found for each in rule.next_copies() if (found := self._pick(each)) is not None)
         service = rule.next_service()
         if service is None or service not in self._services:
@@ -162,9 +168,18 @@ class Proxy:
         for change in waiting:
             change()
 
-    def load(self, table: RouteTable) -> None:
+    def is_warm(self, rule: Rule) -> bool:
+        """Whether it has endpoints for a rule by now."""
+        return self._world.loop.time() >= self._warm_at_s.get((rule.route, rule.number), 0.0)
+
+    def load(self, table: RouteTable, *, cluster_lag_s: tuple[float, float] = (0.0, 0.0)) -> None:
         """Obeys other routes from now on."""
         self.table = table
+        now_s, before = self._world.loop.time(), self._warm_at_s
+        places = sorted(table.places())
+        self._warm_at_s = {
+            each: before[each] if each in before else now_s + self._world.rng.uniform(*cluster_lag_s) for each in places
+        }
 
     def load_slice(self, service: ServiceKey, name: str, endpoints: tuple[PodEndpoint, ...] | None) -> None:
         """Knows other endpoints from now on; None for a slice that is gone."""
@@ -301,7 +316,7 @@ class Gateway(Actor):
         proxy.tell("endpoints", self.world.rng.uniform(*self.settings.endpoint_lag_s), change)
 
     def _load(self, proxy: Proxy, table: RouteTable) -> None:
-        proxy.load(table)
+        proxy.load(table, cluster_lag_s=self.settings.cluster_lag_s if self._began else (0.0, 0.0))
         for told in self.loaded:
             told(proxy)
 

@@ -27,6 +27,7 @@ _PORT = re.compile(r"(?:(?:http|https|h2c|grpc|tcp)-)?(?:\d{1,5}|http|https|h2c|
 _HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s*`([^`]*)`\)")
 _QUERY = re.compile(r"(Query|QueryRegexp)\(`([^`]*)`(?:,\s*`([^`]*)`)?\)")
 _METHOD = re.compile(r"Method\(`([^`]*)`\)")
+_QUOTED = re.compile(r'`[^`]*`|"(?:[^"\\]|\\.)*"')
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
@@ -143,12 +144,23 @@ def _stands_for(plain: str, service: str) -> bool:
 
 
 def _conditions(rule: str) -> Iterator[Condition]:
+    rule = _QUOTED.sub(_unquoted, rule)
     for word, name, value in _HEADER.findall(rule):
         yield Condition(name.lower(), value if not word.endswith("Regexp") else None)
     for word, name, value in _QUERY.findall(rule):
         yield Condition(name, value if word == "Query" else None, query=True)
     for value in _METHOD.findall(rule):
         yield Condition(":method", value)
+
+
+def _unquoted(text: re.Match[str]) -> str:
+    """The Gateway provider writes texts as Go does, `"a\\"b"`; people write them between backticks."""
+    if text[0].startswith("`"):
+        return text[0]
+    try:
+        return f"`{msgspec.json.decode(text[0])}`"
+    except msgspec.DecodeError:  # an escape that only Go has
+        return f"`{text[0][1:-1]}`"
 
 
 def _plain(name: str) -> str:

@@ -352,6 +352,19 @@ def test_a_header_of_a_traefik_rule_is_read(header: str) -> None:
     assert not _traefik(question(ALL_TO_STABLE), ("cart", 1), routers=renamed, services=services).live
 
 
+def test_a_real_traefiks_idle_rule_is_understood() -> None:
+    """Recorded from Traefik 3.7.12 at 1 % with a rule that no request matches yet."""
+    said = (RECORDED / "traefik" / "httproute-idle.json").read_bytes()
+    web = {"route": RouteName("gatewayAPI", "HTTPRoute", "shop", "web"), "stable_service": "web-stable"}
+
+    def live(split: Split) -> bool:
+        return traefik.live_share(said, question(split, **web, canary_service="web-canary")).live
+
+    assert live(replace(share(1), idle=1))
+    assert not live(replace(share(5), idle=1))
+    assert not live(replace(share(1), matches=(BETA,)))
+
+
 def _renamed(value: Any) -> Any:
     return json.loads(json.dumps(value).replace("-web-0-", "-web-1-"))
 

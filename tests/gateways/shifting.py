@@ -26,6 +26,9 @@ RATE = 400
 
 APP_PORT = 8080
 
+WRITE_TAKES_S = 0.2
+"""A write is in force before it is answered."""
+
 HELD = "8s"
 """How long a weight is held: some 2,400 requests in whole seconds."""
 
@@ -92,6 +95,7 @@ class Shifting:
     outcome: Outcome | None = None
     lags_ms: list[float] = field(default_factory=list)
     _hits: list[tuple[float, int]] = field(default_factory=list)
+    _writes: list[float] = field(default_factory=list)
 
     def set_up(self, steps: Sequence[Manifest]) -> None:
         """Applies the user's objects, and waits until version 1 is served."""
@@ -129,7 +133,8 @@ class Shifting:
             marked.until(lambda all_: sum(one.sent_at > after for one in all_) > 20, within_s=30)
         self.by_header = marked.answers
         self.outcome = running.outcome
-        self.lags_ms = self._lags(mark)
+        self._writes = self._written(mark)
+        self.lags_ms = self._lags()
 
     @property
     def failed(self) -> int:
@@ -150,9 +155,10 @@ class Shifting:
         return found
 
     def live_time(self, name: str) -> tuple[float, float]:
-        """From when until when a managed route was live."""
+        """From when until when a managed route was live: until the write that ended it, of which status tells a little later."""
         begin = self.first(lambda one: name in one.live_routes).at
-        return begin, self.first(lambda one: one.at > begin and name not in one.wanted_routes).at
+        told = self.first(lambda one: one.at > begin and name not in one.wanted_routes).at
+        return begin, max(one for one in self._writes if one < told) - WRITE_TAKES_S
 
     @property
     def mirrored_share(self) -> float:
@@ -226,9 +232,9 @@ class Shifting:
         counts = [sum(one["versions"].get(version, 0) for one in whole) for version in ("1", "2")]
         return Share(weight, sum(counts), counts[1])
 
-    def _lags(self, mark: int) -> list[float]:
-        """In ms: from each of the controller's writes to the route until status said that it is live."""
-        writes = [
+    def _written(self, mark: int) -> list[float]:
+        """When each of the controller's writes to the route was answered."""
+        return [
             datetime.fromisoformat(event["stageTimestamp"]).timestamp()
             for event in self.node.plane.audit_events(since=mark, user=CONTROLLER_USER)
             if event["verb"] in ("patch", "update", "create")
@@ -236,9 +242,12 @@ class Shifting:
             and event["objectRef"]["namespace"] == self.stage.namespace
             and event["responseStatus"]["code"] < 300
         ]
+
+    def _lags(self) -> list[float]:
+        """In ms: from each of the controller's writes to the route until status said that it is live."""
         confirmed = [one.at for one in self.moments if one.live_weight is not None]
-        after = [min((at for at in confirmed if at > written), default=None) for written in writes]
-        return [(at - written) * 1000 for written, at in zip(writes, after, strict=True) if at is not None]
+        after = [min((at for at in confirmed if at > written), default=None) for written in self._writes]
+        return [(at - written) * 1000 for written, at in zip(self._writes, after, strict=True) if at is not None]
 
 
 def whole_canary(features: frozenset[str]) -> list[Manifest]:

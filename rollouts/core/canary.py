@@ -95,11 +95,17 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
 
 def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     """The step at which the current revision stands and may be promoted; None when it stands at none."""
-    if status.abort is not None or status.step_index >= len(strategy.steps):
+    at_a_gate = status.abort is None and _pause_at(strategy, status.step_index) is not None
+    return status.step_index if at_a_gate else None
+
+
+def _pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
+    """The step of that index when it is a pause; None when it is another one, and after the last."""
+    if index >= len(strategy.steps):
         return None
-    match strategy.steps[status.step_index]:
-        case Pause() | PauseUntilPromoted():
-            return status.step_index
+    match strategy.steps[index]:
+        case Pause() | PauseUntilPromoted() as pause:
+            return pause
         case (
             SetWeight()
             | SetCanaryReplicas()
@@ -294,39 +300,26 @@ def _size_wait(view: View, sizes: Sizes) -> Wait:
 
 def _pause_wait(view: View, strategy: Canary) -> Wait | None:
     index = view.status.step_index
-    match strategy.steps[index]:
+    if view.promoted_past(index):
+        return None
+    match _pause_at(strategy, index):
         case Pause(duration_s):
-            if view.promoted_past(index):
-                return None
             return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", _pause_end_s(view, strategy))
         case PauseUntilPromoted():
-            if view.promoted_past(index):
-                return None
             return Wait(
                 Reason.PROMOTION_NEEDED, f"step {index}: revision {view.status.current_revision} is to be promoted"
             )
-        case (
-            SetWeight()
-            | SetCanaryReplicas()
-            | SetCanaryScalePercent()
-            | MatchTrafficWeight()
-            | SetHeaderRoute()
-            | SetMirrorRoute()
-        ):
+        case None:
             return None
         case never:
             assert_never(never)
 
 
 def _pause_end_s(view: View, strategy: Canary) -> float | None:
-    index = view.status.step_index
-    if view.aborted or view.paused or index >= len(strategy.steps):
+    pause = _pause_at(strategy, view.status.step_index)
+    if view.aborted or view.paused or not isinstance(pause, Pause):
         return None
-    match strategy.steps[index]:
-        case Pause(duration_s):
-            return (view.status.step_started_at_s or view.now_s) + duration_s
-        case _:
-            return None
+    return (view.status.step_started_at_s or view.now_s) + pause.duration_s
 
 
 def _stepped(view: View, strategy: Canary, plan: Plan, *, reached: bool, arrived: bool) -> Plan:

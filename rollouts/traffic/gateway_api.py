@@ -63,11 +63,15 @@ class _Route(Warming):
     def identity(self, rule: Manifest) -> Any:
         return [rule.get("matches"), rule.get("filters")]
 
+    @property
+    def grpc(self) -> bool:
+        return self.target.kinds[0].kind == "GRPCRoute"
+
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         copy = {field: value for field, value in rule.items() if field != "name"}  # names are unique in a route
         if not matches:
             return copy
-        found = narrowed_matches(rule.get("matches") or (), matches, grpc=self.target.kinds[0].kind == "GRPCRoute")
+        found = narrowed_matches(rule.get("matches") or (), matches, grpc=self.grpc)
         return {**copy, "matches": found} if found else None
 
     def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
@@ -80,10 +84,10 @@ class _Route(Warming):
         return outrank(copy.get("matches") or (), rule.get("matches") or ())
 
     def idle(self, copy: Manifest) -> Manifest:
-        return {**copy, "matches": [idle_match(grpc=self.target.kinds[0].kind == "GRPCRoute")]}
+        return {**copy, "matches": [idle_match(grpc=self.grpc)]}
 
     def is_idle(self, rule: Manifest) -> bool:
-        return rule.get("matches") in ([idle_match(grpc=False)], [idle_match(grpc=True)])
+        return bool(rule.get("matches") == [idle_match(grpc=self.grpc)])
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         return with_mirror(rule, mirror, canary)

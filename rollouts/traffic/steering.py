@@ -137,8 +137,12 @@ class Dialect(ABC):
         return found if whole else replace(found, whole=False)
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
-        """The writes that make it say `want`. Raises: Unroutable."""
-        return patch_of(user, self.with_us(self.without_us(user, ledger_of(user)), want))
+        """The writes that make it say `want`, or the next of them. Raises: Unroutable."""
+        return patch_of(user, self.on_the_way(user, self.with_us(self.without_us(user, ledger_of(user)), want)))
+
+    def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
+        """What the object is to be next to become `final`; `final` itself for a router that takes it all at once."""
+        return final
 
     def undo(self, user: Manifest) -> tuple[Op, ...]:
         """The writes that give it back."""

@@ -18,8 +18,6 @@ from typing import ClassVar
 from rollouts.core.frozen import replace
 from rollouts.core.traffic import Split
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import Op
-from rollouts.traffic.difference import patch_of
 from rollouts.traffic.ledger import NOTHING, Ledger, ledger_of, with_ledger
 from rollouts.traffic.steering import Dialect, Path, put_rules, rules_at
 
@@ -49,11 +47,7 @@ class Warming(Dialect):
         found = Dialect.read(self, bare)
         return replace(found, idle=idle) if idle else found
 
-    def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
-        """See `Dialect`; the next write on the way to `want`, () when the data plane must follow first."""
-        return patch_of(user, self._next(user, self.with_us(self.without_us(user, ledger_of(user)), want)))
-
-    def _next(self, user: Manifest, final: Manifest) -> Manifest:
+    def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
         """Requests leave the canary at once; a rule that they come to is there before, one that they leave until after."""
         now, then = self._managed_last(user), self._managed_last(final)
         if coming := then[len(now) :]:

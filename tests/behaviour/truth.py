@@ -41,12 +41,13 @@ from rollouts.core.intents import (
     SetTraffic,
 )
 from rollouts.core.rollout import PodMetadata, Rollout
+from rollouts.core.services import is_subset
 from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 from rollouts.core.traffic import RouteName
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.ownership import MANAGED, REVISION, REVISION_NUMBER, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
 from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.gateway_types import HTTP_ROUTE
@@ -192,7 +193,7 @@ class Truth:
         if body["spec"]["selector"][REVISION] is not None or body["metadata"]["labels"][MANAGED] is None:
             return None
         seen = self.snapshot(key)
-        subsets = [each for each in (seen.services if seen else {}).values() if "/" in each.name]
+        subsets = [each for each in (seen.services if seen else {}).values() if is_subset(each.name)]
         return next(
             (
                 PointService(
@@ -206,14 +207,11 @@ class Truth:
 
     def _pointing_subset(self, namespace: str, name: str, operations: Any) -> PointService | ReleaseRoute | None:
         """Which subset changes the revision that it selects."""
-        stored = self._cluster.api.history.get(DESTINATION_RULE, namespace, name)
-        if stored is None:
+        found = self._patched(DESTINATION_RULE, namespace, name, operations)
+        if found is None:
             return None
+        stored, after = found
         uid, version = stored.metadata["uid"], str(operations[0]["value"])
-        try:
-            after = json_patch(stored.manifest, operations)
-        except Refused:
-            return None
         if MANAGED not in (after["metadata"].get("labels") or {}):
             route = RouteName("istio", DESTINATION_RULE.kind, namespace, name)
             return ReleaseRoute(route=route, uid=uid, resource_version=version)
@@ -229,18 +227,23 @@ class Truth:
             revision=changed[0]["labels"][REVISION],
         )
 
+    def _patched(self, kind: Kind, namespace: str, name: str, operations: Any) -> tuple[Stored, Manifest] | None:
+        """An object as it is, and as the patch would make it; None for one that is not there, or a patch that does not fit."""
+        stored = self._cluster.api.history.get(kind, namespace, name)
+        try:
+            return None if stored is None else (stored, json_patch(stored.manifest, operations))
+        except Refused:
+            return None
+
     def _steering(
         self, key: Key, kind: Kind, namespace: str, name: str, operations: Any
     ) -> SetTraffic | ReleaseRoute | None:
         """What the route will say, in the words of the codec that the Rollout's spec names."""
-        stored = self._cluster.api.history.get(kind, namespace, name)
-        if stored is None:
+        found = self._patched(kind, namespace, name, operations)
+        if found is None:
             return None
+        stored, after = found
         uid, version = stored.metadata["uid"], str(operations[0]["value"])
-        try:
-            after = json_patch(stored.manifest, operations)
-        except Refused:
-            return None
         if MANAGED not in (after["metadata"].get("labels") or {}):
             router = (stored.metadata.get("annotations") or {}).get(ROUTER, "")
             route = RouteName(router, kind.kind, namespace, name)

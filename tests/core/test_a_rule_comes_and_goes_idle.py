@@ -30,6 +30,7 @@ from tests.core.worlds import edited, reconciled, running, settled
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
+PASSES_MOST = 20
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 
 
@@ -40,9 +41,11 @@ def at_the_header_step(name: RouteName) -> World:
     strategy = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
     there = settled(edited(running(strategy), revision="b"))
     there = annotated(there, "promote", "b@1")
-    while there.status.step_index < 2:
+    for _ in range(PASSES_MOST):
+        if there.status.step_index == 2:
+            return there
         there = reconciled(there)
-    return there
+    raise AssertionError(f"still at step {there.status.step_index}")
 
 
 def on_the_way(there: World, name: RouteName, **changes: object) -> World:

@@ -142,7 +142,9 @@ class Stage:
         pods = Pods()
         if any(pods.settled == wanted for _ in self._followed("pods", f"app={app}", pods, within_s=within_s)):
             return
-        raise AssertionError(f"pods of {app}: {dict(pods.ready)} ready of {dict(pods.all)}, not {dict(wanted)}")
+        raise AssertionError(
+            f"pods of {app}: {dict(pods.ready)} ready of {dict(pods.all)}, not {dict(wanted)}; on their way out: {pods.leaving}"
+        )
 
     def until_endpoints(self, service: str, wanted: Mapping[str, int]) -> None:
         """Watches a Service's slices until they hold as many ready pods of each revision as wanted, and no other.
@@ -238,6 +240,12 @@ class Pods:
         return _counted(
             pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp") and is_ready(pod)
         )
+
+    @property
+    def leaving(self) -> dict[str, str]:
+        """Those that are being deleted, by name, with the time by which they are to be gone."""
+        marked = {name: pod["metadata"].get("deletionTimestamp") for name, pod in self._pods.items()}
+        return {name: str(until) for name, until in marked.items() if until}
 
     @property
     def settled(self) -> Counter[str] | None:

@@ -32,6 +32,7 @@ class Result(Enum):
 
     TRUTH = "bool"
     TEXT = "string"
+    ANY = "dyn"
 
 
 class Expression:
@@ -57,6 +58,10 @@ class Expression:
         if isinstance(value, str):
             return value
         raise self._failed(f"it must give a text, not {value!r}")
+
+    def value(self, data: Data) -> Any:
+        """Its value for `data`, of whatever type: JSON, and what CEL has besides (times, bytes). Raises: ExpressionFailed."""
+        return self._value(data)
 
     def _value(self, data: Data) -> Any:
         cel = _library()
@@ -99,7 +104,7 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
         given = program.return_type()
     except (MemoryError, RuntimeError, TypeError, ValueError) as error:
         raise ExpressionInvalid(_said(str(error))) from error
-    wanted = {Result.TRUTH: cel.Type.BOOL, Result.TEXT: cel.Type.STRING}[result]
+    wanted = {Result.TRUTH: cel.Type.BOOL, Result.TEXT: cel.Type.STRING, Result.ANY: given}[result]
     if given not in (wanted, cel.Type.DYN):
         raise ExpressionInvalid(f"must give a {result.value}, not {given.name()}")
     return Expression(source, result, program)

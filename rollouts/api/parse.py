@@ -10,10 +10,11 @@ import pydantic
 from pydantic_core import from_json
 
 from rollouts.api.drain import drain_spec
+from rollouts.api.metadata import OUR_PREFIX
 from rollouts.api.planned import refuse_planned
 from rollouts.api.problems import Problems
 from rollouts.api.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
-from rollouts.api.rules import OUR_PREFIX, check
+from rollouts.api.rules import check
 from rollouts.api.selectors import selector_text
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire

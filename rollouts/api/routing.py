@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from rollouts.api.own_routes import check_own_routes, own_manifests
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1 import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1_traffic import (
@@ -28,6 +29,7 @@ from rollouts.core.revision import canonical_json
 from rollouts.core.rollout import Router, TrafficRouting
 from rollouts.core.steps import WeightPercent
 from rollouts.core.stickiness import STICKY_ROUTE
+from rollouts.core.subset_name import SubsetName
 from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 
 ROUTING_PATH = "spec.strategy.canary.trafficRouting"
@@ -37,7 +39,7 @@ MAX_WEIGHT = 1_000_000
 HEX_DIGITS = "0123456789abcdef"
 _COOKIE_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
-_NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight"})
+_NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight", "own"})
 _ROUTER_FIELDS = tuple(
     (attribute, wire_name(TrafficRoutingWire, attribute))
     for attribute in TrafficRoutingWire.model_fields
@@ -56,6 +58,7 @@ def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
         min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
         dynamic_stable_scale=bool(canary.dynamic_stable_scale),
         sticky=_sticky(wire),
+        own=own_manifests(wire),
     )
 
 
@@ -77,7 +80,10 @@ def pair_of(canary: CanaryStrategy) -> tuple[str | None, str | None]:
         return canary.ping_pong.ping_service, canary.ping_pong.pong_service
     rule = _destination_rule(canary)
     if rule is not None:
-        return f"{rule.name}/{rule.stable_subset_name}", f"{rule.name}/{rule.canary_subset_name}"
+        # Without a name, which is a problem of its own, nothing is made of it.
+        subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
+        stable, other = (str(SubsetName(rule.name or "", subset)) for subset in subsets)
+        return stable, other
     return canary.stable_service, canary.canary_service
 
 
@@ -126,6 +132,7 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
         _check_routers(canary, wire, problems)
         _check_managed_routes(wire, problems)
         _check_stickiness(canary, wire, problems)
+        check_own_routes(wire, f"{ROUTING_PATH}.own", problems)
     most = max_weight(canary)
     kinds: dict[str, str] = {}
     for index, step in enumerate(canary.steps or ()):

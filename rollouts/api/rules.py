@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.drain import check_drain
+from rollouts.api.metadata import OUR_PREFIX, check_entries
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.routing import check_routing
-from rollouts.api.selectors import check_selector, is_label_key, is_label_value, matches, selected_keys
+from rollouts.api.selectors import check_selector, matches, selected_keys
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1 import (
     AntiAffinity,
@@ -26,7 +27,6 @@ from rollouts.api.v1alpha1_analysis import ObjectMetadata
 from rollouts.api.wire import wire_name
 from rollouts.core.rollout import Percent
 
-OUR_PREFIX = "rollouts.dev/"
 _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)
 
 
@@ -131,28 +131,16 @@ def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[st
         if entries is not None and not isinstance(entries, dict):
             problems.add(f"{path}.{field}", "must be an object")
             return None
-        _check_entries(entries or {}, f"{path}.{field}", problems, labels=field == "labels")
+        check_entries(entries or {}, f"{path}.{field}", problems, labels=field == "labels")
     return metadata.get("labels") or {}
-
-
-def _check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, labels: bool) -> None:
-    for key, value in entries.items():
-        if not is_label_key(key):
-            problems.add(path_of((key,), root=path), "is not a key for labels and annotations")
-        if not isinstance(value, str) or (labels and not is_label_value(value)):
-            problems.add(path_of((key,), root=path), f"{value!r} is not {'a label value' if labels else 'a string'}")
-        if key.startswith(OUR_PREFIX):
-            problems.add(
-                path_of((key,), root=path), "must not be given: what begins with rollouts.dev/ is set by the controller"
-            )
 
 
 def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
     """Metadata that comes and goes must leave the selector and the template's own keys alone, or pods would be lost."""
     if metadata is None:
         return
-    _check_entries(metadata.labels or {}, f"{path}.labels", problems, labels=True)
-    _check_entries(metadata.annotations or {}, f"{path}.annotations", problems, labels=False)
+    check_entries(metadata.labels or {}, f"{path}.labels", problems, labels=True)
+    check_entries(metadata.annotations or {}, f"{path}.annotations", problems, labels=False)
     selected = selected_keys(spec.selector) if spec.selector else frozenset()
     of_template = (spec.template or {}).get("metadata")
     for field, entries in (("labels", metadata.labels), ("annotations", metadata.annotations)):

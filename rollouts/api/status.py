@@ -22,6 +22,7 @@ from rollouts.core.status import (
     Command,
     Condition,
     Cutover,
+    GivenBack,
     HistoryEntry,
     Idle,
     Outcome,
@@ -81,6 +82,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "progressedAt": _time(status.progressed_at_s),
         "weight": weight_to_wire(status.weight_percent),
         "traffic": _traffic_to_wire(status.traffic),
+        "givenBack": [_given_back_to_wire(one) for one in status.given_back] or None,
         "stablePingPong": _PONG if status.pong_is_stable else None,
         "blueGreen": _present(blue_green) or None,
         "restartedAt": _time(status.restarted_at_s),
@@ -135,6 +137,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         progressed_at_s=status.time("progressedAt"),
         weight_percent=status.optional_weight("weight"),
         traffic=status.part("traffic", _traffic_from_wire),
+        given_back=status.parts("givenBack", _given_back_from_wire),
         pong_is_stable=status.text("stablePingPong") == _PONG,
         active_revision=blue_green.text("activeRevision"),
         preview_revision=blue_green.text("previewRevision"),
@@ -204,6 +207,17 @@ def _traffic_to_wire(traffic: Traffic | None) -> Manifest | None:
 
 def _traffic_part(percent: WeightPercent | None, routes: tuple[str, ...]) -> Manifest:
     return _present({"weight": weight_to_wire(percent), "routes": list(routes) or None})
+
+
+def _given_back_to_wire(one: GivenBack) -> Manifest:
+    return _present(
+        {
+            "route": one.route,
+            "weight": weight_to_wire(one.percent),
+            "settleSeconds": one.settle_s,
+            "goneAt": _time(one.gone_at_s),
+        }
+    )
 
 
 def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
@@ -318,6 +332,15 @@ def _traffic_from_wire(wire: Reader) -> Traffic:
         observed_percent=observed.optional_weight("weight"),
         observed_routes=observed.texts("routes"),
         verified_by=wire.optional_word("verifiedBy", VerifiedBy),
+    )
+
+
+def _given_back_from_wire(wire: Reader) -> GivenBack:
+    return GivenBack(
+        route=wire.need_text("route"),
+        percent=wire.need_weight("weight"),
+        settle_s=wire.seconds("settleSeconds"),
+        gone_at_s=wire.time("goneAt"),
     )
 
 

@@ -114,6 +114,15 @@ class TrafficStatus(Wire):
     )
 
 
+class GivenBackStatus(Wire):
+    """A route that the spec no longer names, for as long as it may bring requests to the canary."""
+
+    route: str | None = Field(None, description="Its kind, namespace and name.")
+    weight: Percent | None = Field(None, description="The most that it may bring the canary, in percent.")
+    settle_seconds: float | None = Field(None, description="What its proxies are given once it is given back.")
+    gone_at: Time | None = Field(None, description="When it was seen to be the Rollout's no longer; absent: not yet.")
+
+
 class CommandStatus(Wire):
     """A verb that was understood."""
 
@@ -170,6 +179,9 @@ class RolloutStatus(Wire):
     progressed_at: Time | None = Field(None, description="When anything last moved.")
     weight: Percent | None = Field(None, description="Share of the traffic for the canary, in percent.")
     traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
+    given_back: list[GivenBackStatus] | None = Field(
+        None, description="Routes that the spec no longer names and that may still bring requests to the canary."
+    )
     stable_ping_pong: Literal["ping", "pong"] | None = Field(
         None, description="With pingPong: the stable revision's Service; absent for ping."
     )

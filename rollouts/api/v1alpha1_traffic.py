@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from rollouts.api.wire import Bool, Count, FreeObject, Name, PercentNumber, StringMap, Text, Wire, exactly_one, needs
+from rollouts.api.wire import (
+    Bool,
+    Count,
+    FreeObject,
+    Name,
+    PercentNumber,
+    StringMap,
+    Text,
+    WholeObject,
+    Wire,
+    exactly_one,
+    needs,
+)
 
 Names = Annotated[list[Name], Field(max_length=32)]
 
@@ -176,7 +188,6 @@ class GatewayApi(Wire):
     features: Names | None = Field(
         None, description="What the gateways support though their class does not say so: HTTPRouteRequestMirror."
     )
-    mode: Literal["patch", "own"] | None = Field(None, description="patch: your routes are changed in place.")
 
 
 class HttpProxy(Wire):
@@ -340,6 +351,10 @@ class TrafficRouting(Wire):
     )
     managed_routes: Annotated[list[ManagedRoute], Field(max_length=32)] | None = Field(
         None, description="Routes that steps make, the first one wins."
+    )
+    own: Annotated[list[WholeObject], Field(max_length=16)] | None = Field(
+        None,
+        description="Manifests of objects that the routers name and that the controller makes and owns, so that Git has none.",
     )
     stickiness: ClientStickiness | None = Field(
         None, description="A client stays on the side that it was sent to: weights are shares of clients."

@@ -6,10 +6,10 @@ What the fields mean together is for `traffic/declared.py` to judge; here is wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1_status import Time
@@ -20,6 +20,7 @@ PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 Source: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
 Part: TypeAlias = Annotated[str, Field(min_length=1, max_length=63)]
 Settle: TypeAlias = Annotated[int, Field(ge=1, le=300, strict=True, json_schema_extra={"format": "int32"})]
+AnyJson: TypeAlias = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 Share: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True, json_schema_extra={"format": "int32"})]
 
 
@@ -75,6 +76,82 @@ class ProviderAcceptance(Wire):
     cel: Source | None = Field(None, description="CEL over `object`, the whole, that is true once it is taken.")
 
 
+class ProviderPath(Wire):
+    """A path that is made for each object."""
+
+    model_config = needs("cel")
+
+    cel: Source | None = Field(
+        None, description="CEL over `object` that gives what comes after the URL: '/routes/' + object.metadata.name."
+    )
+
+
+class ProviderHttp(Wire):
+    """A GET."""
+
+    model_config = needs("url")
+
+    url: PathText | None = Field(
+        None, description="http:// or https://, host, port, and maybe a path. Each address of the host is asked."
+    )
+    path: ProviderPath | None = Field(None, description="What comes after it; nothing when left out.")
+
+
+class ProviderLive(Wire):
+    """Whom to ask whether the router does what an object says."""
+
+    model_config = needs("http", "cel")
+
+    http: ProviderHttp | None = Field(None, description="What is asked; the answer is JSON, of 256 KiB at most.")
+    cel: Source | None = Field(
+        None,
+        description="CEL over `body`, the answer, `want`, the canary's share in percent (a double), `object`, and `stable` and "
+        "`canary`, the names of the Services; true when the router does what is wanted.",
+    )
+
+
+class ProviderHeader(Wire):
+    """How requests with a header are sent to the canary: by a copy of the rule."""
+
+    model_config = needs("insert", "template")
+
+    insert: Literal["first", "last"] | None = Field(
+        None,
+        description="Where the copy stands: right before its rule, or at the end of the list, for routers that find it anywhere.",
+    )
+    regex: bool | None = Field(
+        None, description="Whether values may be regular expressions; prefixes are given as such."
+    )
+    template: FreeObject | None = Field(
+        None,
+        description="Fields of the copy. An object is put into the rule's own, and {cel: …} is what the expression gives over "
+        "`rule`, `name`, the route's, and `headers`, a list of {name, kind, value}, kind being exact or regex.",
+    )
+
+
+class ProviderTestHeader(Wire):
+    """A header that a test routes by."""
+
+    model_config = needs(
+        "name",
+        rules=((exactly_one("exact", "prefix", "regex"), "exactly one of exact, prefix and regex is required"),),
+    )
+
+    name: Part | None = Field(None, description="Its name.")
+    exact: PathText | None = Field(None, description="Its value.")
+    prefix: PathText | None = Field(None, description="What its value begins with.")
+    regex: PathText | None = Field(None, description="What its value matches.")
+
+
+class ProviderAnswer(Wire):
+    """An answer of the router's, and what it means."""
+
+    model_config = needs("body", "live")
+
+    body: AnyJson = Field(None, description="JSON, as the router gives it.")
+    live: bool | None = Field(None, description="Whether the router does then what is wanted.")
+
+
 class ProviderTest(Wire):
     """An object before and after; the Services are named stable and canary."""
 
@@ -85,6 +162,12 @@ class ProviderTest(Wire):
     )
     canary_percent: Share | None = Field(None, description="The share that the canary is to have.")
     result: FreeObject | None = Field(None, description="What is to become of it, field by field.")
+    headers: Annotated[list[ProviderTestHeader], Field(max_length=8)] | None = Field(
+        None, description="What a header route named `test` asks for besides."
+    )
+    answers: Annotated[list[ProviderAnswer], Field(max_length=16)] | None = Field(
+        None, description="Answers that `live` is tried with, when the canary is to have that share."
+    )
 
 
 class TrafficProviderSpec(Wire):
@@ -103,6 +186,12 @@ class TrafficProviderSpec(Wire):
     )
     settle_seconds: Settle | None = Field(
         None, description="How long after it was taken a write counts as live; the general number when left out."
+    )
+    header: ProviderHeader | None = Field(
+        None, description="How requests with a header are sent to the canary; without it setHeaderRoute is refused."
+    )
+    live: ProviderLive | None = Field(
+        None, description="Whom to ask whether the router does what an object says; else settleSeconds are waited."
     )
     tests: Annotated[list[ProviderTest], Field(min_length=1, max_length=16)] | None = Field(
         None, description="What is tried, first by the controller alone, then as a dry run on the API server."

@@ -112,3 +112,22 @@ StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)
 FreeObject: TypeAlias = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
+WholeObject: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "required": ["metadata", "spec"],
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {
+                "metadata": {"type": "object", "description": "Its name, labels and annotations."},
+                "spec": {
+                    "type": "object",
+                    "description": "Its spec.",
+                    "x-kubernetes-preserve-unknown-fields": True,
+                },
+            },
+        }
+    ),
+]  # with apiVersion, kind and metadata, which the API server checks

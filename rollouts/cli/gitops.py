@@ -107,6 +107,8 @@ def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) ->
         if not is_subset(name):
             yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
+        if place.own is not None:  # Git has none
+            continue
         jq, pointers = _of_route(place, spec, namespace)
         if jq:
             yield Ignored(place.target.kinds[0], place.target.namespace, place.target.name, jq, pointers)

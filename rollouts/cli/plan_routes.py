@@ -14,10 +14,11 @@ from rollouts.controller.answers import read_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.render_routes import question_about
 from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import Place, places_of
+from rollouts.controller.routes import Place, is_at, places_of
 from rollouts.core.rollout import RolloutSpec
 from rollouts.core.traffic import RouteName
 from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.manifests.own_route import with_note
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 
@@ -73,7 +74,9 @@ async def read_routes(
     written = tuple(manifests)
     for place in places_of(spec, known, namespace=namespace):
         asked_s = session.clock.monotonic_s()
-        found = next((each for each in written if _is(each, place, namespace=namespace)), None)
+        found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
+        if place.own is not None:
+            found = with_note(place.own)
         if found is not None:
             seen = decode_route(json.dumps(_as_stored(found, place)).encode())
             answers[place.route] = RouteAnswer(asked_s=asked_s, kind=place.target.kinds[0], user=seen)
@@ -91,14 +94,6 @@ async def read_routes(
 def _found_wrong(provider: Manifest) -> bool:
     conditions = (provider.get("status") or {}).get("conditions") or ()
     return any((each.get("type"), each.get("status")) == ("Ready", "False") for each in conditions)
-
-
-def _is(manifest: Manifest, place: Place, *, namespace: str) -> bool:
-    metadata, route = manifest.get("metadata") or {}, place.route
-    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
-        (kind.api_version, kind.kind) for kind in place.target.kinds
-    ]
-    return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
 
 
 def _as_stored(manifest: Manifest, place: Place) -> Manifest:

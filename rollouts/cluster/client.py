@@ -101,16 +101,19 @@ class Client:
         field_manager: str | None = None,
         *,
         dry_run: bool = False,
+        strict: bool = False,
     ) -> bytes:
         """Creates an object. Raises also ApiExists.
 
         Args:
-            dry_run: validate and answer, change nothing; fields that the server does not know are refused (ApiInvalid). The
-                fence is asked all the same.
+            dry_run: validate and answer, change nothing. The fence is asked all the same.
+            strict: fields that the server does not know are refused (ApiInvalid), not dropped.
         """
         query = {"fieldManager": field_manager} if field_manager else {}
         if dry_run:
-            query |= {"dryRun": "All", "fieldValidation": "Strict"}
+            query["dryRun"] = "All"
+        if strict:
+            query["fieldValidation"] = "Strict"
         return await self._write("create", kind, Request("POST", kind.path(namespace), query, _encode(manifest), JSON))
 
     async def patch(  # noqa: PLR0913 - PATCH has that many parameters
@@ -125,12 +128,14 @@ class Client:
         field_manager: str | None = None,
         force: bool = False,
         dry_run: bool = False,
+        strict: bool = False,
     ) -> bytes:
         """Patches an object; `content_type` says how (`ports.MERGE_PATCH`, `JSON_PATCH`, `APPLY_PATCH`).
 
         Args:
             force: take fields over from other managers; server-side apply only.
             dry_run: validate and answer, change nothing. The fence is asked all the same.
+            strict: as for `create`.
 
         Raises also: ApiConflict, for an old resourceVersion, a field of another manager's, or a JSON Patch `test` that failed.
         """
@@ -141,6 +146,8 @@ class Client:
             query["force"] = "true"
         if dry_run:
             query["dryRun"] = "All"
+        if strict:
+            query["fieldValidation"] = "Strict"
         path = kind.path(namespace, name, subresource)
         return await self._write("patch", kind, Request("PATCH", path, query, _encode(body), content_type))
 

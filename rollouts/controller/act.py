@@ -20,6 +20,7 @@ from rollouts.controller.calls import (
     Apply,
     Ask,
     Create,
+    CreateRoute,
     Delete,
     Evict,
     Patch,
@@ -87,7 +88,7 @@ class Performer:
                 case RemoveRolloutAnnotation() | WriteStatus():
                     version = await self._write_rollout(target, version, call)
                     writes += 1
-                case Create() | Patch() | Apply() | Delete() | Evict():
+                case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)
                     writes += 1
                 case _:
@@ -134,10 +135,12 @@ class Performer:
         self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
         return written.resource_version
 
-    async def _write(self, key: Key, call: Create | Patch | Apply | Delete | Evict) -> None:
+    async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | Evict) -> None:
         match call:
             case Create():
                 await self._create(key, call)
+            case CreateRoute():
+                await self._create_route(key, call)
             case Patch():
                 await self._patch(key, call)
             case Apply():
@@ -170,13 +173,34 @@ class Performer:
             raise ApiConflict(f"namespace {key.namespace} is gone") from exc
         self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
 
+    async def _create_route(self, key: Key, call: CreateRoute) -> None:
+        try:
+            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=True)
+        except ApiExists as exc:
+            raise ApiConflict(f"{call.kind.kind} {call.name} exists by now") from exc
+        except ApiNotFound as exc:
+            raise ApiConflict(
+                f"{call.kind.kind} {call.name} cannot be made: its namespace or its kind is gone"
+            ) from exc
+        finally:
+            self._inbox.route_changed(key, call.route)
+        if self._watched(call.kind, key.namespace) is not None:
+            made = metadata_of(answer)
+            self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
+
     async def _patch(self, key: Key, call: Patch) -> None:
         where = call.namespace or key.namespace
         table = self._watched(call.kind, where)
         shown = table is not None and table.get(where, call.name) is not None
         try:
             answer = await self._client.patch(
-                call.kind, where, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
+                call.kind,
+                where,
+                call.name,
+                call.body,
+                call.content_type,
+                field_manager=FIELD_MANAGER,
+                strict=call.strict,
             )
         except ApiNotFound as exc:
             self._forget_answers(key, call)

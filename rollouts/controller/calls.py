@@ -26,6 +26,16 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRoute:
+    """POSTs a route of `trafficRouting.own`; fields that the server does not know are refused. One that exists is a conflict."""
+
+    kind: Kind
+    name: str
+    manifest: Manifest
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """Patches an object other than the Rollout.
 
@@ -35,6 +45,7 @@ class Patch:
         leaves_watch: afterwards our label-filtered watch shows the object no more.
         namespace: "" for the Rollout's.
         route: the route that is patched; None for other objects.
+        strict: fields that the server does not know are refused, not dropped.
     """
 
     kind: Kind
@@ -45,6 +56,7 @@ class Patch:
     leaves_watch: bool = False
     namespace: str = ""
     route: RouteName | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +104,7 @@ class WriteStatus:
     patch: Manifest
 
 
-Write: TypeAlias = Create | Patch | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+Write: TypeAlias = Create | CreateRoute | Patch | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)

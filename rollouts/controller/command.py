@@ -123,8 +123,8 @@ def _add_traffic(add: Callable[..., object]) -> None:
         help=(
             "the proxies of a gateway, asked whether they do what its routes say: shop/web=envoy:http://eg-admin.shop:19000, "
             "KIND envoy or traefik, more URLs after commas; or their counters of requests: istio=prometheus:istio (contour, "
-            "istio, nginx, traefik). A router's name stands for all of its gateways, * for every other one; repeatable; without "
-            "it a settle time is waited"
+            "istio, nginx, traefik); or AWS: alb=aws:eu-west-1. A router's name stands for all of its gateways, * for every "
+            "other one; repeatable; without it a settle time is waited"
         ),
     )
     add(

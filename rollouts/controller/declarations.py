@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import structlog
 
 from rollouts.api.times import format_time
@@ -18,12 +19,20 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.route_kinds import DISCOVERY_DEADLINE_S, missing
 from rollouts.core.reasons import Reason
-from rollouts.errors import ApiForbidden, NotLeader, RolloutsError, SpecInvalid, SpecProblem, TransientError
+from rollouts.errors import (
+    ApiForbidden,
+    NotLeader,
+    RolloutsError,
+    SpecInvalid,
+    SpecProblem,
+    TransientError,
+    Unroutable,
+)
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import ApiServer
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared import Declared, declared
+from rollouts.traffic.declared import Declared, declared, says_in_test, steered_in_test
 from rollouts.traffic.registry import REFUSED
 
 REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we would see
@@ -99,11 +108,20 @@ async def tried(
         if kind is None:
             return Judged(False, Reason.KIND_NOT_SERVED, missing(provider.kinds), REFUSED_AGAIN_S)
         for at, test in enumerate(spec["tests"]):
-            for part in ("object", "result"):
-                if (
-                    judged := await _created(f"spec.tests[{at}].{part}", test[part], kind, client, namespace)
-                ) is not None:
-                    return judged
+            path = f"spec.tests[{at}]"
+            made = await _created(f"{path}.object", test["object"], kind, client, namespace)
+            if isinstance(made, Judged):
+                return made
+            try:
+                steered, want = steered_in_test(provider, test, made)
+                written = await _created(f"{path}.result", steered, kind, client, namespace)
+                if isinstance(written, Judged):
+                    return written
+                if says_in_test(provider, written) != want:
+                    return _not_known_again(f"{path}.result", written)
+            except Unroutable as exc:
+                message = f"{path}.result: what the API server makes of it cannot be steered: {exc}"
+                return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
     except NotLeader:
         raise
     except RolloutsError as exc:
@@ -112,10 +130,10 @@ async def tried(
     return Judged(True, Reason.TRIED, "its tests pass, and the API server takes their objects")
 
 
-async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, namespace: str) -> Judged | None:
-    """What ends the trial; None when the object would have been created."""
+async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, namespace: str) -> Judged | Manifest:
+    """The object that would have been created; or what ends the trial."""
     try:
-        await client.create(kind, namespace, _as_new(manifest, kind), FIELD_MANAGER, dry_run=True)
+        answer = await client.create(kind, namespace, _as_new(manifest, kind), FIELD_MANAGER, dry_run=True, strict=True)
     except TransientError:
         raise
     except ApiForbidden as exc:
@@ -129,7 +147,17 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
         return _refused(path, exc)
     except RolloutsError as exc:
         return _refused(path, exc)
-    return None
+    found: Manifest = msgspec.json.decode(answer)
+    return found
+
+
+def _not_known_again(path: str, made: Manifest) -> Judged:
+    """What the API server adds to a copied rule hides it from us: the rule would be made again and again."""
+    message = (
+        f"{path}: the API server makes something else of it, which is not known again; write what it adds to a copied rule into "
+        f"header.template: {made.get('spec')}"
+    )
+    return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
 
 
 def _refused(path: str, exc: RolloutsError) -> Judged:

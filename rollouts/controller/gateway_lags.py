@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import TypeVar
 
 import structlog
 
@@ -22,7 +23,8 @@ LEAST = 3  # before anything is said
 MOST_S = 30.0
 """Longer is a proxy that was cut off or down, which the wait for its weights tells; pods cannot outlive that."""
 
-_ROUTES_MOST = 1_000  # that are asked about at the same time
+_ROUTES_MOST = 1_000  # that are remembered
+_T = TypeVar("_T")
 
 log = structlog.get_logger()
 
@@ -33,25 +35,27 @@ class GatewayLags:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._began: OrderedDict[RouteName, tuple[str, float]] = OrderedDict()
+        self._was_live: OrderedDict[RouteName, None] = OrderedDict()
         self._measured: dict[str, deque[float]] = {}
 
     def asked(self, question: LiveQuestion) -> None:
         """A route is seen to say something, and its data plane is asked about it; the first time is what counts."""
         version, route = question.resource_version, question.route
         if self._began.get(route, ("", 0.0))[0] != version:
-            self._began[route] = version, self._clock.monotonic_s()
-            self._began.move_to_end(route)
-            if len(self._began) > _ROUTES_MOST:
-                self._began.popitem(last=False)
+            _put(self._began, route, (version, self._clock.monotonic_s()))
 
     def answered(self, question: LiveQuestion, seen: LiveSeen) -> None:
-        """What it answered. Counters of requests say what is done, and not since when."""
+        """What it answered. Counters of requests say what is done, and not since when.
+
+        A route that is live for the first time may have waited for its gateway, or for pods: only changes are measured.
+        """
         version, began_s = self._began.get(question.route, ("", 0.0))
         if not seen.live or seen.by is not VerifiedBy.CONFIG or version != question.resource_version:
             return
         del self._began[question.route]
-        lag_s = self._clock.monotonic_s() - began_s
-        if lag_s <= MOST_S:
+        lag_s, is_change = self._clock.monotonic_s() - began_s, question.route in self._was_live
+        _put(self._was_live, question.route, None)
+        if is_change and lag_s <= MOST_S:
             for name in names_of(question.gateways, question.route):
                 self._learn(name, lag_s)
 
@@ -68,6 +72,13 @@ class GatewayLags:
         self._measured.setdefault(name, deque(maxlen=KEPT)).append(lag_s)
         if (now := self.slowest_s((name,))) != before:
             log.info("gateway_lag", gateway=name, lag_s=now)
+
+
+def _put(routes: OrderedDict[RouteName, _T], route: RouteName, value: _T) -> None:
+    routes[route] = value
+    routes.move_to_end(route)
+    if len(routes) > _ROUTES_MOST:
+        routes.popitem(last=False)
 
 
 def names_of(gateways: tuple[str, ...], route: RouteName) -> tuple[str, ...]:

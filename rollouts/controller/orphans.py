@@ -6,6 +6,7 @@ over a key without a Rollout ends here. An API error is never read as "the Rollo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import structlog
@@ -14,16 +15,17 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import metadata_of
 from rollouts.controller.barrier import Barrier
-from rollouts.controller.calls import Delete, Patch
+from rollouts.controller.calls import Delete, Patch, Write
 from rollouts.controller.render_routes import release
 from rollouts.controller.routes import RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.core.intents import ReleaseService
 from rollouts.core.traffic import Route, RouteSeen
 from rollouts.errors import ApiNotFound
+from rollouts.manifests.own_route import is_made
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.manifests.service import release_service
-from rollouts.objects import ROLLOUT, SERVICE, Key
+from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH
 from rollouts.traffic.codec import Context
 
@@ -68,9 +70,9 @@ class Orphans:
             return 0  # it has come back: its own pass will look after its Services
         released = 0
         for read in routes:  # first: a route that is given back sends nothing to the revision that a Service leaves
-            released += await self._release_route(key, read)
+            released += await self._carry_out(key, _writes_to_route(key, read))
         for name in names:
-            released += await self._release(key, name)
+            released += await self._carry_out(key, self._writes_to_service(key, name))
         return released
 
     def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
@@ -78,53 +80,53 @@ class Orphans:
             return ()
         # The codec knows from its own note on the route between which Services it was steered.
         context = Context(rollout=key.name, namespace=key.namespace, stable_service="", canary_service="")
-        return tuple(self._routes.read(key, (), context, now_s=0.0).values())
+        found = self._routes.read(key, (), context, now_s=0.0).values()
+        return tuple(each for each in found if each.objects is None or not _goes_too(each.objects.user))
 
-    async def _release_route(self, key: Key, read: RouteRead) -> int:
-        provider, objects = read.place.provider, read.objects
-        if objects is None:
-            return 0
-        if provider is None:
-            log.error("route_not_released", rollout=str(key), route=str(read.place.route), why=_problem(read.route))
-            return 0
-        released = 0
-        for call in release(read, provider, objects):
-            if isinstance(call, Delete):
-                # The garbage collector takes it too, when it is in the Rollout's namespace.
-                with suppress(ApiNotFound):
-                    await self._client.delete(call.kind, call.namespace, call.name, call.uid, call.resource_version)
-                continue
-            if not isinstance(call, Patch):
-                continue
-            try:
-                answer = await self._client.patch(
-                    call.kind, call.namespace, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
-                )
-            except ApiNotFound:
-                continue
-            version = metadata_of(answer).resource_version
-            self._barrier.wrote(
-                key, call.kind, call.name, resource_version=version, uid=call.uid, namespace=call.namespace
-            )
-            log.info("route_released", rollout=str(key), route=str(read.place.route))
-            released += 1
-        return released
-
-    async def _release(self, key: Key, name: str) -> int:
+    def _writes_to_service(self, key: Key, name: str) -> tuple[Write, ...]:
         service = self._store.table(SERVICE).get(key.namespace, name)
         if service is None or managed_by(service) != key.name:
-            return 0
-        intent = ReleaseService(name=name, uid=service.metadata.uid, resource_version=service.metadata.resource_version)
-        try:
-            answer = await self._client.patch(
-                SERVICE, key.namespace, name, release_service(intent), MERGE_PATCH, field_manager=FIELD_MANAGER
-            )
-        except ApiNotFound:
-            return 0
+            return ()
+        uid, version = service.metadata.uid, service.metadata.resource_version
+        body = release_service(ReleaseService(name=name, uid=uid, resource_version=version))
+        return (Patch(kind=SERVICE, name=name, namespace=key.namespace, uid=uid, body=body, content_type=MERGE_PATCH),)
+
+    async def _carry_out(self, key: Key, calls: Iterable[Write]) -> int:
+        """One call after the other; what is gone needs none. Answers how many objects of users were given back."""
+        released = 0
+        for call in calls:
+            # What we own beside a route the garbage collector takes too, when it is in the Rollout's namespace.
+            with suppress(ApiNotFound):
+                if isinstance(call, Delete):
+                    await self._client.delete(call.kind, call.namespace, call.name, call.uid, call.resource_version)
+                elif isinstance(call, Patch):
+                    await self._patch(key, call)
+                    released += 1
+        return released
+
+    async def _patch(self, key: Key, call: Patch) -> None:
+        answer = await self._client.patch(
+            call.kind, call.namespace, call.name, call.body, call.content_type, field_manager=FIELD_MANAGER
+        )
         version = metadata_of(answer).resource_version
-        self._barrier.wrote(key, SERVICE, name, resource_version=version, uid=service.metadata.uid)
-        log.info("service_released", rollout=str(key), service=name)
-        return 1
+        self._barrier.wrote(key, call.kind, call.name, resource_version=version, uid=call.uid, namespace=call.namespace)
+        log.info("released", rollout=str(key), kind=call.kind.kind, name=call.name)
+
+
+def _writes_to_route(key: Key, read: RouteRead) -> tuple[Write, ...]:
+    provider, objects = read.place.provider, read.objects
+    if objects is None:
+        return ()
+    if provider is None:
+        log.error("route_not_released", rollout=str(key), route=str(read.place.route), why=_problem(read.route))
+        return ()
+    return release(read, provider, objects)
+
+
+def _goes_too(route: Manifest) -> bool:
+    """We made it and the Rollout owns it, so the garbage collector takes it; told to leave it, it takes the owner off."""
+    owners = route["metadata"].get("ownerReferences") or ()
+    return is_made(route) and any(each.get("kind") == ROLLOUT.kind for each in owners)
 
 
 def _problem(route: Route) -> str:

@@ -33,6 +33,7 @@ from rollouts.core.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    MakeRoute,
     Notice,
     PatchPod,
     PatchReplicaSet,
@@ -81,7 +82,7 @@ def render(
     Raises: Unroutable, when a codec cannot say what is wanted; ApiConflict, when a route is not the one that was decided on.
     """
     match intent:
-        case SetTraffic() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+        case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
         case PointService(name=name) | AskService(name=name) if is_subset(name):
             return render_subset(snapshot.rollout, intent, routes)

@@ -6,23 +6,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
-from rollouts.controller.calls import Apply, Ask, AskPlanes, AskProbes, Delete, Patch, ReadClasses, ReadRoute, Write
-from rollouts.controller.routes import Place, RouteRead
+from rollouts.controller.calls import (
+    Apply,
+    Ask,
+    AskPlanes,
+    AskProbes,
+    CreateRoute,
+    Delete,
+    Patch,
+    ReadClasses,
+    ReadRoute,
+    Write,
+)
+from rollouts.controller.routes import UNREADABLE, Place, RouteRead
 from rollouts.controller.steered import managed_by_text
-from rollouts.core.intents import AskDrained, AskFeatures, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.rollout import Rollout
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import RouteName, RouteSeen
+from rollouts.core.traffic import RouteName, RouteSeen, Split
 from rollouts.errors import ApiConflict, Unroutable
+from rollouts.manifests.json_patch import json_patch
+from rollouts.manifests.own_route import made_anew, made_route, owner_operations
 from rollouts.manifests.ownership import pods_selector
 from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_undo
 from rollouts.objects import Key, Manifest
 from rollouts.ports import JSON_PATCH
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
-from rollouts.traffic.codec import ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
+from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
+from rollouts.traffic.difference import operations
 
-Routing: TypeAlias = SetTraffic | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
+Routing: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
 
 
 def render_routing(
@@ -30,12 +44,16 @@ def render_routing(
 ) -> tuple[Write | Ask, ...]:
     """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
     match intent:
-        case SetTraffic(route=name, resource_version=version, split=split, settled=settled):
+        case SetTraffic(route=name, resource_version=version, split=split, settled=settled, anew=anew):
             read, provider, objects = _readable(routes, name, version)
+            if anew:
+                return (_write_anew(snapshot.rollout, read, provider, objects, split),)
             ours = marked(objects.user, marks_of(read))
             context = replace(read.context, settled=settled)
             ops = provider.plan(Objects(ours, objects.owned), read.place.target, context, split)
             return tuple(_writes(snapshot.rollout, read, objects, ops))
+        case MakeRoute(route=name, split=split):
+            return (_make(snapshot.rollout, routes[name], split),)
         case ReleaseRoute(route=name, resource_version=version):
             return release(*_readable(routes, name, version))
         case AskRoute(route=name):
@@ -61,6 +79,42 @@ def render_routing(
             return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
         case _:
             assert_never(intent)
+
+
+def _make(rollout: Rollout, read: RouteRead, split: Split) -> CreateRoute:
+    place = read.place
+    if place.own is None or place.provider is None:
+        raise ApiConflict(f"{place.route} is not to be made")
+    ours = marked(made_route(place.own, rollout), marks_of(read))
+    manifest = _planned(ours, place.provider, read, split)
+    return CreateRoute(kind=place.target.kinds[0], name=place.target.name, manifest=manifest, route=place.route)
+
+
+def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: Objects, split: Split) -> Patch:
+    """In one patch, so that the split holds while the rest changes. What we own beside the route follows in the next pass."""
+    if read.place.own is None:
+        raise ApiConflict(f"{read.place.route} is not ours to write anew")
+    marks = marks_of(read)
+    anew = marked(made_anew(objects.user, read.place.own, without=LEDGER), marks)
+    final = _planned(anew, provider, read, split)
+    changes = (
+        *owner_operations(objects.user, rollout),
+        *operations(marked(objects.user, marks), final),
+    )
+    return replace(_patch(read, objects, route_patch(objects.user, changes, marks)), strict=True)
+
+
+def _planned(user: Manifest, provider: Provider, read: RouteRead, split: Split) -> Manifest:
+    """The object as the codec plans it to be, for a share alone, which it writes at once. Raises: Unroutable."""
+    try:
+        ops = provider.plan(Objects(user), read.place.target, read.context, split)
+    except UNREADABLE as exc:  # no API server has seen it
+        why = f"trafficRouting.own has nothing that its codec can read ({type(exc).__name__}: {exc})"
+        raise Unroutable(f"{read.place.route}: {why}") from exc
+    for op in ops:
+        if isinstance(op, PatchUser):
+            user = json_patch(user, op.operations)
+    return user
 
 
 def question_about(place: Place) -> ReadRoute:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rollouts.api.routing import router_path
+from rollouts.api.routing import ROUTING_PATH, router_path
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.gateway_classes import GatewayClasses
@@ -35,6 +35,7 @@ from rollouts.core.traffic import (
     VerifiedBy,
 )
 from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
+from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Provider, Target
@@ -42,6 +43,9 @@ from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_parents import GROUP
 from rollouts.traffic.istio_subsets import host_of
 from rollouts.traffic.live import LiveProviders, undecided, why_not
+
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What a codec may raise for an object that no API server has checked."""
 
 READ_MAX = 4_000  # routes kept decoded, a few KB each
 
@@ -55,12 +59,14 @@ class Place:
     Args:
         provider: None when the place is known only by our marks, and no codec has the name that they give.
         named: the spec names it; else only our marks tell of it.
+        own: the manifest of which we make it (`trafficRouting.own`); None for a user's object.
     """
 
     route: RouteName
     provider: Provider | None
     target: Target
     named: bool = True
+    own: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +112,38 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
             if route in places:
                 problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
             places[route] = Place(route, provider, target)
+    problems += _put_own(places, _own(spec.strategy), namespace)
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())
+
+
+def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
+    """Whether the manifest, in `namespace` when it names none, is that of the object at that place."""
+    metadata, route = manifest.get("metadata") or {}, place.route
+    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
+        (kind.api_version, kind.kind) for kind in place.target.kinds
+    ]
+    return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
+
+
+def _put_own(places: dict[RouteName, Place], own: Iterable[bytes], namespace: str) -> Iterator[SpecProblem]:
+    """Gives each place its manifest, in the version that the manifest is written in."""
+    for index, text in enumerate(own):
+        path, manifest = f"{ROUTING_PATH}.own[{index}]", json.loads(text)
+        place = next((each for each in places.values() if is_at(each, manifest, namespace=namespace)), None)
+        if place is None:
+            what = f"{manifest['apiVersion']} {manifest['kind']} {manifest['metadata']['name']}"
+            yield SpecProblem(path, f"{what} is named by no router of trafficRouting; name it there, or leave it out")
+        elif place.route.namespace != namespace:
+            yield SpecProblem(f"{path}.metadata.namespace", "must be the Rollout's own, with which the object goes")
+        elif place.target.subsets:
+            yield SpecProblem(path, f"{place.route} splits nothing; keep it as an object of yours")
+        elif place.own is not None:
+            yield SpecProblem(path, f"is {place.route} a second time; once is enough")
+        else:
+            kinds = tuple(each for each in place.target.kinds if each.api_version == manifest["apiVersion"])
+            places[place.route] = replace(place, own=manifest, target=replace(place.target, kinds=kinds))
 
 
 @dataclass(slots=True)
@@ -212,6 +247,8 @@ class RouteReader:
         owned_kind = self.kinds.known(owned_kinds) or owned_kinds[0]
         absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
         if user is None:
+            if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
+                absent = _to_be_made(absent, place, place.own, context)
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
         objects = Objects(
             user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
@@ -278,11 +315,16 @@ class RouteReader:
         if owned is not None and steering(owned) != Key(context.namespace, context.rollout):
             problem = f"{owned.metadata.name}, which is to be ours beside it, exists and is not; rename or delete it"
             return replace(seen, problem=problem)
+        anew = why_anew(objects.user, place.own) if place.own is not None else ""
+        if anew and not is_made(objects.user) and not seen.managed_by:
+            problem = "exists and was not made by a Rollout; delete it, or take it out of trafficRouting.own"
+            return replace(seen, problem=problem)
         split, problem = _split(provider, objects, place, context)
         return replace(
             seen,
             split=split,
             problem=problem,
+            anew=anew,
             accepted=provider.accepted(objects, target),
             features=self._features(provider.features(objects, target), target, gateways),
         )
@@ -343,11 +385,24 @@ def _split(provider: Provider, objects: Objects, place: Place, context: Context)
         return provider.read(objects, place.target, context), ""
     except Unroutable as exc:
         return None, str(exc)
-    except (LookupError, TypeError, ValueError) as exc:
+    except UNREADABLE as exc:
         if place.named:
             raise
         # The spec no longer says what its codec reads by; to give it back, the codec needs its own note alone.
         return None, f"the spec no longer names it ({type(exc).__name__})"
+
+
+def _to_be_made(absent: RouteAbsent, place: Place, own: Manifest, context: Context) -> RouteAbsent:
+    """The same, with whether its manifest is one that its codec can steer."""
+    if place.provider is None:
+        return absent
+    try:
+        _, problem = _split(place.provider, Objects(own), place, context)
+    except UNREADABLE as exc:
+        problem = f"it is nothing that its codec can read ({type(exc).__name__}: {exc})"
+    if problem:
+        return replace(absent, message=f"{place.route} is not made: as trafficRouting.own has it, {problem}")
+    return replace(absent, ours=True)
 
 
 def _managed_by(route: RouteObject, context: Context) -> str:
@@ -362,6 +417,14 @@ def _routers(strategy: Strategy) -> tuple[Router, ...]:
     match strategy:
         case Canary(traffic_routing=TrafficRouting(routers=routers)):
             return routers
+        case Canary() | BlueGreen():
+            return ()
+
+
+def _own(strategy: Strategy) -> tuple[bytes, ...]:
+    match strategy:
+        case Canary(traffic_routing=TrafficRouting(own=own)):
+            return own
         case Canary() | BlueGreen():
             return ()
 

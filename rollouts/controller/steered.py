@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rollouts.cluster.structs import RouteObject, ServiceObject
-from rollouts.manifests.ownership import MANAGED_BY
+from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY
 from rollouts.objects import ROLLOUT, Key, Kind
 
 
@@ -62,7 +62,7 @@ class SteeredRoutes:
             routes.discard((kind, before.metadata.namespace, before.metadata.name))
             if not routes:
                 self._routes.pop(owner, None)
-        if after is not None and (owner := steering(after)) and not _is_ours(after):
+        if after is not None and (owner := steering(after)) and not _is_beside(after):
             self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
 
     def keys(self) -> tuple[Key, ...]:
@@ -75,7 +75,10 @@ class SteeredRoutes:
         return tuple(sorted((SteeredRoute(kind, space, name) for kind, space, name in found), key=str))
 
 
-def _is_ours(route: RouteObject) -> bool:
+def _is_beside(route: RouteObject) -> bool:
+    """What we own beside a user's route; one that we made in a user's place is steered as a user's."""
+    if MADE_FROM in (route.metadata.annotations or {}):
+        return False
     return any(owner.controller and owner.kind == ROLLOUT.kind for owner in route.metadata.owner_references or ())
 
 

@@ -18,6 +18,7 @@ from rollouts.controller.steered import managed_by
 from rollouts.core.intents import AskService, PointService
 from rollouts.core.rollout import Rollout
 from rollouts.core.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
+from rollouts.core.subset_name import SubsetName, subset_name
 from rollouts.core.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
@@ -54,18 +55,21 @@ def subset_services(
         template_labels: of the Rollout's pod template.
         ready: ready endpoints in the host's slices, per revision.
     """
-    names = [f"{rule.place.target.name}/{subset}" for subset in rule.place.target.subsets or ()]
-    return {name: _subset_service(rule, host, name, template_labels=template_labels, ready=ready) for name in names}
+    names = [SubsetName(rule.place.target.name, subset) for subset in rule.place.target.subsets or ()]
+    return {
+        str(name): _subset_service(rule, host, name, template_labels=template_labels, ready=ready) for name in names
+    }
 
 
 def _subset_service(
     rule: RouteRead,
     host: Service,
-    name: str,
+    subset: SubsetName,
     *,
     template_labels: Mapping[str, str],
     ready: Mapping[str, int],
 ) -> Service:
+    name = str(subset)
     match rule.route, rule.objects:
         case RouteUnasked(), _:
             return ServiceUnasked(name)
@@ -81,7 +85,7 @@ def _subset_service(
     )
     try:
         host_of(user, namespace=rule.place.target.namespace)
-        found = subset_of(user, name.partition("/")[2])
+        found = subset_of(user, subset.subset)
     except Unroutable as exc:
         return replace(made, problem=str(exc))
     match host:
@@ -141,9 +145,12 @@ def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Wri
         raise ApiConflict(f"{rule.place.route} was not read")
     if intent.resource_version != _version(rule.route.resource_version, host.metadata.resource_version):
         raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
+    name = subset_name(intent.name)
+    if name is None:
+        raise ApiConflict(f"{intent.name} is no subset of {rule.place.route}")
     writes: list[Write] = []
     user, marks = rule.objects.user, marks_of(rule)
-    ops = pointed(marked(user, marks), intent.name.partition("/")[2], intent.revision)
+    ops = pointed(marked(user, marks), name.subset, intent.revision)
     operations = [operation for op in ops if isinstance(op, PatchUser) for operation in op.operations]
     if body := route_patch(user, operations, marks):
         writes.append(

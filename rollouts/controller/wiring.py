@@ -34,6 +34,7 @@ from rollouts.controller.health import HealthServer
 from rollouts.controller.held import HeldStatus
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.observe import Observer
+from rollouts.controller.oracles import PlanesAndOracles
 from rollouts.controller.orphans import Orphans
 from rollouts.controller.planes import Planes
 from rollouts.controller.proxies import Proxies
@@ -52,6 +53,7 @@ from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key,
 from rollouts.ports import ApiServer, Clock
 from rollouts.probes.kube_proxy import learnt_lag_s
 from rollouts.probes.named_planes import parse_data_planes
+from rollouts.probes.oracles import Oracles
 from rollouts.probes.planes import DataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
@@ -125,17 +127,19 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
                 rng=rng,
                 on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
             )
-        if planes is None and (settings.data_planes or settings.prometheus_url):
-            named = DataPlanes(
-                parse_data_planes(settings.data_planes),
-                prometheus_url=settings.prometheus_url,
-                ca_file=settings.data_plane_ca,
-                clock=clock,
-            )
-            stack.push_async_callback(named.aclose)
-            planes = named
+        if planes is None:
+            named = _data_planes(settings, api=api, clock=clock)
+            planes = await stack.enter_async_context(contextlib.aclosing(named))
+        oracles = await stack.enter_async_context(contextlib.aclosing(Oracles(settings.data_plane_ca, clock=clock)))
         controller = Controller(
-            settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes, namespace=namespace
+            settings,
+            api=api,
+            elector=elector,
+            clock=clock,
+            rng=rng,
+            planes=planes,
+            oracles=oracles,
+            namespace=namespace,
         )
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.not_ready, exposition=controller.telemetry.exposition)
@@ -155,7 +159,8 @@ class Controller:
         elector: Elector | None,
         clock: Clock,
         rng: random.Random,
-        planes: Planes | None = None,
+        planes: Planes,
+        oracles: Oracles,
         namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
@@ -168,17 +173,17 @@ class Controller:
         self._ready = asyncio.Event()
         self._leading = False
         self._crd_missing = False
-        may_write = elector.holds if elector is not None else _always
+        may_write = elector.holds if elector is not None else lambda: True
         self._store = _store(clock, self._scopes)
         self._queue = WorkQueue(clock=clock, rng=rng)
         self._inbox = Inbox(clock=clock)
         self._steered = SteeredServices()
         self._steered_routes = SteeredRoutes()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
-        self._planes = planes
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
         providers = LiveProviders(_providers(settings))
+        self._planes = PlanesAndOracles(planes, oracles=oracles, providers=providers)
         self._routes = self._route_reader(providers)
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
@@ -461,6 +466,11 @@ async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
         await connection.aclose()
 
 
+def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:
+    named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
+    return DataPlanes(named, prometheus_url=settings.prometheus_url, ca_file=ca_file, clock=clock, api=api)
+
+
 def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store = Store(clock=clock)
     store.add(ROLLOUT, RolloutObject, namespaces=scopes)
@@ -484,7 +494,3 @@ def _user_agent() -> str:
         return f"rollouts/{version('rollouts')}"
     except PackageNotFoundError:
         return "rollouts"
-
-
-def _always() -> bool:
-    return True

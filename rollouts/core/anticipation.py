@@ -9,15 +9,17 @@ from rollouts.core.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    MakeRoute,
     PatchReplicaSet,
     PointService,
+    ReleaseRoute,
     SetTraffic,
 )
 from rollouts.core.rollout import Canary
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import Verb
-from rollouts.core.traffic import RouteSeen
+from rollouts.core.traffic import RouteSeen, RouteUnasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,12 @@ def anticipated(before: Snapshot, intent: Intent) -> Snapshot:
             route = before.routes.get(name)
             if not isinstance(route, RouteSeen):
                 return before
-            routed = replace(route, split=split, managed_by=before.rollout.name)
+            routed = replace(route, split=split, managed_by=before.rollout.name, anew="")
             return replace(before, routes={**before.routes, name: routed})
+        case ReleaseRoute(route=name):
+            return replace(before, routes={key: each for key, each in before.routes.items() if key != name})
+        case MakeRoute(route=name):
+            return replace(before, routes={**before.routes, name: RouteUnasked(name)})
         case EvictPod(uid=uid) if before.pods is not None:
             left = tuple(replace(each, deleting=True) if each.uid == uid else each for each in before.pods.pods)
             return replace(before, pods=replace(before.pods, pods=left))

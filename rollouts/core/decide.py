@@ -7,6 +7,7 @@ crash between any two writes leaves a world that the next pass understands.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from rollouts.core import blue_green, canary
@@ -14,13 +15,13 @@ from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import WARNED, concluded, deadline_exceeded, with_invalid_spec
 from rollouts.core.cutover import drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
+from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
 from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseRoute, ReleaseService
-from rollouts.core.plan import NOT_HELD_UP, Plan, View, earliest, view_of
+from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.reasons import Reason
 from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
-from rollouts.core.routing import route_releases
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, with_scale_down
 from rollouts.core.snapshot import Snapshot
@@ -47,10 +48,12 @@ def decide(seen: Snapshot) -> Decision:
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
     view = view.with_status(settled_cutovers(view))
+    back = give_back(view)
+    view = view.with_status(back.status)
     plan = _strategy_plan(view)
     if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
         return _concluded(view_of(seen, plan.status), plan, reading, notices)
-    return _concluded(view.with_status(plan.status), _with_housekeeping(view, plan), reading, notices)
+    return _concluded(view.with_status(plan.status), _with_housekeeping(view, plan, back), reading, notices)
 
 
 def decide_invalid(
@@ -83,6 +86,8 @@ def _gate_index(seen: Snapshot, status: RolloutStatus) -> int | None:
 
 
 def _strategy_plan(view: View) -> Plan:
+    if stands_still(view):
+        return plan_standing_still(view)
     match view.spec.strategy:
         case Canary() as strategy:
             return canary.plan_canary(view, strategy)
@@ -177,14 +182,20 @@ def _nothing_moved(seen: Snapshot) -> bool:
     return sum(each.available for each in seen.replica_sets) <= seen.status.available_replicas
 
 
-def _with_housekeeping(view: View, plan: Plan) -> Plan:
-    """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile."""
+def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
+    """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile.
+
+    Args:
+        back: what the routes need that the spec no longer names.
+    """
+    plan = replace(plan, wait=_both(plan.wait, back.wait))
     restart = plan_restart(view.with_status(plan.status))
     wait, question, look_again_s = explained(view, held_by_user(view, plan.wait) or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
     tidy = surplus(view) if settled else ()
     evictions = restart.intents if settled else ()
-    given_back: tuple[ReleaseService | ReleaseRoute, ...] = (*releases(view), *route_releases(view))
+    services = () if view.status.given_back else releases(view)
+    given_back: tuple[Intent, ...] = (*back.intents, *services)
     if wait is None and not view.aborted:
         wait = keeping_wait(view.with_status(plan.status))
     return Plan(
@@ -193,18 +204,24 @@ def _with_housekeeping(view: View, plan: Plan) -> Plan:
             (*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
         ),
         wait=wait,
-        wake_at_s=earliest([plan.wake_at_s, restart.wake_at_s, look_again_s]),
+        wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
 
 
-def _released(intents: tuple[ReleaseService | ReleaseRoute, ...]) -> tuple[Notice, ...]:
-    return tuple(
-        Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again")
-        if isinstance(each, ReleaseService)
-        else Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it")
-        for each in intents
-    )
+def _both(wait: Wait | None, back: Wait | None) -> Wait | None:
+    """What the update waits for, and what a route that is given back waits for beside it."""
+    if wait is None or back is None:
+        return wait or back
+    return replace(wait, message=f"{wait.message}; {back.message}")
+
+
+def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
+    for each in intents:
+        if isinstance(each, ReleaseService):
+            yield Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again")
+        if isinstance(each, ReleaseRoute):
+            yield Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it")
 
 
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:

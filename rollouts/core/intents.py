@@ -110,6 +110,7 @@ class SetTraffic:
 
     Args:
         settled: the data plane is known to do what the route says now. While it is not, rules that are idle stay so.
+        anew: the rest of it is written as its manifest in the spec has it. Then `split` is a share alone.
     """
 
     route: RouteName
@@ -117,6 +118,19 @@ class SetTraffic:
     resource_version: str
     split: Split
     settled: bool = True
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRoute:
+    """Makes a route of `trafficRouting.own`; fails with a conflict when there is one of its name by now.
+
+    Args:
+        split: what it is to say: a share alone.
+    """
+
+    route: RouteName
+    split: Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +201,7 @@ Intent: TypeAlias = (
     | EvictPod
     | RemoveAnnotation
     | SetTraffic
+    | MakeRoute
     | ReleaseRoute
     | AskRoute
     | AskFeatures

@@ -29,6 +29,7 @@ from rollouts.core.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    MakeRoute,
     PatchPod,
     PatchReplicaSet,
     PointService,
@@ -44,7 +45,7 @@ from rollouts.core.scaling import routed_stable_replicas, target_pair
 from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import WAS_STABLE, Cutover, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
-from rollouts.core.traffic import RouteSeen
+from rollouts.core.traffic import RouteAbsent, RouteSeen
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -363,6 +364,9 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
             good = isinstance(route, RouteSeen) and route.managed_by in owners
             good = good and isinstance(route, RouteSeen) and route.uid == intent.uid
             good = good and isinstance(route, RouteSeen) and route.resource_version == intent.resource_version
+        case MakeRoute():
+            absent = before.routes.get(intent.route)
+            good = isinstance(absent, RouteAbsent) and absent.ours
         case PatchPod() | EvictPod():
             good = before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
         case (

@@ -80,6 +80,7 @@ class Reason(StrEnum):
         "RouteNotUsable",
         "A route that the spec names belongs to another Rollout, or cannot say what the step asks for.",
     )
+    ROUTE_MADE = "RouteMade", "A route of trafficRouting.own was made, or written anew from its manifest."
     ROUTE_NOT_ACCEPTED = "RouteNotAccepted", "A gateway has not taken the route, and its status may say why."
     TRAFFIC_SWITCHING = "TrafficSwitching", "Waits until the data plane splits the traffic as the step says."
     DRAINING = "Draining", "Waits until no proxy brings new requests to the old pods and those that had begun are over."

@@ -24,6 +24,7 @@ from rollouts.core.intents import (
     DeleteReplicaSet,
     EvictPod,
     Intent,
+    MakeRoute,
     PatchPod,
     PatchReplicaSet,
     PointService,
@@ -303,6 +304,18 @@ class _Theatre:
                 self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))
             case SetTraffic() | ReleaseRoute() | AskLive() | AskFeatures():
                 self._apply_to_route(intent)
+            case MakeRoute(route=name, split=split):
+                ours = self.seen.rollout.name
+                made = RouteSeen(
+                    route=name,
+                    uid=f"rehearsed-{name.name}",
+                    resource_version="1",
+                    split=split,
+                    managed_by=ours,
+                    accepted=Verdict(Answer.YES),
+                    features=frozenset(Feature),
+                )
+                self.seen = replace(self.seen, routes={**self.seen.routes, name: made})
             case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
                 pass  # single pods and requests are not modelled, and every Service and route was seen before
             case never:
@@ -316,10 +329,10 @@ class _Theatre:
             return
         match intent:
             case SetTraffic(split=split):
-                if split != route.split:
+                if split != route.split or route.anew:
                     version = f"{route.resource_version}+"
                     route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
-                routes[intent.route] = replace(route, managed_by=self.seen.rollout.name)
+                routes[intent.route] = replace(route, managed_by=self.seen.rollout.name, anew="")
             case ReleaseRoute():
                 del routes[intent.route]
             case AskLive():

@@ -72,6 +72,7 @@ class TrafficRouting:
         min_pods_per_replica_set: at least so many canary pods once there is any.
         dynamic_stable_scale: stable shrinks as its weight does.
         sticky: weights are shares of clients, not of requests; without its seed. None for requests.
+        own: routes that the controller makes: their manifests as canonical JSON.
     """
 
     routers: tuple[Router, ...] = ()
@@ -79,6 +80,7 @@ class TrafficRouting:
     min_pods_per_replica_set: int = 0
     dynamic_stable_scale: bool = False
     sticky: Sticky | None = None
+    own: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

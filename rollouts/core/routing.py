@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from rollouts.core.frozen import replace
-from rollouts.core.intents import AskFeatures, AskRoute, Intent, Notice, ReleaseRoute, SetTraffic
+from rollouts.core.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
@@ -37,6 +37,9 @@ from rollouts.core.traffic import (
     VerifiedBy,
     features_needed,
 )
+
+WORTH_A_WRITE = Fraction(1, 4)
+"""Of what is still to come back to the stable Service, so much at least at a time."""
 
 ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
 
@@ -85,7 +88,8 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
 
     Args:
         soon: what this pass writes; None for nothing.
-        unasked: a route that was not read yet may say anything; False to go by what is known.
+        unasked: a route that was not read yet may say anything, and one that is given back, or just was, brings what it did or
+            nothing; False to go by what is known of the others.
     """
     traffic = view.seen.status.traffic
     percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
@@ -95,9 +99,16 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
         if traffic.observed_percent is not None:
             percents.append(traffic.observed_percent)
         reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
+    if unasked:
+        given_back = view.seen.status.given_back
+        percents += [percent for each in given_back for percent in (0, each.percent)]
+        reaches = reaches or bool(given_back)
     for route in view.seen.routes.values():
         match route:
-            case RouteSeen(split=Split() as split):
+            case RouteSeen(named=False) if not unasked:
+                pass
+            case RouteSeen(split=Split() as split, named=named):
+                percents += [] if named else [0]
                 percents.append(split.share * 100)
                 reaches = reaches or split.reaches_canary
             case RouteUnasked() if unasked:
@@ -137,13 +148,23 @@ def exchanges_roles(view: View, strategy: Canary) -> bool:
     return strategy.ping_pong and view.stable is not None and view.spec.replicas > 0
 
 
-def route_releases(view: View) -> tuple[ReleaseRoute, ...]:
-    """Routes that we steer though the spec no longer names them: given back."""
+def left_routes(view: View) -> tuple[RouteSeen, ...]:
+    """Routes that we steer though the spec no longer names them."""
     return tuple(
-        ReleaseRoute(route=each.route, uid=each.uid, resource_version=each.resource_version)
+        each
         for each in view.seen.routes.values()
         if isinstance(each, RouteSeen) and not each.named and each.managed_by == view.seen.rollout.name
     )
+
+
+def pods_behind(view: View, service: ServiceSeen) -> int:
+    """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
+    # A Service without our key selects the pods of every revision.
+    sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
+    pods = sum(lasting(each) for each in sets)
+    if service.watched:
+        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
+    return pods
 
 
 def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
@@ -229,15 +250,26 @@ def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     service = view.seen.services.get(strategy.stable_service or "")
     if not isinstance(service, ServiceSeen):
         return sticking(replace(split, share=now_share), split.sticky)
-    # A Service without our key selects the pods of every revision.
-    sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
-    pods = sum(lasting(each) for each in sets)
-    if service.watched:
-        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
+    pods = pods_behind(view, service)
     if pods >= max(1, replicas - unavailable):
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)
-    return sticking(replace(split, share=max(split.share, min(now_share, 1 - room))), split.sticky)
+    share = _worth_a_write(view, split, share=max(split.share, min(now_share, 1 - room)))
+    return sticking(replace(split, share=share), split.sticky)
+
+
+def _worth_a_write(view: View, split: Split, *, share: Fraction) -> Fraction:
+    """`share`, or what the routes are told already while too little more can come back: not every pod is worth a write.
+
+    So the writes grow with the logarithm of the pods, and at no time is more than a third as much again on the canary as had
+    to be. When all can come back it does, as soon as without this.
+    """
+    traffic = view.status.traffic
+    if traffic is None or traffic.desired_routes != managed_names(split):
+        return share
+    told_share = Fraction(traffic.desired_percent) / 100
+    rest = told_share - split.share
+    return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
 
 
 def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
@@ -272,14 +304,19 @@ def _one(view: View, route: Route, split: Split) -> Outcome:
         case RouteUnasked(route=name):
             return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reads {name}"))
         case RouteAbsent():
-            return _absent(view, route)
+            return _absent(view, route, split)
         case RouteSeen():
             return _one_seen(view, route, split)
         case never:
             assert_never(never)
 
 
-def _absent(view: View, route: RouteAbsent) -> Outcome:
+def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
+    if route.ours:
+        made = _by_weight(split)
+        notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"makes {route.route}")
+        return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
     message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
@@ -293,6 +330,10 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     if route.managed_by not in ("", ours):
         message = f"{route.route} belongs to Rollout {route.managed_by}; use another one"
         return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+    if route.anew:
+        split = _by_weight(split)
+        if route.split is None or route.split == split:
+            return _anew(route, split)
     if route.split is None:
         return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split == split and route.managed_by == ours:
@@ -304,6 +345,21 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     if route.split.idle and route.managed_by == ours:
         return _on_the_way(view, route, route.split, replace(intent, settled=False), wait)
     return Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+
+
+def _anew(route: RouteSeen, split: Split) -> Outcome:
+    """Once it says the share that is wanted, so that no requests move by it; routes of steps went before, and come back after."""
+    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {told(split)}")
+    version = route.resource_version
+    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
+    return Outcome(
+        intents=(intent,), notices=(notice,), wait=Wait(Reason.TRAFFIC_SWITCHING, f"writes {route.route} anew")
+    )
+
+
+def _by_weight(split: Split) -> Split:
+    """The same without routes, which its codec puts in and takes out step by step, and gateways may not know."""
+    return Split(split.share if split.sticky is None else Fraction(0))
 
 
 def _on_the_way(view: View, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:

@@ -7,25 +7,33 @@ the rest. Each brings its part to the revision that its selector names.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TypeAlias
 
 from rollouts.core.anticipation import Violation, available, held, lasting, limits, resized
-from rollouts.core.intents import Intent, SetTraffic
+from rollouts.core.intents import Intent, MakeRoute, PointService, ReleaseRoute, SetTraffic
 from rollouts.core.plan import view_of
 from rollouts.core.rollout import Canary
 from rollouts.core.routing import InForce, has_routers, in_force
 from rollouts.core.scaling import ceil_percent
 from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import RouteSeen, Split
+from rollouts.core.steps import WeightPercent
+from rollouts.core.traffic import RouteName, RouteSeen, Split
+
+_Write: TypeAlias = SetTraffic | MakeRoute
 
 
 def broken_by_routing(before: Snapshot, intent: Intent) -> list[Violation]:
     """Every rule about routes that one write breaks."""
     strategy = before.rollout.spec.strategy
-    if not isinstance(strategy, Canary) or not has_routers(strategy) or before.rollout.spec.replicas == 0:
+    if before.rollout.spec.replicas == 0:
         return []
     now = in_force(view_of(before, before.status))
-    if isinstance(intent, SetTraffic):
+    if isinstance(intent, ReleaseRoute):
+        return _is_given_back_safely(before, intent)
+    if not isinstance(strategy, Canary) or not has_routers(strategy):
+        return _nothing_moves_meanwhile(before, intent, now)
+    if isinstance(intent, SetTraffic | MakeRoute):
         return [
             *_goes_to_ready_pods(before, intent, strategy, now),
             *_an_abort_only_lowers(before, intent, now),
@@ -61,7 +69,7 @@ def promoted_when_handed_back(seen: Snapshot, after: RolloutStatus) -> list[Viol
     return []
 
 
-def _goes_to_ready_pods(before: Snapshot, intent: SetTraffic, strategy: Canary, now: InForce) -> list[Violation]:
+def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: InForce) -> list[Violation]:
     """S1: what a write brings to a Service is no more than the pods that it selects can take, and never to none.
 
     The canary's pods are as many as its step asks for, which the user may have pinned: one at least. The stable Service's: each
@@ -100,7 +108,63 @@ def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: InF
     return []
 
 
-def _an_abort_only_lowers(before: Snapshot, intent: SetTraffic, now: InForce) -> list[Violation]:
+def _is_given_back_safely(before: Snapshot, intent: ReleaseRoute) -> list[Violation]:
+    """S1, S2: what is given back brings everything to the stable revision, and its proxies are not read, nor asked, any more.
+
+    So its pods are there before, and what the canary may still get is on record before: a crash would forget it.
+    """
+    stable = before.status.stable_revision
+    if not _may_reach_canary(before, intent.route) or not _has_pods_to_wait_for(before, stable):
+        return []
+    violations = []
+    _, unavailable = limits(before)
+    needed = max(1, before.rollout.spec.replicas - unavailable)
+    if available(before, stable) < needed:
+        message = f"{intent.route} is given back to {available(before, stable)} of {needed} pods of {stable}"
+        violations.append(Violation("S1", message))
+    place = f"{intent.route.kind} {intent.route.namespace}/{intent.route.name}"
+    if all(each.route != place for each in before.status.given_back):
+        violations.append(Violation("S2", f"{intent.route} is given back, and what it brings is not on record"))
+    return violations
+
+
+def _has_pods_to_wait_for(before: Snapshot, revision: str) -> bool:
+    return any(each.revision == revision and each.replicas and not each.deleting for each in before.replica_sets)
+
+
+def _may_reach_canary(before: Snapshot, name: RouteName) -> bool:
+    """By what it says, and by what the routes are known to have said; nothing known is anything."""
+    route, traffic = before.routes.get(name), before.status.traffic
+    split = route.split if isinstance(route, RouteSeen) else None
+    if split is None and traffic is None:
+        return True
+    said = (traffic.desired_percent, traffic.observed_percent, traffic.desired_routes) if traffic is not None else ()
+    return any(said) or (split is not None and split.reaches_canary)
+
+
+def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: InForce) -> list[Violation]:
+    """S2 without routers: while a route that is given back may bring requests, the pods and Services that take them stay."""
+    left = any(isinstance(each, RouteSeen) and not each.named for each in before.routes.values())
+    waited_for = left and _has_pods_to_wait_for(before, before.status.stable_revision)
+    if not now.reaches_canary or not (waited_for or before.status.given_back):
+        return []
+    if isinstance(intent, PointService):
+        return [
+            Violation("S2", f"Service {intent.name} changes while {before.status.given_back} may bring it requests")
+        ]
+    replica_set, size = resized(before, intent)
+    if replica_set is None or size >= replica_set.spec_replicas:
+        return []
+    percent: WeightPercent = 100 if replica_set.revision == before.status.stable_revision else now.most_percent
+    services = [each for each in before.services.values() if isinstance(each, ServiceSeen)]
+    brought = any(each.revision == replica_set.revision for each in services)
+    if not brought or size >= min(ceil_percent(before.rollout.spec.replicas, percent), lasting(replica_set)):
+        return []
+    message = f"{replica_set.revision} shrinks to {size}, {before.status.given_back} may bring it {percent} %"
+    return [Violation("S2", message)]
+
+
+def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: InForce) -> list[Violation]:
     """S5: after a durable abort no write raises the canary's share, or leaves it a header or mirror route."""
     abort = before.status.abort
     if abort is None or abort.revision != before.status.current_revision:
@@ -110,14 +174,14 @@ def _an_abort_only_lowers(before: Snapshot, intent: SetTraffic, now: InForce) ->
     return []
 
 
-def _a_pause_raises_nothing(before: Snapshot, intent: SetTraffic, now: InForce) -> list[Violation]:
+def _a_pause_raises_nothing(before: Snapshot, intent: _Write, now: InForce) -> list[Violation]:
     """S9: while somebody holds the Rollout no write raises the share of a canary."""
     if held(before) and intent.split.share * 100 > now.most_percent:
         return [Violation("S9", f"{intent.route} gets {intent.split} during a pause")]
     return []
 
 
-def _is_a_share(intent: SetTraffic) -> list[Violation]:
+def _is_a_share(intent: _Write) -> list[Violation]:
     """S6: shares are from 0 to 1, and no managed route is there twice."""
     names = [*(each.name for each in intent.split.matches), *(each.name for each in intent.split.mirrors)]
     if 0 <= intent.split.share <= 1 and len(names) == len(set(names)):

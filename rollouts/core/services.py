@@ -18,6 +18,7 @@ from rollouts.core.plan import View, Wait
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
+from rollouts.core.subset_name import subset_name
 
 ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
 """A missing Service is not watched: asked for again after 1 s (`kubectl apply` of one file makes it a moment after the Rollout),
@@ -133,19 +134,20 @@ def _unusable(view: View, service: ServiceSeen) -> Wait | None:
 
 def is_subset(name: str) -> bool:
     """Whether that is the name of a subset of a DestinationRule: `rule/subset`."""
-    return "/" in name
+    return subset_name(name) is not None
 
 
 def told(name: str) -> str:
     """How people are told of a Service, or of a subset."""
-    rule, _, subset = name.partition("/")
-    return f"subset {subset} of DestinationRule {rule}" if subset else f"Service {name}"
+    found = subset_name(name)
+    return f"Service {name}" if found is None else f"subset {found.subset} of DestinationRule {found.rule}"
 
 
 def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[str, str]) -> Pointing:
     """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
-    rules = {name.partition("/")[0] for name in names if is_subset(name)}
-    if len(rules) == 1 and any(isinstance(each, PointService) for each in stable.intents):
+    subsets = [found for name in names if (found := subset_name(name)) is not None]
+    of_one_rule = len({each.rule for each in subsets}) == 1
+    if of_one_rule and any(isinstance(each, PointService) for each in stable.intents):
         return replace(canary, intents=(), notices=())
     return canary
 

@@ -162,6 +162,23 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """A route that the spec no longer names, for as long as it may bring requests to the canary Service.
+
+    Args:
+        route: its kind, namespace and name.
+        percent: the most that it may bring there.
+        settle_s: within how many seconds every proxy does what it says once it is given back.
+        gone_at_s: when it was seen to be ours no longer; None until then.
+    """
+
+    route: str
+    percent: WeightPercent
+    settle_s: float
+    gone_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """One finished update, newest last."""
 
@@ -199,6 +216,7 @@ class RolloutStatus:
         progressed_at_s: the last time anything moved; the progress deadline is measured from here.
         weight_percent: share of traffic (or of pods) that the canary is to have now.
         traffic: the routes' side of it; None without routers.
+        given_back: routes that the spec no longer names and that may still bring requests to the canary Service.
         pong_is_stable: with `pingPong`: the stable revision is behind `pongService`.
         active_revision, preview_revision: blue-green: what the Services' selectors were seen to name.
         gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
@@ -225,6 +243,7 @@ class RolloutStatus:
     progressed_at_s: float | None = None
     weight_percent: WeightPercent | None = None
     traffic: Traffic | None = None
+    given_back: tuple[GivenBack, ...] = ()
     pong_is_stable: bool = False
     active_revision: str = ""
     preview_revision: str = ""

@@ -227,6 +227,7 @@ class RouteSeen:
         split: what it says; None when it cannot be steered, and `problem` says why and what to do.
         managed_by: name of the Rollout that steers it, "" for none.
         named: the spec names it; else it is seen because this Rollout still steers it.
+        anew: why it is to be written anew, whatever it says: it is ours, and its manifest in the spec has changed; "" else.
         features: what it may be asked for besides a share; None when its gateways' class is still to be asked.
         can_be_asked: there is a data plane to ask whether a split is live; else `settle_s` are waited.
         counted: its answer is counted from requests, so that it needs some, and time; where none comes `settle_s` hold.
@@ -241,6 +242,7 @@ class RouteSeen:
     problem: str = ""
     managed_by: str = ""
     named: bool = True
+    anew: str = ""
     accepted: Verdict = Verdict(Answer.UNKNOWN)
     features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False
@@ -251,11 +253,16 @@ class RouteSeen:
 
 @dataclass(frozen=True, slots=True)
 class RouteAbsent:
-    """The API server said at `at_s` that there is no such route, or no such kind (`message`)."""
+    """The API server said at `at_s` that there is no such route, or no such kind (`message`).
+
+    Args:
+        ours: the spec says how to make it, and it can be made.
+    """
 
     route: RouteName
     at_s: float
     message: str = ""
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)

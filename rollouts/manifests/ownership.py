@@ -10,6 +10,9 @@
 * DestinationRule (the user's): the same marks, and label `rollouts.dev/revision` of the two subsets that the spec names (JSON
   Patch with its resourceVersion). The Service that is its host: label and annotation as above.
 * Route (ours, beside the user's): everything (server-side apply).
+* Route (ours, of `trafficRouting.own`): everything at its creation (POST); later what a user's has, and, when its manifest in the
+  spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with its
+  resourceVersion).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); a verb's annotation that meant "what you see now" is removed (JSON Patch).
 * Event (ours): everything (POST).
@@ -39,6 +42,7 @@ REVISION_NUMBER = f"{PREFIX}revision-number"
 MANAGED_BY = f"{PREFIX}managed-by"
 ROUTER = f"{PREFIX}router"
 BESIDE = f"{PREFIX}beside"
+MADE_FROM = f"{PREFIX}made-from"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
 PRE_STOP = f"{PREFIX}pre-stop"
 PODS_METADATA = f"{PREFIX}pods-metadata"

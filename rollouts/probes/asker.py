@@ -73,7 +73,10 @@ class Asker:
 
         Raises: Unanswered.
         """
-        parts = httpx.URL(url)
+        try:
+            parts = httpx.URL(url)
+        except httpx.InvalidURL as exc:
+            raise Unanswered(f"{url}: {exc}") from exc
         if parts.scheme == "https" and not self._tls:
             raise ValueError(f"{url} is asked without certificates")
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -92,24 +95,24 @@ class Asker:
             for each in found
         )
 
-    async def get(self, replica: Replica, path: str, *, deadline_s: float) -> bytes:
-        """The body of a 200; `path` has its query.
+    async def get(self, replica: Replica, path: str, *, deadline_s: float, most_bytes: int | None = None) -> bytes:
+        """The body of a 200; `path` has its query. One of more than `most_bytes`, or BODY_MAX_BYTES, is no answer.
 
         Cancellation: safe. Raises: Unanswered.
         """
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._get(replica, path)
+                return await self._get(replica, path, BODY_MAX_BYTES if most_bytes is None else most_bytes)
         except TimeoutError as exc:
             raise Unanswered(f"{replica.told}: no answer within {deadline_s:g} s") from exc
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise Unanswered(f"{replica.told}: {str(exc) or type(exc).__name__}") from exc
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
         await self._client.aclose()
 
-    async def _get(self, replica: Replica, path: str) -> bytes:
+    async def _get(self, replica: Replica, path: str, most_bytes: int) -> bytes:
         extensions = {"sni_hostname": replica.host.rpartition(":")[0] or replica.host}
         headers = {"Host": replica.host}
         async with self._client.stream("GET", replica.base + path, headers=headers, extensions=extensions) as response:
@@ -122,8 +125,8 @@ class Asker:
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > BODY_MAX_BYTES:
-                    raise Unanswered(f"{replica.told}: the answer has more than {BODY_MAX_BYTES >> 20} MiB")
+                if len(body) > most_bytes:
+                    raise Unanswered(f"{replica.told}: the answer has more than {_size(most_bytes)}")
             return bytes(body)
 
 
@@ -141,6 +144,10 @@ def _trust(ca_file: Path) -> ssl.SSLContext:
 async def _addresses(host: str, port: int) -> Sequence[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
 
 
 def _told(address: str, port: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,10 @@ EVERY_GATEWAY = "*"
 """Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
 
 PROMETHEUS = "prometheus"
+AWS = "aws"
+
+_ALB = "alb"
+_REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-\d{1,2}")
 
 
 class PlaneKind(StrEnum):
@@ -55,13 +60,26 @@ class CountedPlane:
         return VerifiedBy.COUNTERS, KINDS[self.counters]
 
 
-Plane: TypeAlias = DataPlane | CountedPlane
+@dataclass(frozen=True, slots=True)
+class AwsPlane:
+    """The Application Load Balancers of one region, which AWS's API tells about."""
+
+    region: str
+
+    @property
+    def tells(self) -> tuple[VerifiedBy, frozenset[str]]:
+        """How it tells whether a split is live, and of which kinds of routes."""
+        return VerifiedBy.CONFIG, frozenset({"Ingress"})
+
+
+Plane: TypeAlias = DataPlane | CountedPlane | AwsPlane
 
 
 def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
     """By gateway, from flags: `NAMESPACE/GATEWAY=envoy:http://host:port`, more URLs after commas, or `…=prometheus:istio`.
 
-    A router's name (`nginx`) stands for all of its gateways, `*` for every gateway that has no data plane yet.
+    A router's name (`nginx`) stands for all of its gateways, `*` for every gateway that has no data plane yet. AWS is asked about
+    the router `alb` alone: `alb=aws:REGION`.
 
     Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
     """
@@ -69,14 +87,15 @@ def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
     for text in texts:
         gateway, _, place = text.partition("=")
         kind, _, rest = place.partition(":")
-        if not gateway or kind not in {*PlaneKind, PROMETHEUS}:
+        if not gateway or kind not in {*PlaneKind, PROMETHEUS, AWS}:
             raise SettingsInvalid(
                 f"--data-plane: {text!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
-                f" kinds are {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, of {', '.join(Counters)}"
+                f" kinds are {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, of {', '.join(Counters)};"
+                f" or {_ALB}={AWS}:REGION"
             )
         if gateway in planes:
             raise SettingsInvalid(f"--data-plane: {gateway} is given twice; put its URLs into one, with commas")
-        planes[gateway] = _counted(rest) if kind == PROMETHEUS else _asked(PlaneKind(kind), rest)
+        planes[gateway] = _plane(gateway, kind, rest)
     return planes
 
 
@@ -93,6 +112,20 @@ def parse_url(flag: str, text: str) -> str:
     if not good or parts.username is not None or parts.query or parts.fragment:
         raise SettingsInvalid(f"{flag}: {text!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most")
     return text.rstrip("/")
+
+
+def _plane(gateway: str, kind: str, rest: str) -> Plane:
+    match kind:
+        case "prometheus":
+            return _counted(rest)
+        case "aws":
+            if gateway != _ALB or not _REGION.fullmatch(rest):
+                raise SettingsInvalid(
+                    f"--data-plane: {gateway}={AWS}:{rest} is not {_ALB}={AWS}:REGION, for example {_ALB}={AWS}:eu-west-1"
+                )
+            return AwsPlane(rest)
+        case _:
+            return _asked(PlaneKind(kind), rest)
 
 
 def _asked(kind: PlaneKind, urls: str) -> DataPlane:

@@ -20,15 +20,16 @@ from rollouts.core.drain_query import PLACES, filled_query
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
-from rollouts.ports import Clock
+from rollouts.ports import ApiServer, Clock
 from rollouts.probes import envoy, envoy_drain, prometheus, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
-from rollouts.probes.named_planes import EVERY_GATEWAY, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
+from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
+    from rollouts.probes.alb_asker import LoadBalancers
     from rollouts.probes.asker import Asker, Replica
 
 _T = TypeVar("_T")
@@ -43,12 +44,20 @@ class DataPlanes:
         prometheus_url: base URL of Prometheus' HTTP API (below it `/api/v1/query`), the operator's; "" for none.
         ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
         clock: dates the answers.
+        api: where it is read which target groups AWS's load balancers have for a Service; needed for these alone.
 
-    Raises: SettingsInvalid for a `prometheus_url` that is none or is missing, and for a `ca_file` that cannot be used.
+    Raises: SettingsInvalid for a `prometheus_url` that is none or is missing, for a `ca_file` that cannot be used, and for what
+        is to be asked of AWS without the library for it.
     """
 
     def __init__(
-        self, planes: Mapping[str, Plane], *, prometheus_url: str = "", ca_file: Path | None = None, clock: Clock
+        self,
+        planes: Mapping[str, Plane],
+        *,
+        prometheus_url: str = "",
+        ca_file: Path | None = None,
+        clock: Clock,
+        api: ApiServer | None = None,
     ) -> None:
         self._planes = dict(planes)
         counted = [name for name, each in planes.items() if isinstance(each, CountedPlane)]
@@ -57,8 +66,14 @@ class DataPlanes:
         self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
         self._clock = clock
         self._asker: Asker | None = None
-        if planes or prometheus_url:
-            named = [each for each in planes.values() if isinstance(each, DataPlane)]
+        self._aws: dict[AwsPlane, LoadBalancers] = {}
+        for each in planes.values():
+            if isinstance(each, AwsPlane):
+                if api is None:
+                    raise ValueError("AWS is asked with the help of the API server")
+                self._aws[each] = _load_balancers(each, api=api, clock=clock)
+        named = [each for each in planes.values() if isinstance(each, DataPlane)]
+        if named or prometheus_url:
             urls = (prometheus_url, *(url for each in named for url in each.urls))
             self._asker = _asker(tls=any(each.startswith("https:") for each in urls), ca_file=ca_file)
 
@@ -118,6 +133,8 @@ class DataPlanes:
         """Closes connections; safe to call twice."""
         if self._asker is not None:
             await self._asker.aclose()
+        for each in self._aws.values():
+            await each.aclose()
 
     def _of(self, gateways: tuple[str, ...], *, router: str = "") -> tuple[Plane, ...]:
         """The data planes of these gateways; () when one of them has none."""
@@ -132,6 +149,8 @@ class DataPlanes:
                 return await self._live_by_configuration(plane, question, deadline_s)
             case CountedPlane(counters):
                 return [await self._live_by_requests(counters, question, deadline_s)]
+            case AwsPlane():
+                return [await self._aws[plane].live(question, deadline_s=deadline_s)]
             case never:
                 assert_never(never)
 
@@ -267,6 +286,12 @@ def _asker(*, tls: bool, ca_file: Path | None) -> Asker:
     from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
 
     return Asker(tls=tls, ca_file=ca_file)
+
+
+def _load_balancers(plane: AwsPlane, *, api: ApiServer, clock: Clock) -> LoadBalancers:
+    from rollouts.probes.alb_asker import LoadBalancers  # noqa: PLC0415 - where somebody is to be asked
+
+    return LoadBalancers(plane.region, api=api, clock=clock)
 
 
 def _most(counts: list[int | None]) -> int | None:

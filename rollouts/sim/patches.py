@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rollouts.manifests import json_patch as rfc6902
 from rollouts.objects import Manifest
-from rollouts.sim.refusals import Refused, bad_request, patch_refused
+from rollouts.sim.refusals import bad_request, patch_refused
 from rollouts.sim.shapes import Shape
 
 
@@ -40,89 +41,10 @@ def json_patch(value: Any, operations: Any) -> Any:
     """
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
-    for operation in operations:
-        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
-            raise patch_refused()
-        value = _operate(value, operation)
-    return value
-
-
-def _operate(value: Any, operation: Manifest) -> Any:
-    steps = _steps(operation["path"])
-    match operation.get("op"):
-        case "add":
-            return _set(value, steps, operation.get("value"), insert=True)
-        case "replace":
-            _get(value, steps)
-            return _set(value, steps, operation.get("value"), insert=False)
-        case "remove":
-            return _remove(value, steps)
-        case "test":
-            try:
-                found = _get(value, steps)
-            except Refused:
-                found = None
-            if found != operation.get("value"):
-                raise patch_refused()
-            return value
-        case "copy":
-            return _set(value, steps, _get(value, _steps(operation["from"])), insert=True)
-        case "move":
-            source = _steps(operation["from"])
-            return _set(_remove(value, source), steps, _get(value, source), insert=True)
-        case _:
-            raise patch_refused()
-
-
-def _steps(pointer: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def _index(items: list[Any], step: str, *, insert: bool) -> int:
-    if step == "-" and insert:
-        return len(items)
-    if not step.lstrip("-").isdigit() or not 0 <= int(step) < len(items) + insert:
-        raise patch_refused()
-    return int(step)
-
-
-def _get(value: Any, steps: list[str]) -> Any:
-    for step in steps:
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list):
-            value = value[_index(value, step, insert=False)]
-        else:
-            raise patch_refused()
-    return value
-
-
-def _set(value: Any, steps: list[str], new: Any, *, insert: bool) -> Any:
-    if not steps:
-        return new
-    step, rest = steps[0], steps[1:]
-    if isinstance(value, dict):
-        if rest and step not in value:
-            raise patch_refused()
-        return {**value, step: _set(value.get(step), rest, new, insert=insert)}
-    if isinstance(value, list):
-        at = _index(value, step, insert=insert and not rest)
-        if insert and not rest:
-            return [*value[:at], new, *value[at:]]
-        return [*value[:at], _set(value[at], rest, new, insert=insert), *value[at + 1 :]]
-    raise patch_refused()
-
-
-def _remove(value: Any, steps: list[str]) -> Any:
-    step, rest = steps[0], steps[1:]
-    if isinstance(value, dict) and step in value:
-        if rest:
-            return {**value, step: _remove(value[step], rest)}
-        return {name: part for name, part in value.items() if name != step}
-    if isinstance(value, list):
-        at = _index(value, step, insert=False)
-        return [*value[:at], *([_remove(value[at], rest)] if rest else []), *value[at + 1 :]]
-    raise patch_refused()
+    try:
+        return rfc6902.json_patch(value, operations)
+    except rfc6902.PatchDoesNotFit as exc:
+        raise patch_refused() from exc
 
 
 def strategic_merge_patch(value: Any, patch: Any, shape: Shape) -> Any:

@@ -6,7 +6,7 @@ Controller v2, ingress annotations.
 
 Its controller works changes off one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
 follow. Seen by its users: 40 s and more from a change until it was made, minutes when the API throttles (issues 1080, 2070 and
-3588 of kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster tells when it is done.
+3588 of kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster tells when it is done; AWS does (`probes/alb.py`).
 """
 
 from __future__ import annotations

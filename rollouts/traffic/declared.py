@@ -1,8 +1,8 @@
 """A provider that is declared, not written: where the backends are, what names their Service, and which field is the weight.
 
-For routers whose objects hold lists of weighted backends and that need nothing but weights. The declaration brings its own tests,
-and `declared` runs them: one that fails is no provider. Another package declares one in Python, an administrator in the cluster:
-the spec of a TrafficProvider is the same declaration, without the name.
+For routers whose objects hold lists of weighted backends; `header` says how a rule is copied for requests with a header. The
+declaration brings its own tests, and `declared` runs them: one that fails is no provider. Another package declares one in Python,
+an administrator in the cluster: the spec of a TrafficProvider is the same declaration, without the name.
 
     PROVIDER = declared(
         {
@@ -16,26 +16,30 @@ the spec of a TrafficProvider is the same declaration, without the name.
         }
     )
 
+`live` says whom to ask whether the router does it (`oracle.py`); without it a time is waited.
+
 `service` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend, and
 `{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, Split, Verdict
+from rollouts.core.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.header_template import HeaderTemplate, read_header, read_headers
 from rollouts.traffic.ledger import NOTHING, with_ledger
+from rollouts.traffic.oracle import Oracle, read_oracle, run_answers
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.steering import Dialect, Path, Rules, Side, rules_at
 
 SETTLE_MAX_S = 300
 
@@ -51,15 +55,18 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     read = Settings(declaration)
     match, weight = read.part("match"), read.part("weight")
     places, service = read.text("backends", needed=True), _service(read, declaration)
+    header = read_header(read.part("header"), places=places)
     found = Declared(
         name=read.text("name", needed=True),
         kinds=_kinds(match) if match is not None else (),
         backends=places,
         weight="weight" if weight is None else weight.text("path", default="weight"),
         service=service,
-        dialect_of=_dialect(read, places, service, weight),
+        dialect_of=_dialect(read, places, service, weight, header),
+        header=header,
         accepts=_acceptance(read.part("accepted")),
         settle_s=_settle_s(read),
+        live=read_oracle(read.part("live")),
     )
     if match is None:
         read.refuse("match", "is required: {group, kind, plural, versions}")
@@ -70,10 +77,31 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
-    for test in tests:
-        _run(found, test, usable=not read.problems)
+    tried = [_run(found, test, usable=not read.problems) for test in tests]
+    if not read.problems:
+        _check_tried(read, found, frozenset[object]().union(*tried))
     read.done()
     return found
+
+
+def steered_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
+    """The object as it is written for one of the declaration's tests, our annotation with it, and what it says then.
+
+    Args:
+        test: one that passed.
+        user: its object, as the API server has it.
+
+    Raises: Unroutable.
+    """
+    want = Split(Fraction(test["canaryPercent"], 100), read_headers(Settings({"headers": test.get("headers")})))
+    with _as_declared(provider):
+        return _tested(provider).with_us(user, want), want
+
+
+def says_in_test(provider: Declared, user: Manifest) -> Split:
+    """What an object says, as in the declaration's tests. Raises: Unroutable."""
+    with _as_declared(provider):
+        return _tested(provider).read(user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +140,8 @@ class Declared(Rules):
         weight: field of a backend.
         accepts: None when nothing tells it.
         settle_s: how long after an accepted write it counts as live; None for the general number.
+        live: who tells instead that it is; None for nobody.
+        header: how requests are routed by headers; None for not at all.
     """
 
     name: str
@@ -122,6 +152,8 @@ class Declared(Rules):
     dialect_of: type[Dialect]
     accepts: Acceptance | None = None
     settle_s: float | None = None
+    live: Oracle | None = None
+    header: HeaderTemplate | None = None
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         """One object."""
@@ -151,8 +183,8 @@ class Declared(Rules):
             return Rules.undo(self, objects, target, context)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        """Weights and nothing else."""
-        return frozenset()
+        """Weights, and headers where it is declared how."""
+        return frozenset() if self.header is None else self.header.features
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:
         """What is declared to tell it, of this generation; yes when nothing is declared, which proves nothing."""
@@ -260,8 +292,10 @@ def _settle_s(read: Settings) -> float | None:
     return float(seconds) if seconds > 0 else None
 
 
-def _dialect(read: Settings, places: str, service: Named, weight: Settings | None) -> type[Dialect]:
-    *rules, key = places.split(".")
+def _dialect(
+    read: Settings, places: str, named_by: Named, weight: Settings | None, template: HeaderTemplate | None
+) -> type[Dialect]:
+    *holders, key = places.split(".")
     name = "weight" if weight is None else weight.text("path", default="weight")
     absent = 1 if weight is None else weight.number("absent", default=1)
     most = _WEIGHT_MOST if weight is None else weight.number("most", default=_WEIGHT_MOST)
@@ -269,39 +303,68 @@ def _dialect(read: Settings, places: str, service: Named, weight: Settings | Non
         read.refuse("backends", "must be a path to a list, such as spec.rules[].backends[]")
 
     @dataclass(frozen=True, slots=True)
-    class Backends(Dialect):
+    class Backends(_Backends):
         backends: ClassVar[str] = key.removesuffix("[]")
         weight: ClassVar[str] = name
         weight_absent: ClassVar[int] = absent
         weight_most: ClassVar[int] = most
-
-        def lists(self, user: Manifest) -> tuple[Path, ...]:
-            return tuple(place for place in _places(user, rules) if isinstance(_get(user, place), dict))
-
-        def takes_requests(self, path: Path) -> bool:
-            return False
-
-        def side(self, backend: Manifest) -> Side | None:
-            sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-            return sides.get(named) if (named := service.of(backend)) else None
-
-        def read(self, user: Manifest) -> Split:
-            found = Dialect.read(self, user)  # no super(): a dataclass with slots is another class than this one
-            if service.expression is not None and not self._holds_both(user):
-                raise Unroutable(_one_alone(self.context))
-            return found
-
-        def beside(self, stable: Manifest) -> Manifest:
-            if service.expression is not None:
-                raise Unroutable(_one_alone(self.context))
-            changed: Manifest = _with(self._weighted(stable, None), service.path, self.context.canary_service)
-            return changed
-
-        def _holds_both(self, user: Manifest) -> bool:
-            found = [self._find(_get(user, place)) for place in self.lists(user)]
-            return any(stable is not None and canary is not None for stable, canary in found)
+        steps: ClassVar[tuple[str, ...]] = tuple(holders)
+        service: ClassVar[Named] = named_by
+        header: ClassVar[HeaderTemplate | None] = template
 
     return Backends
+
+
+@dataclass(frozen=True, slots=True)
+class _Backends(Dialect):
+    """How rules are written as declared; no super() here: a dataclass with slots is another class than the one that was written.
+
+    `steps` lead to what holds a list of backends, `service` names a backend's Service.
+    """
+
+    steps: ClassVar[tuple[str, ...]]
+    service: ClassVar[Named]
+    header: ClassVar[HeaderTemplate | None]
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        if self.header is None:
+            return tuple(place for place in _places(user, self.steps) if isinstance(_get(user, place), dict))
+        heads = (*self.steps[:-1], self.steps[-1].removesuffix("[]"))  # of lists of rules: copies are put there
+        return tuple(place for place in _places(user, heads) if isinstance(_get(user, place), list))
+
+    def takes_requests(self, path: Path) -> bool:
+        return self.header is not None
+
+    def side(self, backend: Manifest) -> Side | None:
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(named) if (named := self.service.of(backend)) else None
+
+    def read(self, user: Manifest) -> Split:
+        found = Dialect.read(self, user)
+        if self.service.expression is not None and not self._holds_both(user):
+            raise Unroutable(_one_alone(self.context))
+        return found
+
+    def beside(self, stable: Manifest) -> Manifest:
+        if self.service.expression is not None:
+            raise Unroutable(_one_alone(self.context))
+        changed: Manifest = _with(self._weighted(stable, None), self.service.path, self.context.canary_service)
+        return changed
+
+    def identity(self, rule: Manifest) -> Any:
+        return rule.get("name") if self.header is None else self.header.of(rule)
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        if self.header is None or len(matches) != 1:
+            return Dialect.narrowed(self, rule, matches, name)
+        return self.header.narrowed(rule, matches[0], name)
+
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        return self.header is not None and self.header.last
+
+    def _holds_both(self, user: Manifest) -> bool:
+        found = [self._find(rule) for place in self.lists(user) for rule in rules_at(user, place)]
+        return any(stable is not None and canary is not None for stable, canary in found)
 
 
 def _one_alone(context: Context) -> str:
@@ -311,19 +374,43 @@ def _one_alone(context: Context) -> str:
     )
 
 
-def _run(provider: Declared, test: Settings, *, usable: bool) -> None:
-    """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that."""
-    start, result = dict(test.value("object")), test.value("result")
-    percent = test.number("canaryPercent", needed=True)
-    test.done()
+def _tested(provider: Declared) -> Dialect:
+    return provider.dialect(Target(kinds=provider.kinds, namespace="test", name="test"), _TESTED)
+
+
+def _check_tried(read: Settings, provider: Declared, tried: frozenset[object]) -> None:
+    """Whether the tests try what is declared.
+
+    Args:
+        tried: what `_run` gave.
+    """
+    if provider.live is not None and not {True, False} <= tried:
+        read.refuse("tests", "need answers of the router's for live, one at least that is live, and one that is not")
+    if provider.header is None:
+        return
+    for kind in (MatchKind.EXACT, MatchKind.REGEX) if provider.header.regex else (MatchKind.EXACT,):
+        if kind not in tried:
+            read.refuse("tests", f"need one with headers for header, with one that is {kind}")
+
+
+def _run(provider: Declared, test: Settings, *, usable: bool) -> frozenset[object]:
+    """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that.
+
+    Gives what it tried: how headers are matched, and what its answers mean, true or false.
+    """
+    start, result = dict(test.value("object")), dict(test.value("result"))
+    percent, matches = test.number("canaryPercent", needed=True), read_headers(test)
     if percent > 100:
         test.refuse("canaryPercent", "must be 0 to 100")
-        return
+        usable = False
     if not usable:
-        return
-    want = Split(Fraction(percent, 100))
-    target = Target(kinds=provider.kinds, namespace="test", name="test")
-    dialect = provider.dialect(target, _TESTED)
+        test.parts("answers")
+        test.done()
+        return frozenset()
+    meant = run_answers(provider.live, test, result, percent)
+    test.done()
+    want = Split(Fraction(percent, 100), matches)
+    dialect = _tested(provider)
     try:
         with _as_declared(provider):
             dialect.read(start)
@@ -334,9 +421,10 @@ def _run(provider: Declared, test: Settings, *, usable: bool) -> None:
                 test.refuse("result", f"is not what becomes of the object: {with_ledger(steered, NOTHING)}")
     except Unroutable as error:
         test.refuse("object", f"cannot be steered: {error}")
+    return meant | {each.value.kind for route in matches for each in route.match.headers}
 
 
-def _places(user: Manifest, steps: list[str]) -> list[Path]:
+def _places(user: Manifest, steps: Sequence[str]) -> list[Path]:
     """Where the path leads: `[]` is every item of a list."""
     places: list[Path] = [()]
     for step in steps:

@@ -17,7 +17,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking
 from rollouts.traffic.gateway_limits import check_limits
-from rollouts.traffic.gateway_matches import idle_match, merged, narrowed_matches, outrank
+from rollouts.traffic.gateway_matches import are_all, idle_match, merged, narrowed_matches, outrank
 from rollouts.traffic.gateway_mirrors import with_mirror, without_mirrors
 from rollouts.traffic.gateway_parents import GROUP, gateways_of, taken_by_parents
 from rollouts.traffic.settings import Settings
@@ -94,7 +94,8 @@ class _Route(Warming):
 
     def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
         empty = rule.get("filters") == []  # could not be told from none when it is given back
-        return None if mirror.matches or empty else with_mirror(rule, mirror, canary)
+        whole = are_all(mirror.matches, rule.get("matches") or (), grpc=self.grpc)
+        return with_mirror(rule, mirror, canary) if whole and not empty else None
 
     def unmirrored(self, rule: Manifest) -> Manifest:
         return without_mirrors(rule, lambda backend: self.side(backend) is Side.CANARY)
@@ -109,10 +110,6 @@ class _GatewayApi(Rules):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
         found: list[Target] = []
-        if read.text("mode", default="patch") != "patch":
-            read.refuse(
-                "mode", "must be patch: a route of the Gateway API cannot point at another one that we could own"
-            )
         for old, field in (
             ("httpRoute", "httpRoutes"),
             ("grpcRoute", "grpcRoutes"),

@@ -31,6 +31,18 @@ def merged(*lists: Sequence[Manifest]) -> list[Manifest]:
     return [match for at, match in enumerate(every) if match not in every[:at]]
 
 
+def are_all(wanted: Sequence[RequestMatch], own: Sequence[Manifest], *, grpc: bool) -> bool:
+    """Whether every request of `own` matches one of `wanted`, of which there is none for all requests. Raises: as above."""
+    if not wanted:
+        return True
+    narrowed = narrowed_matches(own, wanted, grpc=grpc)
+    return all(any(_same(match, other) for other in narrowed) for match in own or [{}])
+
+
+def _same(match: Manifest, other: Manifest) -> bool:
+    return {**match, "path": match.get("path") or _ALL_PATHS} == {**other, "path": other.get("path") or _ALL_PATHS}
+
+
 def idle_match(*, grpc: bool) -> Manifest:
     """What no request matches."""
     header = {"type": "Exact", "name": IDLE_HEADER, "value": IDLE_VALUE}

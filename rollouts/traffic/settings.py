@@ -83,6 +83,13 @@ class Settings:
         self.refuse(field, "must be an object")
         return {}
 
+    def anything(self, field: str) -> Any:
+        """A JSON value of any type; it is required."""
+        found = self._take(field)
+        if field not in self._value:
+            self.refuse(field, "is required")
+        return found
+
     def part(self, field: str) -> Settings | None:
         """An object in it; None when left out."""
         found = self._take(field)

@@ -40,7 +40,46 @@ def _mirror(**fields: Any) -> Spec:
     return route_step(setMirrorRoute={"name": "beta", **fields})
 
 
+def _own(**changes: Any) -> Spec:
+    """A route that we are to make, with fields that are changed; one that is changed to None is left out."""
+    route = {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": "cart"},
+        "spec": {"rules": []},
+        **changes,
+    }
+    return routed(gatewayAPI=GATEWAY, own=[{name: part for name, part in route.items() if part is not None}])
+
+
+_OWN = f"{ROUTING}.own[0]"
+
 ROUTING_BAD = (
+    Bad("own route without a kind", _own(kind=None), f"{_OWN}.kind", "required"),
+    Bad("own route without a spec", _own(spec=None), f"{_OWN}.spec", "required"),
+    Bad("own route without metadata", _own(metadata=None), f"{_OWN}.metadata", "required"),
+    Bad("own route without a name", _own(metadata={}), f"{_OWN}.metadata.name", "required", by_schema=False),
+    Bad("own route with a status", _own(status={}), f"{_OWN}.status", "only apiVersion", by_schema=False),
+    Bad(
+        "own route with finalizers",
+        _own(metadata={"name": "cart", "finalizers": ["a.io/b"]}),
+        f"{_OWN}.metadata.finalizers",
+        "only name, namespace",
+        by_schema=False,
+    ),
+    Bad(
+        "own route with a label of ours",
+        _own(metadata={"name": "cart", "labels": {"rollouts.dev/managed": "true"}}),
+        f"{_OWN}.metadata.labels[rollouts.dev/managed]",
+        "set by the controller",
+        by_schema=False,
+    ),
+    Bad(
+        "own route with a number for an annotation",
+        _own(metadata={"name": "cart", "annotations": {"a": 1}}),
+        f"{_OWN}.metadata.annotations.a",
+        "not a string",
+    ),
     Bad(
         "router without the stable Service",
         canary(canaryService="cart-canary", trafficRouting={"gatewayAPI": GATEWAY}),

@@ -19,6 +19,7 @@ from rollouts.core.status import (
     Command,
     Condition,
     Cutover,
+    GivenBack,
     HistoryEntry,
     Idle,
     Outcome,
@@ -76,6 +77,10 @@ STATUSES = st.builds(
         observed_routes=_NAMES,
         verified_by=st.none() | st.sampled_from(list(VerifiedBy)),
     ),
+    given_back=st.lists(
+        st.builds(GivenBack, route=_TEXT, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
+        max_size=3,
+    ).map(tuple),
     active_revision=_TEXT,
     preview_revision=_TEXT,
     gate_started_at_s=st.none() | _TIME,

@@ -9,7 +9,7 @@ controller, its codecs or its invariants. Numbers are those of the project's cat
 * S2: a revision keeps pods for the most that any proxy's weights send it, or the stored route's would;
 * S5: after a durable abort the first write of the route gives stable all that it has pods for, and leaves no other way in;
 * S6: what is stored is a share, the user's own parts of the route are as the user wrote them, and one split is one write;
-* S20: in the route we own the rules, our label and annotations, and nothing else;
+* S20: in a user's route we own the rules, our label and annotations, and nothing else;
 * S27: what status calls confirmed was in force on every proxy, and is what the route says.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from rollouts.core.traffic import IDLE_HEADER
-from rollouts.manifests.ownership import REVISION
+from rollouts.manifests.ownership import MANAGED_BY, REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.gateway import Gateway, Proxy
@@ -77,6 +77,7 @@ class PlaneWitness:
         self._route: ServiceKey = (key.namespace, route)
         self._doing: deque[_Doing] = deque([_Doing(0.0, Fraction(0))], maxlen=64)
         self._after_abort: Fraction | None = None
+        self._pair = ("stable", "canary")
         gateway.loaded.append(lambda _: self._note_proxies())
         listen = cluster.api.history.listen
         listen(HTTP_ROUTE, self._only_by_controllers(self._on_route))
@@ -92,9 +93,12 @@ class PlaneWitness:
 
     @property
     def services(self) -> tuple[ServiceKey, ServiceKey]:
-        """The stable and the canary Service that the spec names."""
-        canary = self.rollout["spec"]["strategy"]["canary"]
-        return (self._key.namespace, canary["stableService"]), (self._key.namespace, canary["canaryService"])
+        """The stable and the canary Service that the spec names, or did when it last named both."""
+        canary = self.rollout["spec"]["strategy"].get("canary") or {}
+        if "stableService" in canary and "canaryService" in canary:
+            self._pair = (canary["stableService"], canary["canaryService"])
+        stable, other = self._pair
+        return (self._key.namespace, stable), (self._key.namespace, other)
 
     def exposure(self, revision: str) -> Fraction:
         """The most that any proxy sends to a revision by its weights, or would if it obeyed the stored route.
@@ -111,7 +115,9 @@ class PlaneWitness:
 
     def _brings(self, service: ServiceKey, revision: str) -> bool:
         shown = {_revision(each) for each in self._pods_of(service)}
-        return self._selected(service) == revision or revision in shown
+        selected = self._selected(service)
+        # One that its user has back spreads what it gets over the pods of every revision.
+        return selected == revision or (bool(selected) and revision in shown)
 
     def _pods_of(self, service: ServiceKey) -> Iterator[Manifest]:
         for each in self._slices(service):
@@ -171,13 +177,20 @@ class PlaneWitness:
 
     def _enough(self) -> int:
         """Ready pods with which stable takes everything; `maxUnavailable` is a number in these worlds."""
-        return max(1, self._replicas() - int(self.rollout["spec"]["strategy"]["canary"].get("maxUnavailable", 0)))
+        return max(
+            1, self._replicas() - int((self.rollout["spec"]["strategy"].get("canary") or {}).get("maxUnavailable", 0))
+        )
 
     # What is written
 
     def _has_stable(self) -> bool:
         """There is no canary before there is a stable revision; how the first one comes is told by what users get."""
         return bool((self.rollout.get("status") or {}).get("stableRevision"))
+
+    def _is_steered(self) -> bool:
+        """The route is a Rollout's; one that was given back is its user's, but for what proxies still do (S2)."""
+        route = self._cluster.get(HTTP_ROUTE, *self._route) or {"metadata": {}}
+        return MANAGED_BY in (route["metadata"].get("annotations") or {})
 
     def _only_by_controllers(self, judge: Callable[[Change], None]) -> Callable[[Change], None]:
         def listener(change: Change) -> None:
@@ -196,7 +209,7 @@ class PlaneWitness:
         self._s5(before, after)
         self._s6(before, after)
         for owner in change.new.owners:
-            if owner.manager == "rollouts":
+            if owner.manager == "rollouts" and not _is_ours(after):
                 self._s20(msgspec.json.decode(owner.wire()))
 
     def _s1(self, before: dict[ServiceKey, Fraction], after: dict[ServiceKey, Fraction], reaches: bool) -> None:
@@ -234,7 +247,7 @@ class PlaneWitness:
     def _s6(self, before: Manifest, after: Manifest) -> None:
         stable, canary = self.services
         pair = (stable[1], canary[1])
-        if _users(before, pair) != _users(after, pair):
+        if _users(before, pair) != _users(after, pair) and not _is_ours(after):
             self._tell("S6", f"what is the user's changed: {_users(before, pair)} became {_users(after, pair)}")
         for rule in after["spec"]["rules"]:
             weights = {each["name"]: each["weight"] for each in rule.get("backendRefs") or ()}
@@ -242,7 +255,7 @@ class PlaneWitness:
                 self._tell("S6", f"{weights} is no split")
         if _foreign_shares(before, pair) != _foreign_shares(after, pair):
             self._tell("S6", "the share of somebody else's backend changed")
-        split = next((each for each in after["spec"]["rules"] if set(pair) <= _names(each) and not _copies(each)), None)
+        split = next((each for each in after["spec"]["rules"] if set(pair) <= _names(each)), None)
         if split is not None:
             weights = {each["name"]: each["weight"] for each in split["backendRefs"]}
             self.weights.append((asyncio.get_running_loop().time(), weights[stable[1]], weights[canary[1]]))
@@ -267,14 +280,14 @@ class PlaneWitness:
             needed = min(needed, 1)
         if size < needed:
             self._tell("S2", f"{revision} shrinks from {was} to {size}, {share} of the requests may come to it")
-        if not size and self.reached(revision):
+        if not size and self._is_steered() and self.reached(revision):
             self._tell("S2", f"{revision} loses its last pod, and a proxy still has a way to it")
 
     def _on_status(self, change: Change) -> None:
         traffic = (change.new.manifest.get("status") or {}).get("traffic") or {}
         if traffic == ((change.old.manifest.get("status") or {}).get("traffic") or {} if change.old else {}):
             return
-        if traffic.get("verifiedBy") not in ("Config", "Counters", "Probes"):
+        if traffic.get("verifiedBy") not in ("Config", "Counters", "Probes") or not self._is_steered():
             return
         desired, observed = traffic["desired"], traffic["observed"]
         if desired != observed:
@@ -305,6 +318,11 @@ class PlaneWitness:
         self._witness.violations.append(f"{at_s:.3f} s: {rule}, data plane: {message}")
 
 
+def _is_ours(manifest: Manifest) -> bool:
+    """Made by a Rollout: nothing in it is a user's."""
+    return any(each["kind"] == ROLLOUT.kind for each in manifest["metadata"].get("ownerReferences") or ())
+
+
 def _shares(manifest: Manifest) -> dict[ServiceKey, Fraction]:
     """Where plain requests go if the route is obeyed."""
     rule = RouteTable([manifest]).find(PLAIN)
@@ -330,21 +348,21 @@ def _names(rule: Manifest) -> set[str]:
     return {each["name"] for each in rule.get("backendRefs") or ()}
 
 
-def _copies(rule: Manifest) -> list[Manifest]:
-    return [each for each in rule.get("filters") or () if each["type"] == "RequestMirror"]
+def _copies_to(each: Manifest, service: str) -> bool:
+    return each["type"] == "RequestMirror" and bool(each["requestMirror"]["backendRef"]["name"] == service)
 
 
 def _users(manifest: Manifest, pair: tuple[str, str]) -> Any:
-    """All but the pair's weights, rules that lead to the canary alone or copy to it, and what is ours of the metadata."""
+    """All but the pair's weights, copies to the canary, rules that lead to it alone, and what is ours of the metadata."""
     rules = []
     for rule in manifest["spec"]["rules"]:
-        to_canary = [each for each in _copies(rule) if each["requestMirror"]["backendRef"]["name"] == pair[1]]
-        if to_canary or _names(rule) == {pair[1]}:
+        if _names(rule) == {pair[1]}:
             continue
         backends = [
             {**each, "weight": "ours"} if each["name"] in pair else each for each in rule.get("backendRefs") or ()
         ]
-        rules.append({**rule, "backendRefs": backends})
+        filters = [each for each in rule.get("filters") or () if not _copies_to(each, pair[1])]
+        rules.append({**rule, "backendRefs": backends, "filters": filters})
     metadata = manifest["metadata"]
     kept = {
         field: {name: value for name, value in (metadata.get(field) or {}).items() if not name.startswith(OURS)}

@@ -38,7 +38,7 @@ QUIET_S = 125.0  # longer than the longest back-off, the longest pause of a watc
 RESTART_S = 1.0
 LIMIT_S = 3_600.0
 AT_ONCE_S = 0.001
-ALONE = Settings(leader_elect=False, identity="controller")
+ALONE = Settings(leader_elect=False, identity="controller", routers=("gatewayAPI",))  # as the chart has it
 
 Between: TypeAlias = Callable[[ApiServer], ApiServer]
 """Puts faults between a controller and the API server."""
@@ -46,7 +46,7 @@ Between: TypeAlias = Callable[[ApiServer], ApiServer]
 TIMES = frozenset(
     {
         *("at", "since", "deadline", "lastTransitionTime", "startedAt", "finishedAt"),
-        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until", "seenAt"),
+        *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until", "seenAt", "goneAt"),
     }
 )
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from rollouts.manifests.ownership import REVISION
-from rollouts.objects import ENDPOINT_SLICE, POD, Kind, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, ROLLOUT, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.history import Change
 from tests.behaviour.scenarios import canary, rollout, service
@@ -66,7 +66,8 @@ def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
     """A Rollout between the subsets."""
     subsets = {"name": RULE_NAME, "stableSubsetName": "stable", "canarySubsetName": "canary"}
     routing = {"istio": {"virtualService": {"name": KEY.name}, "destinationRule": subsets}}
-    strategy = {"scaleDownDelaySeconds": 2, "abortScaleDownDelaySeconds": 2, **options}
+    delay = {} if options.get("dynamicStableScale") else {"scaleDownDelaySeconds": 2}
+    strategy = {**delay, "abortScaleDownDelaySeconds": 2, **options}
     return rollout(canary(*steps, trafficRouting=routing, **strategy), replicas=replicas)
 
 
@@ -93,6 +94,8 @@ class Mesh:
 
     Args:
         lost: what some of them would have sent to a subset without a ready pod.
+        short: what some would have sent to one with fewer ready pods than its part of `replicas`.
+        changed: subsets that came to select another revision while some of them may have sent them requests.
         shares: of the canary subset, as they were written, one after the other.
     """
 
@@ -100,6 +103,8 @@ class Mesh:
         self._cluster = cluster
         self._said: dict[Kind, deque[tuple[float, Manifest]]] = {}
         self.lost: list[str] = []
+        self.short: list[str] = []
+        self.changed: list[str] = []
         self.shares: list[Fraction] = []
         for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME)):
             self._said[kind] = deque([(self._now_s(), self._object(kind, name))])
@@ -108,6 +113,8 @@ class Mesh:
 
     def _follow(self, change: Change) -> None:
         said = self._said[change.kind]
+        if change.kind == DESTINATION_RULE:
+            self._compare(said[-1][1], change.new.manifest)
         said.append((self._now_s(), change.new.manifest))
         if change.kind == VIRTUAL_SERVICE:
             weights = _weights(change.new.manifest)
@@ -116,15 +123,25 @@ class Mesh:
                 self.shares.append(share)
         self._look()
 
+    def _compare(self, before: Manifest, after: Manifest) -> None:
+        for subset in ("stable", "canary"):
+            most = max(_weights(route)[subset] for route in self._in_force(VIRTUAL_SERVICE))
+            if most and _revision(before, subset) != _revision(after, subset):
+                self.changed.append(f"{self._now_s():.3f} s: {subset} at {most} %")
+
     def _look(self) -> None:
-        ready = self._ready()
+        rollout = self._cluster.get(ROLLOUT, KEY.namespace, KEY.name)
+        ready, replicas = self._ready(), rollout["spec"]["replicas"] if rollout is not None else 0
         for route in self._in_force(VIRTUAL_SERVICE):
             for rule in self._in_force(DESTINATION_RULE):
                 for subset, weight in _weights(route).items():
                     revision = _revision(rule, subset)
                     pods = ready[revision] if revision else ready.total()
+                    told = f"{self._now_s():.3f} s: {weight} to {subset}, {revision}, {dict(ready)}"
                     if weight and not pods:
-                        self.lost.append(f"{self._now_s():.3f} s: {weight} to {subset}, {revision}, {dict(ready)}")
+                        self.lost.append(told)
+                    if 100 * pods < replicas * weight:
+                        self.short.append(told)
 
     def _in_force(self, kind: Kind) -> Iterable[Manifest]:
         said = self._said[kind]
@@ -141,6 +158,11 @@ class Mesh:
             for endpoint in each.get("endpoints") or ()
             if endpoint["conditions"]["ready"]
         )
+
+    @property
+    def wrong(self) -> list[str]:
+        """All of it."""
+        return [*self.lost, *self.short, *self.changed]
 
     def _object(self, kind: Kind, name: str) -> Manifest:
         found = self._cluster.get(kind, KEY.namespace, name)

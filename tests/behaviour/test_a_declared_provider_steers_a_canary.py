@@ -11,7 +11,9 @@ from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, FaultTape
 from tests.behaviour.routed import (
+    BETA_ROUTE,
     LADDER,
+    NO_BETA_ROUTE,
     STAY,
     Outcome,
     Users,
@@ -58,9 +60,9 @@ PROVIDER: Manifest = {
 WEIGHTS = tuple(step for step in LADDER if "setWeight" in step or step == STAY)
 
 
-def world(*steps: Manifest, provider: Manifest | None = PROVIDER) -> tuple[Manifest, ...]:
+def world(*steps: Manifest, provider: Manifest | None = PROVIDER, **more: Any) -> tuple[Manifest, ...]:
     """A Rollout that names the provider by its name, and what it needs."""
-    routing = {"plugins": {NAME: {"name": KEY.name}}}
+    routing = {"plugins": {NAME: {"name": KEY.name}}, **more}
     app = rollout(canary(*steps, services=True, trafficRouting=routing, scaleDownDelaySeconds=2), replicas=4)
     declared = () if provider is None else (provider,)
     return (*declared, *STABLE_AND_CANARY, http_route(), app)
@@ -114,6 +116,51 @@ def test_a_canary_goes_through_a_declared_router_and_loses_nothing() -> None:
     assert done.run.unexpected == []
     ((spec, *_),) = done.run.end["routes"].values()
     assert [each["weight"] for each in spec["rules"][-1]["backendRefs"]] == [100, 0]
+
+
+def test_a_declared_router_goes_by_headers_too() -> None:
+    """Beta users have the new revision alone while the others are led to it step by step, and the rule is gone in the end."""
+    path = {"type": "PathPrefix", "value": "/"}
+    template = {
+        "matches": {
+            "cel": "[{'path': {'type': 'PathPrefix', 'value': '/'}, "
+            "'headers': headers.map(h, {'type': 'Exact', 'name': h.name, 'value': h.value})}]"
+        }
+    }
+    copy = {
+        "matches": [{"path": path, "headers": [{"type": "Exact", "name": "x-beta", "value": "1"}]}],
+        "backendRefs": [{"name": "canary", "port": 80, "weight": 1}],
+    }
+    result = _tested(90, 10)
+    result["spec"]["rules"].append(copy)
+    test = {
+        "object": _tested(100, 0),
+        "canaryPercent": 10,
+        "headers": [{"name": "x-beta", "exact": "1"}],
+        "result": result,
+    }
+    header = {"insert": "last", "template": template}
+    provider = {**PROVIDER, "spec": {**PROVIDER["spec"], "header": header, "tests": [test]}}
+    seen: list[str] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        seen.append(provider_condition(stage)["reason"])
+        stage.image("2")
+        await stage.until(lambda: stage.status["currentStepIndex"] == 2)
+        await users.measure(stage, "at 10", "2", for_s=4.0)
+        await stage.until_phase("Healthy", "2")
+
+    steps = (BETA_ROUTE, weight(10), STAY, NO_BETA_ROUTE, weight(50), STAY)
+    done = play_routed(world(*steps, provider=provider, managedRoutes=[{"name": "beta"}]), script)
+
+    assert seen == ["Tried"]
+    assert (done.users.lost, done.users.causes) == (0, {})
+    assert done.users.beta_shares["at 10"] == 1
+    assert abs(done.users.shares["at 10"] - 0.1) < 0.03
+    assert done.run.violations == []
+    assert done.run.unexpected == []
+    ((spec, *_),) = done.run.end["routes"].values()
+    assert len(spec["rules"]) == 1
 
 
 def test_a_provider_that_is_spoilt_in_the_middle_holds_everything_where_it_is() -> None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 import pytest
 
 from rollouts.manifests.ownership import REVISION
-from rollouts.objects import SERVICE, Manifest
+from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
 from tests.behaviour.routed import STAY, patch, weight
 from tests.behaviour.scenarios import MANUAL
@@ -60,15 +60,34 @@ def test_an_update_goes_through_its_weights_and_ends_on_the_stable_subset() -> N
 
     assert mesh.shares == [Fraction(1, 100), Fraction(1, 4), Fraction(1), Fraction(0)]
     assert seen[0]["all"] == ""
-    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+    assert run.refused == 0, "two writes of one rule in a pass: the second is of a version that has gone"
+    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
 
 
-def test_an_abort_takes_the_weight_back_before_anything_else() -> None:
-    """The subset of what was given up keeps its pods until no proxy can send it anything."""
-    run, mesh = play_subsets(world(weight(50), MANUAL, weight(100)), aborted)
+def test_the_stable_subset_changes_only_when_all_is_on_the_canarys() -> None:
+    """Also where no step asks for 100 %: the end of the steps does, and is waited for."""
+    run, mesh = play_subsets(world(weight(50), STAY), updated)
 
-    assert mesh.shares == [Fraction(1, 2), Fraction(0)]
-    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+    assert mesh.shares == [Fraction(1, 2), Fraction(1), Fraction(0)]
+    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_abort_takes_the_weight_back_before_anything_else(*, dynamic: bool) -> None:
+    """The subset of what was given up keeps its pods until no proxy sends it anything; a stable one that shrank grows first."""
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        await stage.until(lambda: stage.sizes()["1"] == (1 if dynamic else 4))
+        await asyncio.sleep(10.0)  # the pods that went are gone
+        stage.annotate("abort", stage.status["currentRevision"])
+        await stage.until_phase("Aborted", "2")
+
+    run, mesh = play_subsets(world(weight(75), MANUAL, weight(100), dynamicStableScale=dynamic), script)
+
+    assert (mesh.shares[0], mesh.shares[-1]) == (Fraction(3, 4), Fraction(0))
+    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
 
 
 def test_a_third_revision_in_the_middle_gets_nothing_that_was_meant_for_the_second() -> None:
@@ -83,7 +102,16 @@ def test_a_third_revision_in_the_middle_gets_nothing_that_was_meant_for_the_seco
     run, mesh = play_subsets(world(weight(50), MANUAL, weight(100)), script)
 
     assert mesh.shares == [Fraction(1, 2), Fraction(0), Fraction(1, 2)]
-    assert (mesh.lost, run.violations, run.unexpected) == ([], [], [])
+    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
+
+
+def test_a_stable_subset_that_shrinks_keeps_a_pod_until_no_proxy_looks_for_it() -> None:
+    """`dynamicStableScale`: a proxy with the new route and the old rule still finds the old revision behind the stable subset."""
+    steps = (weight(50), STAY, weight(100), STAY)
+    run, mesh = play_subsets(world(*steps, dynamicStableScale=True), updated)
+
+    assert mesh.shares == [Fraction(1, 2), Fraction(1), Fraction(0)]
+    assert (mesh.lost + mesh.changed, run.violations, run.unexpected) == ([], [], [])
 
 
 @pytest.mark.parametrize("at_rest", [False, True])
@@ -124,6 +152,44 @@ def test_labels_that_somebody_takes_off_are_put_on_again() -> None:
     run, mesh = play_subsets(world(weight(50), MANUAL), script)
 
     assert (mesh.lost, run.unexpected) == ([], [])
+
+
+MARK = "/metadata/labels/rollouts.dev~1managed"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME)], ids=["host", "rule"])
+def test_a_label_of_ours_that_somebody_takes_off_is_put_on_again(kind: Kind, name: str) -> None:
+    """Without it neither the object nor the slices of the host are watched, and what was seen last is all that is known."""
+
+    async def script(stage: Stage) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        patch(stage, kind, name, [{"op": "remove", "path": MARK}])
+        await stage.until(lambda: is_marked(stage, kind, name))
+        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
+        await stage.until_phase("Healthy", "2")
+
+    run, mesh = play_subsets(world(weight(50), MANUAL), script, grace_s=4.0)
+
+    assert (mesh.wrong, run.unexpected) == ([], [])
+
+
+def is_marked(stage: Stage, kind: Kind, name: str) -> bool:
+    """It has the label that we watch by."""
+    found = stage.cluster.get(kind, KEY.namespace, name)
+    return found is not None and "rollouts.dev/managed" in (found["metadata"].get("labels") or {})
+
+
+def test_a_host_that_selects_one_revision_is_made_to_select_both() -> None:
+    """Its selector has our key from the time when it was a stable Service; a canary subset of it would find no pod."""
+    host, *rest = world(weight(50), STAY, replicas=2)
+    marks = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": KEY.name}}
+    selector = {**host["spec"]["selector"], REVISION: "of-before"}
+    narrow = {**host, "metadata": {**host["metadata"], **marks}, "spec": {**host["spec"], "selector": selector}}
+
+    run, mesh = play_subsets((narrow, *rest), updated)
+
+    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
 
 
 def test_the_mesh_sees_a_subset_that_nobody_stands_behind() -> None:

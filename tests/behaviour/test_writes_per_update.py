@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 
 import pytest
 
 from rollouts.objects import Manifest
+from tests.behaviour.routed import Users, play_routed, stored_share, weight, world
 from tests.behaviour.scenarios import (
     ACTIVE_AND_PREVIEW,
     HALF,
+    MANUAL,
     STABLE_AND_CANARY,
     blue_green,
     canary,
@@ -62,3 +65,31 @@ def test_a_drain_costs_a_write_only_where_its_clock_has_no_other_to_go_with(
     off = cost_of_an_update(*services, rollout(strategy, drain={"mode": "Off"}))
 
     assert auto.total() - off.total() <= more, auto - off
+
+
+@pytest.mark.parametrize(("replicas", "most"), [(5, 4), (20, 7), (50, 8)])
+def test_an_abort_writes_the_route_fewer_times_than_stable_gets_pods(replicas: int, most: int) -> None:
+    """With `dynamicStableScale` traffic comes back as stable's pods do: a quarter of the rest at a time, or all of it.
+
+    One for each pod that came was 4, 12 and 19 writes here (pods that start within the same 20 ms come together), and the last
+    one came no sooner.
+    """
+    shares: list[float] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        await stage.until(lambda: stage.sizes()["1"] == replicas // 5)
+        await asyncio.sleep(10.0)
+        before = len(stage.plane.weights)
+        stage.annotate("abort", "true")
+        await stage.until(lambda: stored_share(stage) == 0)
+        shares.extend(canary / (stable + canary) for _, stable, canary in stage.plane.weights[before:])
+        await stage.until_phase("Aborted", "2")
+
+    strategy = {"dynamicStableScale": True}
+    outcome = play_routed(world(weight(80), MANUAL, replicas=replicas, strategy=strategy), script)
+
+    assert (outcome.run.violations, outcome.users.causes) == ([], {})
+    assert shares == sorted(shares, reverse=True)
+    assert 1 < len(shares) <= most, shares

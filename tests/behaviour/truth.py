@@ -21,11 +21,11 @@ from rollouts.cluster.structs import (
     decode_route,
 )
 from rollouts.controller.declarations import provider_of
-from rollouts.controller.inbox import Inbox
+from rollouts.controller.inbox import Inbox, RouteAnswer
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import RouteReader
+from rollouts.controller.routes import RouteReader, is_at
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.drain import ProxyFacts, ProxyMode
@@ -33,6 +33,7 @@ from rollouts.core.intents import (
     CreateReplicaSet,
     DeleteReplicaSet,
     Intent,
+    MakeRoute,
     PatchReplicaSet,
     PointService,
     ReleaseRoute,
@@ -90,6 +91,14 @@ class _Served(RouteKinds):
         return kinds[0]
 
 
+class _AllKnown(Inbox):
+    """Nobody has to ask: a route that the store does not have is not there."""
+
+    def route(self, key: Key, route: RouteName) -> RouteAnswer | None:  # noqa: ARG002 - as in Inbox
+        """See `Inbox.route`."""
+        return RouteAnswer(asked_s=asyncio.get_running_loop().time())
+
+
 class Truth:
     """Follows the history of a simulated cluster."""
 
@@ -103,7 +112,7 @@ class Truth:
         self._steered_routes = SteeredRoutes()
         self._providers = LiveProviders(registry())
         self._providers.listed()
-        inbox = Inbox(clock=cluster.clock)
+        inbox = _AllKnown(clock=cluster.clock)
         self._observer = Observer(
             store=self._store,
             inbox=inbox,
@@ -173,6 +182,8 @@ class Truth:
                 return self._marking(key, body) or _pointing(name, body)
             case "httproutes" | "virtualservices", "PATCH", "":
                 return self._steering(key, kind, target.home, name, body)
+            case "httproutes", "POST", "":
+                return self._making(key, body)
             case "destinationrules", "PATCH", "":
                 return self._pointing_subset(target.home, name, body)
             case _:
@@ -204,6 +215,15 @@ class Truth:
             ),
             None,
         )
+
+    def _making(self, key: Key, manifest: Any) -> MakeRoute | None:
+        """The route of `trafficRouting.own` that it is, and what it says from the beginning."""
+        observed = self._observer.observe(key)
+        for read in observed.routes.values() if isinstance(observed, Seen) else ():
+            place = read.place
+            if place.own is not None and is_at(place, manifest, namespace=key.namespace) and place.provider is not None:
+                return MakeRoute(place.route, place.provider.read(Objects(manifest), place.target, read.context))
+        return None
 
     def _pointing_subset(self, namespace: str, name: str, operations: Any) -> PointService | ReleaseRoute | None:
         """Which subset changes the revision that it selects."""

@@ -11,7 +11,7 @@ from rollouts.objects import Manifest
 from rollouts.sim.gateway_types import GROUP, HTTP_ROUTE
 from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
 
-ROUTED = {
+ROUTED: Manifest = {
     "canary": {
         "stableService": "cart",
         "canaryService": "cart-canary",
@@ -38,6 +38,19 @@ async def test_a_route_of_the_file_is_taken_as_it_will_be(tmp_path: Path, capsys
     """All of it is applied together: no gateway has seen it yet, and one will."""
     async with shop(tmp_path) as there:
         plan = await planned(there, capsys, written(there.stage.namespace, ROUTE))
+
+    assert "Stuck" not in rules(plan, "unsafe"), plan["findings"]
+    assert 0.5 in [step["weightPercent"] for step in plan["steps"]]
+
+
+async def test_a_route_that_the_rollout_brings_along_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The controller makes it before it is needed, so the plan does not wait for it."""
+    own = {"canary": {**ROUTED["canary"], "trafficRouting": {**ROUTED["canary"]["trafficRouting"], "own": [ROUTE]}}}
+    async with shop(tmp_path) as there:
+        services = [service(there.stage.namespace, name, app="cart") for name in ("cart", "cart-canary")]
+        plan = await planned(there, capsys, text_of(cart(strategy=own), *services))
 
     assert "Stuck" not in rules(plan, "unsafe"), plan["findings"]
     assert 0.5 in [step["weightPercent"] for step in plan["steps"]]

@@ -58,10 +58,10 @@ def test_a_router_that_nobody_knows_is_a_problem_of_the_spec():
 
 def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec():
     """The codec knows only its own part; the user looks at the whole."""
-    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}], "mode": "own"}, plugins={"mine": {}})
+    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}, plugins={"mine": {}})
 
     assert [path for path, _ in told] == [
-        "spec.strategy.canary.trafficRouting.gatewayAPI.mode",
+        "spec.strategy.canary.trafficRouting.gatewayAPI.features",
         "spec.strategy.canary.trafficRouting.plugins.mine",
     ]
 
@@ -71,6 +71,56 @@ def test_a_route_that_is_named_twice_is_a_problem():
     told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
 
     assert [path for path, _ in told] == ["spec.strategy.canary.trafficRouting.gatewayAPI"]
+
+
+def _own(name: str = "a", **metadata: str) -> dict[str, object]:
+    """The manifest of an HTTPRoute."""
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": name, **metadata},
+        "spec": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "path", "message"),
+    [
+        ([_own("b")], "own[0]", "is named by no router"),
+        ([{**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}], "own[0]", "is named by no router"),
+        ([_own(namespace="else")], "own[0]", "is named by no router"),
+        ([_own(), _own()], "own[1]", "a second time"),
+        ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's own"),
+    ],
+)
+def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str):
+    """Else it would be made and never steered, or never go with its Rollout."""
+    ((where, why),) = problems(
+        gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
+    )
+
+    assert where == f"spec.strategy.canary.trafficRouting.{path}"
+    assert message in why
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "nothing that its codec can read")],
+)
+def test_a_manifest_that_cannot_be_steered_is_not_made(spec: object, why: str):
+    """The route would be there, and the first step would stand. No API server has seen the manifest, so it may say anything."""
+
+    def arrange(reading: Reading) -> None:
+        own = {**_own(ROUTE.name), "spec": spec}
+        routing = {"gatewayAPI": {"httpRoutes": [{"name": ROUTE.name}]}, "own": [own]}
+        reading.world.rollouts.put("", routed(trafficRouting=routing))
+        reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0))
+
+    seen = seen_route(arrange, found=False)
+
+    assert isinstance(seen, RouteAbsent)
+    assert not seen.ours
+    assert why in seen.message
 
 
 def test_a_route_that_is_not_watched_is_known_only_by_asking():

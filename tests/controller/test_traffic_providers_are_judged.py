@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
-from tests.traffic.cases.declared import APISIX
+from tests.traffic.cases.declared import APISIX, with_headers
 
 NAME = "my-apisix"
 PATH = f"spec.strategy.canary.trafficRouting.plugins[{NAME}]"
@@ -250,6 +251,42 @@ def test_a_bad_one_says_what_is_wrong_with_it(made: Manifest, reason: str, messa
             assert running.condition("Stalled", name)["status"] == "True"
 
     play(scenario, *crd_manifests(), APISIX_CRD)
+
+
+def with_kind(made: Manifest) -> Manifest:
+    """The same, its template with the field that the API server would add."""
+    changed: Manifest = copy.deepcopy(made)
+    changed["spec"]["header"]["template"]["match"]["kind"] = "any"
+    for test in changed["spec"]["tests"]:
+        test["result"]["spec"]["http"][0]["match"]["kind"] = "any"
+    return changed
+
+
+def test_a_copy_that_the_api_server_would_make_unknown_is_found_by_the_dry_run() -> None:
+    """What a CRD adds to a copied rule would hide it from us, and the rule would be made again and again."""
+    crd: Manifest = copy.deepcopy(APISIX_CRD)
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    rule = schema["properties"]["spec"]["properties"]["http"]["items"]["properties"]
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    kind = {"type": "string", "default": "any"}
+    rule["match"] = {"type": "object", "properties": {"exprs": {"type": "array", "items": free}, "kind": kind}}
+    rule["priority"] = {"type": "integer"}
+    declaration = with_headers()
+    made = provider(header=declaration["header"], tests=declaration["tests"])
+
+    async def scenario(running: Running) -> None:
+        running.cluster.apply(made)
+        async with running.controller():
+            await asyncio.sleep(2)
+            hidden = running.condition()
+            running.cluster.apply(with_kind(made))
+            await asyncio.sleep(2)
+            mended = running.condition()
+            assert (hidden["status"], hidden["reason"]) == ("False", "TestRefused")
+            assert "spec.tests[0].result: the API server makes something else of it" in hidden["message"]
+            assert (mended["status"], mended["reason"]) == ("True", "Tried")
+
+    play(scenario, *crd_manifests(), crd)
 
 
 def test_one_that_may_not_be_tried_is_ready_and_says_what_would_allow_it() -> None:

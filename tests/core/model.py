@@ -250,8 +250,7 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
             there = _with_route(wrote(there, "ReleaseRoute"), intent, split=ALL_TO_STABLE, managed_by="")
             return _without_route_answer(there, name)
         case AskFeatures(route=name):
-            features = there.supported
-            return replace(there, routes={**there.routes, name: replace(there.routes[name], features=features)})
+            return _with_features(there, name)
         case AskRoute(route=name):
             return replace(there, route_answers={**there.route_answers, name: (there.now_s, there.routes.get(name))})
         case AskLive(route=name, resource_version=version, split=split):
@@ -346,6 +345,19 @@ def _with_route(there: World, intent: SetTraffic | ReleaseRoute, **changes: Any)
         raise RefusedError(f"{intent.route} is not as it was seen")
     after = replace(found, **changes, resource_version=str(there.version))
     return replace(there, routes={**there.routes, intent.route: after})
+
+
+def _with_features(there: World, name: RouteName) -> World:
+    """What the class of its gateways supports is known from now on, whether the route is watched or was asked for."""
+    found = there.routes.get(name)
+    if found is None:
+        return there
+    routes = {**there.routes, name: replace(found, features=there.supported)}
+    answers = {
+        each: (at_s, seen if each != name or seen is None else replace(seen, features=there.supported))
+        for each, (at_s, seen) in there.route_answers.items()
+    }
+    return replace(there, routes=routes, route_answers=answers)
 
 
 def _without_route_answer(there: World, name: RouteName) -> World:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,27 +34,13 @@ SETTLED_WITHIN_S = 60  # the example gives its router 10 s for each share
 @pytest.fixture
 def stage(own_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with that router's CRD, and the chart with the right to change its objects."""
-    crd = as_v1(manifests(SPLIT_CRD, "TrafficSplit")[0])
+    (crd,) = manifests(SPLIT_CRD, "TrafficSplit")
     own_plane.apply(KUBE_PROXY, crd)
     wait_established(own_plane, crd["metadata"]["name"])
     kubeconfig = install_chart(own_plane, *DECLARED)
     log = Path(own_plane.folder, "logs", "controller.log")
     with own_plane.fresh_namespace() as namespace, Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
         yield Stage(own_plane, namespace)
-
-
-def as_v1(crd: Manifest) -> Manifest:
-    """The CRD in the version of the API that servers have today; what it says of the objects is untouched."""
-    spec = crd["spec"]
-    schema = {"type": "object", **spec["validation"]["openAPIV3Schema"]}
-    any_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    versions = [
-        {**each, "schema": {"openAPIV3Schema": schema if each["served"] else any_schema}} for each in spec["versions"]
-    ]
-    kept = {name: spec[name] for name in ("group", "scope", "names")}
-    metadata = {"name": crd["metadata"]["name"], "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}}
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": crd["kind"], "metadata": metadata}
-    return {**head, "spec": {**kept, "versions": versions}}
 
 
 def weights(split: Manifest) -> list[int]:
@@ -96,6 +86,76 @@ def test_the_example_moves_weights_that_no_code_knows(stage: Stage) -> None:
         if event.get("responseStatus", {}).get("code") == 403
     ]
     assert refused == []
+
+
+@dataclass
+class Router:
+    """A router's own interface on loopback: what share it gives, which the test decides."""
+
+    weight: float = 0
+    url: str = ""
+    asked: set[str] = field(default_factory=set)
+
+
+@pytest.fixture
+def router() -> Iterator[Router]:
+    """One that answers while the test runs."""
+    told = Router()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.asked.add(self.path)
+            body = json.dumps({"canary": told.weight}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the name is the library's
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield told
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_router_that_can_be_asked_decides_when_a_step_is_done(stage: Stage, router: Router) -> None:
+    """However long it takes: its objects say 5 %, and the step waits until the router says so too."""
+    documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
+    spec = next(one["spec"] for one in documents if one["kind"] == "TrafficProvider")
+    path = "'/splits/' + object.metadata.namespace + '/' + object.metadata.name"
+    spec["live"] = {"http": {"url": router.url, "path": {"cel": path}}, "cel": "body.canary == want"}
+    spec["tests"][0]["answers"] = [{"body": {"canary": 5}, "live": True}, {"body": {"canary": 0}, "live": False}]
+    stage.kubectl("apply", "--validate=strict", "-f", "-", input=yaml.safe_dump_all(documents))
+    stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")
+    first = current(stage.wait_ready(NAME))
+
+    def waits_for_the_router(one: Manifest) -> bool:
+        waiting = one["status"].get("waitingFor") or {}
+        return "not true yet: body.canary == want" in waiting.get("message", "")
+
+    stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
+    shared(stage, 5)
+    waiting = stage.until("rollouts", NAME, waits_for_the_router)
+    router.weight = 5
+    for share in (50, 100):
+        shared(stage, share)
+        router.weight = share
+    stage.until("trafficsplits", NAME, lambda one: weights(one)[1] == 0, within_s=SETTLED_WITHIN_S)
+    router.weight = 0
+    done = stage.until(
+        "rollouts", NAME, lambda one: one["status"]["stableRevision"] != first, within_s=SETTLED_WITHIN_S
+    )
+
+    assert waiting["status"]["currentStepIndex"] == 0
+    assert done["status"]["traffic"]["verifiedBy"] == "Config"
+    assert router.asked == {f"/splits/{stage.namespace}/{NAME}"}
 
 
 def test_a_field_that_the_routers_crd_does_not_know_is_found_by_the_dry_run(stage: Stage) -> None:

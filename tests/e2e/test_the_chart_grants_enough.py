@@ -127,7 +127,7 @@ def http_route(name: str) -> Manifest:
     }
 
 
-def accepted(stage: Stage, name: str) -> None:
+def accepted(stage: Stage, name: str, *, parent: str = "public") -> None:
     """A gateway takes the route, in whatever generation it will ever have."""
     conditions = [
         {
@@ -140,7 +140,7 @@ def accepted(stage: Stage, name: str) -> None:
         }
         for kind in ("Accepted", "ResolvedRefs")
     ]
-    parent = {"parentRef": {"name": "public"}, "controllerName": "example.com/gateway", "conditions": conditions}
+    status = {"parentRef": {"name": parent}, "controllerName": "example.com/gateway", "conditions": conditions}
     stage.kubectl(
         "patch",
         "httproute",
@@ -148,5 +148,5 @@ def accepted(stage: Stage, name: str) -> None:
         "--subresource=status",
         "--type=merge",
         "-p",
-        json.dumps({"status": {"parents": [parent]}}),
+        json.dumps({"status": {"parents": [status]}}),
     )

@@ -16,13 +16,13 @@ import pytest
 
 from tests.e2e.controllers import Controller
 from tests.e2e.stage import Stage
-from tests.gateways import contour, envoy_gateway, traefik
+from tests.gateways import contour, envoy_gateway, prometheus, traefik
 from tests.gateways.backends import run_two_versions
-from tests.gateways.gateway import ADDRESS, Gateway, install_gateway_api
+from tests.gateways.gateway import ADDRESS, NAMESPACE, Gateway, install_gateway_api
 from tests.gateways.report import REPORT, Case, table, write
 from tests.gateways.routes import Route
+from tests.gateways.selection import programs_of
 from tests.gateways.shifting import Shifting
-from tests.lab import binaries
 from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
 from tests.node import machine
@@ -48,7 +48,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest) -> Iterator[RealNode]:
     """One real node for the whole run, which knows the Gateway API."""
-    with node_of(request.session, command="gateways", more_programs=binaries.GATEWAY_PROGRAMS) as one:
+    with node_of(request.session, command="gateways", more_programs=programs_of(request.session.items)) as one:
         install_gateway_api(one.plane)
         yield one
 
@@ -62,7 +62,7 @@ def control_plane(node: RealNode) -> ControlPlane:
 @pytest.fixture(scope="session")
 def controller_kubeconfig(node: RealNode) -> Path:
     """The chart's ServiceAccount with the rights that it has when these routers are among its values."""
-    return install_chart(node.plane, "--set", "routers={gatewayAPI,contour,traefik}")
+    return install_chart(node.plane, "--set", "routers={gatewayAPI,contour,traefik,nginx}")
 
 
 @pytest.fixture(scope="session")
@@ -103,12 +103,26 @@ def two_versions(node: RealNode, route: Route) -> Route:
 @pytest.fixture
 def shifting(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """The route's namespace with a controller of its own, which knows whom to ask about the gateway."""
-    logs = Path(node.plane.folder, "logs")
-    gateway = route.gateway
+    yield from _steered(node, route, controller_kubeconfig, f"--data-plane={_named(route, route.gateway.asked_as)}")
+
+
+@pytest.fixture
+def counted(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
+    """As `shifting`, but nobody lets the controller at the gateway: it knows a Prometheus, which scrapes it."""
+    with prometheus.scraping(node, route.gateway) as url:
+        told = f"--data-plane={_named(route, f'prometheus:{route.gateway.counters}')}"
+        yield from _steered(node, route, controller_kubeconfig, told, f"--prometheus-url={url}")
+
+
+def _named(route: Route, kind: str) -> str:
     # A route of the product's own kind does not tell which Gateway it is for.
-    named = gateway.data_plane if route.kind == "HTTPRoute" else f"*={gateway.asked_as}"
-    arguments = ["-n", route.namespace, "--leader-elect", "--lease-name", route.namespace, "--data-plane", named]
-    with Controller(controller_kubeconfig, log=logs / f"controller-{route.namespace}.log", arguments=arguments):
+    return f"{NAMESPACE}/{route.gateway.name}={kind}" if route.kind == "HTTPRoute" else f"*={kind}"
+
+
+def _steered(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
+    log = Path(node.plane.folder, "logs", f"controller-{route.namespace}.log")
+    arguments = ["-n", route.namespace, "--leader-elect", "--lease-name", route.namespace, *told]
+    with Controller(kubeconfig, log=log, arguments=arguments):
         yield Shifting(node, Stage(node.plane, route.namespace), route)
 
 

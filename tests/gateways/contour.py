@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.gateways.gateway import NAMESPACE, Gateway, folder, gateway_manifests, install_crds
@@ -12,9 +15,10 @@ from tests.node.real_node import RealNode
 
 NAME = "contour"
 ENVOY = "contour-envoy"
+RELAY = "contour-relay"
 PORT = 8880  # Envoy Gateway has 8080 and 8081 for itself
 ADMIN_PORT = 19501
-_XDS_PORT = 8001
+_XDS_PORT, _RELAY_PORT = 8001, 8011
 _LISTENER_PORT = PORT - 8000  # Contour has its Envoy listen 8,000 above the port of the Gateway
 _CONFIG = {"gateway": {"gatewayRef": {"namespace": NAMESPACE, "name": NAME}}}
 
@@ -47,15 +51,37 @@ def start(node: RealNode) -> Gateway:
     start_envoy(node)
     admin = f"http://127.0.0.1:{ADMIN_PORT}"
     return Gateway(
-        name=NAME, port=PORT, asked_as=f"envoy:{admin}", admin=admin, features=frozenset({"header", "mirror"})
+        name=NAME,
+        port=PORT,
+        asked_as=f"envoy:{admin}",
+        admin=admin,
+        features=frozenset({"header", "mirror"}),
+        counters="contour",
+        metrics="/stats/prometheus",
     )
 
 
-def start_envoy(node: RealNode) -> None:
-    """Runs its Envoy, which asks Contour for everything."""
+@contextmanager
+def over_a_line(node: RealNode) -> Iterator[int]:
+    """While the block runs Envoy asks Contour by way of a relay, whose process id is given: stopped, it holds all news back."""
+    relay = node.processes.start(
+        RELAY, [sys.executable, "-m", "tests.gateways.relay", str(_RELAY_PORT), str(_XDS_PORT)]
+    )
+    try:
+        node.processes.end(ENVOY, patience_s=5)
+        start_envoy(node, xds_port=_RELAY_PORT)
+        yield relay
+    finally:
+        node.processes.end(ENVOY, patience_s=5)
+        node.processes.end(RELAY, patience_s=5)
+        start_envoy(node)
+
+
+def start_envoy(node: RealNode, *, xds_port: int = _XDS_PORT) -> None:
+    """Runs its Envoy, which asks Contour, or who relays to it, for everything."""
     bootstrap = folder(node, NAME) / "envoy.json"
     command = [str(Path(node.plane.programs, "contour")), "bootstrap", str(bootstrap)]
-    command += ["--xds-address=127.0.0.1", f"--xds-port={_XDS_PORT}"]
+    command += ["--xds-address=127.0.0.1", f"--xds-port={xds_port}"]
     command += [f"--admin-address={bootstrap.with_suffix('.sock')}"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:

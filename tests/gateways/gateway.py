@@ -32,6 +32,8 @@ class Gateway:
         asked_as: the kind of data plane and its address, as the controller's flag --data-plane has them.
         admin: the data plane's own address, for tests that look at it themselves.
         features: what its routes can do besides weights: header, mirror.
+        counters: what the flag calls its counters of requests; "" for a gateway whose counters tell nothing.
+        metrics: path at `admin` where Prometheus finds them.
     """
 
     name: str
@@ -39,11 +41,8 @@ class Gateway:
     asked_as: str
     admin: str
     features: frozenset[str]
-
-    @property
-    def data_plane(self) -> str:
-        """The value of the controller's flag --data-plane."""
-        return f"{NAMESPACE}/{self.name}={self.asked_as}"
+    counters: str = ""
+    metrics: str = ""
 
 
 def install_gateway_api(plane: ControlPlane) -> None:

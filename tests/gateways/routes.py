@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 import pytest
 
 from tests.gateways.gateway import NAMESPACE, Gateway
-from tests.gateways.traefik import ENTRY_POINT
+from tests.gateways.traefik import ENTRY_POINT, INGRESS_CLASS
 from tests.lab.control_plane import ControlPlane
 from tests.node.workload import NAME
 
 Manifest: TypeAlias = dict[str, Any]
-Kind: TypeAlias = Literal["HTTPRoute", "TraefikService", "HTTPProxy"]
+Kind: TypeAlias = Literal["HTTPRoute", "TraefikService", "HTTPProxy", "Ingress"]
 
 STABLE, CANARY = f"{NAME}-stable", f"{NAME}-canary"
 
@@ -22,6 +22,7 @@ _COLLECTIONS: Mapping[str, str] = {
     "HTTPRoute": "apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes",
     "TraefikService": "apis/traefik.io/v1alpha1/namespaces/{}/traefikservices",
     "HTTPProxy": "apis/projectcontour.io/v1/namespaces/{}/httpproxies",
+    "Ingress": "apis/networking.k8s.io/v1/namespaces/{}/ingresses",
 }
 _BACKENDS: Mapping[str, str] = {
     "HTTPRoute": "/spec/rules/0/backendRefs",
@@ -61,7 +62,13 @@ class Route:
     @property
     def features(self) -> frozenset[str]:
         """What can be asked for besides weights: header, mirror. A TraefikService knows neither headers nor us as its mirror."""
-        return frozenset() if self.kind == "TraefikService" else self.gateway.features
+        match self.kind:
+            case "TraefikService":
+                return frozenset()
+            case "Ingress":
+                return frozenset({"header"})
+            case "HTTPRoute" | "HTTPProxy":
+                return self.gateway.features
 
     @property
     def router(self) -> Manifest:
@@ -75,6 +82,8 @@ class Route:
                 return {"traefik": {"weightedTraefikServiceName": NAME}}
             case "HTTPProxy":
                 return {"contour": {"httpProxies": [{"name": NAME}]}}
+            case "Ingress":
+                return {"nginx": {"stableIngress": NAME}}
 
     def manifests(self) -> list[Manifest]:
         """What the user applies: everything to the stable Service."""
@@ -86,9 +95,11 @@ class Route:
                 return self._traefik_service(backends)
             case "HTTPProxy":
                 return self._http_proxy(backends)
+            case "Ingress":
+                return self._ingress()
 
     def set_weights(self, plane: ControlPlane, stable: int, canary: int) -> Manifest:
-        """One JSON Patch of the two weights; the object as it is then."""
+        """One JSON Patch of the two weights; the object as it is then. An Ingress has none."""
         where = _BACKENDS[self.kind]
         change = [
             {"op": "replace", "path": f"{where}/{number}/weight", "value": weight}
@@ -119,6 +130,11 @@ class Route:
             _object(api, "TraefikService", {"weighted": {"services": backends}}),
             _object(api, "IngressRoute", {"entryPoints": [ENTRY_POINT], "routes": [match]}),
         ]
+
+    def _ingress(self) -> list[Manifest]:
+        backend = {"service": {"name": STABLE, "port": {"number": 80}}}
+        rule = {"host": self.host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+        return [_object("networking.k8s.io/v1", "Ingress", {"ingressClassName": INGRESS_CLASS, "rules": [rule]})]
 
     def _http_proxy(self, backends: list[Manifest]) -> list[Manifest]:
         spec = {"virtualhost": {"fqdn": self.host}, "routes": [{"services": backends}]}

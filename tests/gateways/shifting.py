@@ -106,6 +106,9 @@ class Shifting:
             steps=steps,
             stableService=STABLE,
             canaryService=CANARY,
+            # The pods go as soon as the drain lets them: half a minute more would hide what it forgets.
+            scaleDownDelaySeconds=0,
+            abortScaleDownDelaySeconds=1,  # 0 keeps them
             trafficRouting={**self.route.router, "managedRoutes": managed},
         )
         self.stage.apply(*self.route.manifests(), service(STABLE), service(CANARY), rollout)
@@ -265,6 +268,16 @@ def until_a_person_decides(features: frozenset[str]) -> list[Manifest]:
     """Half of the requests and every kind of managed route: the most that an abort has to take back."""
     on = [_ON[each] for each in ("header", "mirror") if each in features]
     return [{"setWeight": 50}, *on, {"pause": {"duration": HELD}}, {"pause": {}}]
+
+
+def finished(moment: Moment, phase: str) -> bool:
+    """The update has ended in this phase, and that the canary Service gets nothing is live."""
+    status = moment.rollout["status"]
+    return (
+        status["phase"] == phase
+        and status["observedGeneration"] == moment.rollout["metadata"]["generation"]
+        and moment.live_weight == 0
+    )
 
 
 def _healthy(rollout: Manifest) -> bool:

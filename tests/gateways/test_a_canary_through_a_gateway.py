@@ -15,6 +15,7 @@ from tests.gateways.shifting import (
     WEIGHTS,
     Moment,
     Shifting,
+    finished,
     until_a_person_decides,
     whole_canary,
 )
@@ -25,6 +26,7 @@ ALL = [
     through("contour", "HTTPProxy"),
     through("traefik", "HTTPRoute"),
     through("traefik", "TraefikService"),
+    through("traefik", "Ingress"),  # with the annotations of ingress-nginx
 ]
 
 
@@ -33,7 +35,7 @@ def test_a_whole_canary_loses_nothing_and_keeps_its_shares(shifting: Shifting, c
     """1, 5, 25, 50 and 100 percent, a header route and a mirror on the way, and the hand-back to the stable Service."""
     shifting.set_up(whole_canary(shifting.route.features))
 
-    shifting.update(lambda moment: _finished(moment, "Healthy"))
+    shifting.update(lambda moment: finished(moment, "Healthy"))
 
     cases.append(shifting.case("canary"))
     shares = shifting.shares()
@@ -57,7 +59,7 @@ def test_an_abort_takes_every_request_back(shifting: Shifting, cases: list[Case]
         if waiting == "PromotionNeeded" and not aborted:
             aborted.append(moment.at)
             shifting.stage.annotate(moment.rollout["metadata"]["name"], "abort", "true")
-        return _finished(moment, "Aborted")
+        return finished(moment, "Aborted")
 
     shifting.update(seen)
 
@@ -66,15 +68,6 @@ def test_an_abort_takes_every_request_back(shifting: Shifting, cases: list[Case]
     assert shifting.failed == 0, shifting.lost
     assert [share for share in shifting.shares() if share.percent == 50 and not share.within_chance] == []
     assert shifting.answers_after(zero.at, "2") == 0
-
-
-def _finished(moment: Moment, phase: str) -> bool:
-    status = moment.rollout["status"]
-    return (
-        status["phase"] == phase
-        and status["observedGeneration"] == moment.rollout["metadata"]["generation"]
-        and moment.live_weight == 0
-    )
 
 
 def _versions_while(shifting: Shifting, name: str) -> set[str]:

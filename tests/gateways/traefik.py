@@ -1,4 +1,4 @@
-"""Traefik on the node: one process for the Gateway API and its own kinds, with its defaults.
+"""Traefik on the node: one process for the Gateway API, its own kinds and the annotations of ingress-nginx, with its defaults.
 
 One of them is that it takes changes in at most every two seconds, whatever its status says meanwhile.
 """
@@ -14,6 +14,8 @@ NAME = "traefik"
 PORT = 9080
 API_PORT = 9090
 ENTRY_POINT = "web"
+INGRESS_CLASS = "nginx"
+_INGRESS_CONTROLLER = "k8s.io/ingress-nginx"
 
 
 def start(node: RealNode) -> Gateway:
@@ -29,13 +31,29 @@ def start(node: RealNode) -> Gateway:
             "--metrics.prometheus=true",
             "--providers.kubernetesGateway=true",
             "--providers.kubernetesCRD=true",
+            "--providers.kubernetesIngressNGINX=true",
+            f"--providers.kubernetesIngressNGINX.httpEntryPoint={ENTRY_POINT}",
             "--global.checkNewVersion=false",
             "--global.sendAnonymousUsage=false",
         ],
         environment={"KUBECONFIG": str(node.plane.kubeconfig_admin)},
     )
-    node.plane.apply(*gateway_manifests(NAME, controller="traefik.io/gateway-controller", port=PORT))
+    ingress_class = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IngressClass",
+        "metadata": {"name": INGRESS_CLASS},
+        "spec": {"controller": _INGRESS_CONTROLLER},
+    }
+    node.plane.apply(ingress_class, *gateway_manifests(NAME, controller="traefik.io/gateway-controller", port=PORT))
     admin = f"http://127.0.0.1:{API_PORT}"
     wait_for(listens(PORT), NAME, node.processes)
     wait_for(answers(f"{admin}/api/overview"), NAME, node.processes)
-    return Gateway(name=NAME, port=PORT, asked_as=f"traefik:{admin}", admin=admin, features=frozenset({"header"}))
+    return Gateway(
+        name=NAME,
+        port=PORT,
+        asked_as=f"traefik:{admin}",
+        admin=admin,
+        features=frozenset({"header"}),
+        counters="traefik",
+        metrics="/metrics",
+    )

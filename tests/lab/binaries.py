@@ -52,6 +52,7 @@ class Program:
         package: Go package of its main function.
         link_flags: for the Go linker, besides `-s -w`.
         cold_s: seconds that a first build takes on two cores, about; shown to the person who waits.
+        tags: build tags for Go, separated by commas.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Program:
     package: str
     link_flags: str
     cold_s: int
+    tags: str = ""
 
     def stamp(self) -> str:
         """What the build depends on, as a hash: equal stamps mean an equal program."""
@@ -69,6 +71,7 @@ class Program:
             *(file.read_bytes() for file in files if file.exists()),  # a module without requirements has no go.sum
             self.package.encode(),
             self.link_flags.encode(),
+            *([self.tags.encode()] if self.tags else []),
         ):
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.hexdigest()
@@ -99,12 +102,21 @@ NODE_PROGRAMS = (
 )
 """What a real node needs besides; `make node` builds them, so that who runs the control plane alone need not wait for them."""
 
+PROMETHEUS = Program(
+    "prometheus",
+    "prometheus",
+    "github.com/prometheus/prometheus/cmd/prometheus",
+    "",
+    180,
+    tags="remove_all_sd",  # its targets are in a file here; the ways to find them in clouds are most of the program
+)
 GATEWAY_PROGRAMS = (
     Program("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", "", 300),
     Program("contour", "contour", "github.com/projectcontour/contour/cmd/contour", "", 150),
     Program("traefik", "traefik", "github.com/traefik/traefik/v3/cmd/traefik", "", 540),
+    PROMETHEUS,
 )
-"""The gateways of `make gateways`; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
+"""The gateways of `make gateways`, and who counts their requests; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -175,6 +187,7 @@ def build_missing(environment: Mapping[str, str] = os.environ, *, programs: Sequ
 def _build(program: Program, *, go: Path, cache: Path, environment: Mapping[str, str], title: str) -> None:
     fresh = cache / f".{program.name}.new"
     command = [str(go), "build", "-trimpath", "-o", str(fresh), "-ldflags", f"-s -w {program.link_flags}".strip()]
+    command += ["-tags", program.tags] if program.tags else []
     settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -mod=readonly"}
     started = time.monotonic()
     with _elapsed(f"{title} {program.name}", expected_s=program.cold_s):

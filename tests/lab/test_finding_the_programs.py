@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,11 @@ def test_a_program_without_todays_stamp_is_outdated(tmp_path: Path) -> None:
     _programs(binaries.cache_folder(environment), *ALL)
 
     assert set(binaries.find(environment).values()) == {None}
+
+
+def test_a_program_of_other_build_tags_is_another_one() -> None:
+    """They decide what is compiled into it, as the sources do."""
+    assert replace(binaries.PROMETHEUS, tags="").stamp() != binaries.PROMETHEUS.stamp()
 
 
 def test_what_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ VARIANTS = {
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
     "a declared route": ["--set", "declaredRoutes[0].group=apisix.apache.org,declaredRoutes[0].resource=apisixroutes"],
+    "routes of our own": ["--set", "ownRoutes=true,declaredRoutes[0].group=a.io,declaredRoutes[0].resource=routes"],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }
 
@@ -171,6 +172,19 @@ def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(h
     }
 
 
+def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_them(helm: Path, tmp_path: Path) -> None:
+    """Whoever may write a Rollout could else take a host name through the controller."""
+    creates = [
+        {group for rule in _rules(documents) if "create" in rule["verbs"] for group in rule["apiGroups"]}
+        for documents in (
+            render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more, home=tmp_path)
+            for more in ([], VARIANTS["routes of our own"])
+        )
+    ]
+
+    assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
+
+
 def test_of_kube_system_it_may_read_four_objects(helm: Path, tmp_path: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     rules = _rules(render(helm, home=tmp_path))
@@ -253,6 +267,17 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
     assert flags >= {"--data-plane", "--prometheus-url", "--data-plane-ca", "--settle-time"}
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
+
+
+def test_who_steers_an_alb_may_read_which_target_groups_aws_is_asked_about(helm: Path, tmp_path: Path) -> None:
+    """Nothing of it is changed; and the flag itself is one that the chart lets through."""
+    asked = ("--set", "routers={alb}", "--set", "dataPlanes[0]=alb=aws:eu-west-1")
+    documents = render(helm, *asked, home=tmp_path)
+    found = [rule for rule in _rules(documents) if "elbv2.k8s.aws" in rule["apiGroups"]]
+    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+
+    assert [(rule["resources"], rule["verbs"]) for rule in found] == [(["targetgroupbindings"], ["get", "list"])]
+    assert "--data-plane=alb=aws:eu-west-1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_a_misspelt_value_is_refused(helm: Path, tmp_path: Path) -> None:

@@ -63,6 +63,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.mkdir()
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1", "PYTHON": sys.executable}
     for one in _instructions():
+        if one.keyword == "ARG" and "=" in one.rest:
+            name, _, value = one.rest.partition("=")
+            environment[name] = value
         if one.stage != "build":
             continue
         if one.keyword == "COPY":

@@ -10,7 +10,13 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent.parent
-LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock", "tests/lab/go-requirements.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-aws.lock",
+    "requirements-build.lock",
+    "requirements-dev.lock",
+    "tests/lab/go-requirements.lock",
+)
 
 
 def _locked(name: str) -> dict[str, Requirement]:
@@ -47,7 +53,7 @@ def test_no_lock_names_an_index_or_a_path(name: str) -> None:
     assert not re.search(r"://|--index|--extra|--find|file:|^/|@ ", (ROOT / name).read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock"])
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-aws.lock", "requirements-build.lock"])
 def test_the_smaller_locks_agree_with_the_development_lock(name: str) -> None:
     """What ships is the version that the tests ran with."""
     everything = _locked("requirements-dev.lock")
@@ -60,8 +66,13 @@ def test_the_locks_satisfy_what_the_project_declares() -> None:
     """A dependency changed in pyproject.toml without `make lock` shows here and not on a user's machine."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     shipped = [*project["dependencies"], *project["optional-dependencies"]["cli"]]
+    with_aws = [*shipped, *project["optional-dependencies"]["aws"]]
     developed = [*shipped, *(word for words in project["optional-dependencies"].values() for word in words)]
-    for name, declared in (("requirements.lock", shipped), ("requirements-dev.lock", developed)):
+    for name, declared in (
+        ("requirements.lock", shipped),
+        ("requirements-aws.lock", with_aws),
+        ("requirements-dev.lock", developed),
+    ):
         locked = _locked(name)
         for requirement in map(Requirement, declared):
             if requirement.name == project["name"]:

@@ -67,6 +67,20 @@ def test_it_goes_by_its_name_beside_the_others() -> None:
     assert registry((declared(GLOO),))["my-gloo"].name == "my-gloo"
 
 
+def test_the_objects_of_the_documentation_are_good() -> None:
+    """They are copied too; what they test of themselves holds."""
+    text = (Path(__file__).parent.parent.parent / "docs" / "traffic.md").read_text()
+    blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
+    found = [
+        one for one in map(yaml.safe_load, blocks) if isinstance(one, dict) and one.get("kind") == "TrafficProvider"
+    ]
+
+    providers = [provider_of(one["metadata"]["name"], one["spec"], {}) for one in found]
+
+    assert [each.name for each in providers] == ["traffic-split", "my-apisix"]
+    assert (providers[0].live is not None, providers[1].header is not None) == (True, True)
+
+
 def test_the_example_of_the_documentation_is_one() -> None:
     """People start from it."""
     text = (Path(__file__).parent.parent.parent / "docs" / "traffic.md").read_text()

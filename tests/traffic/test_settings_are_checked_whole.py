@@ -15,9 +15,8 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
     ("gatewayAPI", {}, [": names no route"]),
     (
         "gatewayAPI",
-        {"httpRoute": "cart", "mode": "own", "tcpRoutes": [{"rules": "a"}], "x": 1},
+        {"httpRoute": "cart", "tcpRoutes": [{"rules": "a"}], "x": 1},
         [
-            "mode: must be patch",
             "httpRoute: is written httpRoutes: [{name: cart}] here",
             "tcpRoutes[0].name: is required",
             "tcpRoutes[0].rules: must be a list of texts",

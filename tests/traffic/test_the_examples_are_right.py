@@ -35,6 +35,7 @@ def test_an_example_can_be_steered(example: Path) -> None:
     targets = provider.targets(json.loads(router.settings_json), namespace="shop")
     (target,) = [each for each in targets if each.subsets is None]
     kind = target.kinds[0]
+    manifests += map(json.loads, canary.traffic_routing.own)
     (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
     context = Context(
         rollout=rollout.name,
@@ -63,5 +64,5 @@ def test_an_example_can_be_steered(example: Path) -> None:
 def test_there_is_an_example_of_each_router_that_many_use() -> None:
     """A folder that nobody reads would pass every test."""
     assert {path.stem for path in EXAMPLES} >= {
-        f"traffic-{name}" for name in ("gateway-api", "istio", "nginx", "declared")
+        f"traffic-{name}" for name in ("gateway-api", "istio", "nginx", "declared", "own-route")
     }

@@ -22,15 +22,17 @@ And for each router of `routers` its routes, for example httproutes (gateway.net
 
   the routes               get list watch   what they say, and who has taken it
                            patch            weights, managed routes, the label that they are watched by
+                           create           with ownRoutes: those of trafficRouting.own
   gateways, gatewayclasses get              which features a class names, before a header or mirror route is written; with
                                             watchNamespaces classes cannot be read, and the spec has to name the features
   ingresses of nginx       create delete    the canary Ingress, which is ours; the user's own is only marked
+  targetgroupbindings      get list         of alb: which target groups AWS's API is asked about, with dataPlanes alb=aws:REGION
 
 For each of `declaredRoutes`, the kinds that TrafficProviders steer:
 
   the routes               get list watch   as above
                            patch
-                           create           in the controller's own namespace, by dry run only: to try a TrafficProvider
+                           create           with ownRoutes; else in the controller's own namespace, by dry run only: to try a TrafficProvider
 
 And, unless watchNamespaces is set, since they belong to the cluster:
 
@@ -86,17 +88,22 @@ Each is optional to the controller; without it the waits are the safe ones, and 
 {{- $names := index $routes $router }}
 - apiGroups: [{{ index $names 0 }}]
   resources: [{{ join ", " (index $names 1) }}]
-  verbs: [get, list, watch, patch{{ if eq $router "nginx" }}, create, delete{{ end }}]
+  verbs: [get, list, watch, patch{{ if or $.Values.ownRoutes (eq $router "nginx") }}, create{{ end }}{{ if eq $router "nginx" }}, delete{{ end }}]
 {{- if eq $router "gatewayAPI" }}
 - apiGroups: [{{ index $names 0 }}]
   resources: [gateways, gatewayclasses]
   verbs: [get]
 {{- end }}
+{{- if eq $router "alb" }}
+- apiGroups: [elbv2.k8s.aws]
+  resources: [targetgroupbindings]
+  verbs: [get, list]
+{{- end }}
 {{- end }}
 {{- range .Values.declaredRoutes }}
 - apiGroups: [{{ .group | quote }}]
   resources: [{{ .resource }}]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, patch{{ if $.Values.ownRoutes }}, create{{ end }}]
 {{- end }}
 {{- with .Values.rbac.extraRules }}
 {{ toYaml . }}

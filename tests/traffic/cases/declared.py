@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rollouts.core.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic.declared import declared
 from tests.traffic.cases import other_routers
@@ -51,6 +52,54 @@ IN_CEL: dict[str, Any] = {
     "service": {"cel": "item.serviceName.lowerAscii()"},
     "accepted": {"cel": "object.status.conditions.exists(c, c.type == 'ResourcesAvailable' && c.status == 'True')"},
 }
+_HEADERS = {
+    "insert": "first",
+    "regex": True,
+    "template": {
+        "name": {"cel": "rule.name + '-' + name"},
+        "priority": {"cel": "(has(rule.priority) ? rule.priority : 0) + 1"},
+        "match": {
+            "exprs": {
+                "cel": "(has(rule.match) && has(rule.match.exprs) ? rule.match.exprs : []) + headers.map(h, "
+                "{'subject': {'scope': 'Header', 'name': h.name}, "
+                "'op': h.kind == 'exact' ? 'Equal' : 'RegexMatch', 'value': h.value})"
+            }
+        },
+    },
+}
+
+
+def _apisix_copy(name: str, op: str, value: str) -> Manifest:
+    expression = {"subject": {"scope": "Header", "name": name}, "op": op, "value": value}
+    return {
+        "name": "r-test",
+        "priority": 1,
+        "match": {"exprs": [expression]},
+        "backends": [{"serviceName": "canary", "weight": 1}],
+    }
+
+
+def _with_copy(copy: Manifest, *, first: bool) -> Manifest:
+    steered = _apisix(90, 10)
+    rules = steered["spec"]["http"]
+    return {**steered, "spec": {"http": [copy, *rules] if first else [*rules, copy]}}
+
+
+def with_headers(*, first: bool = True) -> dict[str, Any]:
+    """A router that goes by headers, in the order of its rules or not."""
+    tried = (("exact", "1", "Equal", "1"), ("prefix", "a.", "RegexMatch", "^a\\..*$"))
+    tests = [
+        {
+            "object": _apisix(100, 0),
+            "canaryPercent": 10,
+            "headers": [{"name": "X-Beta", kind: value}],
+            "result": _with_copy(_apisix_copy("x-beta", op, said), first=first),
+        }
+        for kind, value, op, said in tried
+    ]
+    tests.append({**tests[1], "headers": [{"name": "x-beta", "regex": "^a\\..*$"}]})
+    header = {**_HEADERS, "insert": "first" if first else "last"}
+    return {**APISIX, "name": f"headers-{'first' if first else 'last'}", "header": header, "tests": tests}
 
 
 def _with_both(user: Manifest) -> Manifest:
@@ -76,8 +125,19 @@ _IN_PATHS = tuple(
     )
     for kind, text in (("ApisixRoute", APISIX), ("RouteTable", GLOO))
 )
+_WITH_HEADERS = tuple(
+    replace(
+        _BY_NAME["ApisixRoute"],
+        name=f"declared ApisixRoute with headers, {'first' if first else 'last'}",
+        provider=declared(with_headers(first=first)),
+        settings={"name": "cart"},
+        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+    )
+    for first in (True, False)
+)
 CASES: tuple[Case, ...] = (
     *_IN_PATHS,
+    *_WITH_HEADERS,
     replace(
         _BY_NAME["ApisixRoute"],
         name="declared ApisixRoute in CEL",

@@ -12,7 +12,7 @@ from rollouts.core.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic import alb, apisix, gloo, nginx, skipper
 from rollouts.traffic.codec import LEDGER, Objects
-from tests.traffic.cases.case import SHARES, Case, metadata
+from tests.traffic.cases.case import SHARES, Case, Crd, metadata
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
 ALB_ACTION = "alb.ingress.kubernetes.io/actions.cart"
@@ -200,7 +200,21 @@ CASES: tuple[Case, ...] = (
         provider=apisix.PROVIDER,
         settings={"route": {"name": "cart"}},
         users=_apisix_routes(),
-        example={"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "metadata": {"name": "cart"}, "spec": {}},
+        example={
+            "apiVersion": "apisix.apache.org/v2",
+            "kind": "ApisixRoute",
+            "metadata": {"name": "cart"},
+            "spec": {
+                "http": [
+                    {
+                        "name": "all",
+                        "match": {"hosts": ["cart.example.com"], "paths": ["/*"]},
+                        "backends": [_backend("cart", 100), _backend("cart-canary", 0), _backend("legacy", 0)],
+                    }
+                ]
+            },
+        },
+        crds=(Crd("github.com/apache/apisix-ingress-controller@v1.8.4", "samples/deploy/crd/v1/ApisixRoute.yaml"),),
         names=frozenset({"serviceName"}),
         strangers=(_other_spec("ingressClassName", "apisix"),),
         features=frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.QUERY}),
@@ -210,7 +224,20 @@ CASES: tuple[Case, ...] = (
         provider=gloo.PROVIDER,
         settings={"routeTables": [{"name": "cart"}]},
         users=_route_tables(),
-        example={"apiVersion": "gateway.solo.io/v1", "kind": "RouteTable", "metadata": {"name": "cart"}, "spec": {}},
+        example={
+            "apiVersion": "gateway.solo.io/v1",
+            "kind": "RouteTable",
+            "metadata": {"name": "cart"},
+            "spec": {
+                "routes": [
+                    {
+                        "matchers": [{"prefix": "/"}],
+                        "routeAction": {"multi": {"destinations": [_kube("cart", 100), _kube("cart-canary", 0)]}},
+                    }
+                ]
+            },
+        },
+        crds=(Crd("github.com/solo-io/solo-apis@v1.6.31", "crds/gateway.solo.io_v1_crds.yaml"),),
         strangers=(_other_spec("weight", 3),),
     ),
 )

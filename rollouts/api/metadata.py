@@ -1,0 +1,24 @@
+"""Labels and annotations that a spec gives to what the controller makes: pods, and routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.api.problems import Problems, path_of
+from rollouts.api.selectors import is_label_key, is_label_value
+
+OUR_PREFIX = "rollouts.dev/"
+
+
+def check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, labels: bool) -> None:
+    """Adds what is wrong with labels, or with annotations, of an object that the controller makes."""
+    for key, value in entries.items():
+        if not is_label_key(key):
+            problems.add(path_of((key,), root=path), "is not a key for labels and annotations")
+        if not isinstance(value, str) or (labels and not is_label_value(value)):
+            problems.add(path_of((key,), root=path), f"{value!r} is not {'a label value' if labels else 'a string'}")
+        if key.startswith(OUR_PREFIX):
+            problems.add(
+                path_of((key,), root=path), "must not be given: what begins with rollouts.dev/ is set by the controller"
+            )

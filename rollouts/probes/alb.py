@@ -1,0 +1,294 @@
+"""What an Application Load Balancer does with the requests of an Ingress: from its listeners' rules, and its targets' health.
+
+The AWS Load Balancer Controller makes a target group for each Service and port of each Ingress, tags it with what it is made
+of, `NAMESPACE/INGRESS-SERVICE:PORT`, and binds it to the Service by a TargetGroupBinding. So rules that forward to such a target
+group are this Ingress's rules. It changes rule after rule, and registers pods on the side.
+
+Source: AWS Load Balancer Controller v2, `pkg/deploy/tracking` (tags), `pkg/ingress/model_build_target_group.go`; AWS, Elastic
+Load Balancing API 2015-12-01, DescribeRules and DescribeTargetHealth.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from rollouts.probes.questions import LiveQuestion
+from rollouts.probes.verdict import Entry, Judgement, judged
+
+RESOURCE_TAG = "ingress.k8s.aws/resource"
+SERVICE_LABEL = "kubernetes.io/service-name"
+_HEALTHY = "healthy"
+_DRAINING = "draining"
+_INITIAL = "initial"
+_IP = "ip"
+_USE_ANNOTATION = "use-annotation"
+_TOLD = 3  # targets in a message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetGroup:
+    """One target group that is bound to a Service.
+
+    Args:
+        by_address: its targets are pods, by IP address; else nodes, by instance.
+        ipv6: its targets have IPv6 addresses.
+        shared: other clusters have targets in it too.
+    """
+
+    arn: str
+    service: str
+    by_address: bool = True
+    ipv6: bool = False
+    shared: bool = False
+
+    @property
+    def name(self) -> str:
+        """For people: `targetgroup/NAME/ID`, without the account."""
+        return self.arn.rpartition(":")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A listener and its rules, as DescribeRules gives them, the default one among them."""
+
+    port: int
+    rules: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """The addresses of a Service's endpoints, those of pods that are not ready among `known` only."""
+
+    ready: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+
+
+def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, ...]:
+    """The target groups of the pair, of every Ingress.
+
+    Args:
+        listing: TargetGroupBindings of the pair's namespace, as the API server lists them.
+
+    Raises: msgspec.DecodeError.
+    """
+    pair = (question.stable_service, question.canary_service)
+    found = (each.spec for each in msgspec.json.decode(listing, type=_Bindings).items)
+    return tuple(
+        TargetGroup(
+            arn=spec.target_group_arn,
+            service=spec.service_ref.name,
+            by_address=spec.target_type == _IP,
+            ipv6=spec.ip_address_type == "ipv6",
+            shared=spec.multi_cluster_target_group,
+        )
+        for spec in found
+        if spec.service_ref.name in pair and spec.target_group_arn
+    )
+
+
+def is_of(group: TargetGroup, resource: str, question: LiveQuestion) -> bool:
+    """Whether a target group with that RESOURCE_TAG was made for the Ingress that is asked about."""
+    route = question.route
+    return resource.startswith(f"{route.namespace}/{route.name}-{group.service}:")
+
+
+def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], question: LiveQuestion) -> Judgement:
+    """Whether the rules that lead to the pair share requests as the split says: every one of them, in every listener.
+
+    A rule with the stable target group alone is one that has not followed yet, unless the Ingress has a path that leads to the
+    stable Service without the annotation: then it is nobody's business.
+
+    Args:
+        groups: those of the Ingress.
+    """
+    entries = [each for listener in listeners for each in _entries(listener, groups, question)]
+    if not entries:
+        return Judgement(False, f"no rule of its load balancer leads to Service {question.stable_service} yet")
+    found = judged(entries, question.split)
+    behind = [each.where for each in entries if each.canary == 0 and each.stable > 0]
+    if not found.live or not behind or question.split.share == 0 or _leads_there_directly(question):
+        return found
+    return Judgement(False, f"{_few(behind)}: leads to {question.stable_service} alone")
+
+
+def judged_targets(group: TargetGroup, health: Iterable[Mapping[str, Any]], endpoints: Endpoints) -> Judgement:
+    """Whether the target group's targets are the Service's endpoints, and healthy.
+
+    * By address: each ready endpoint is a healthy target. No target is left that is no endpoint: that is one of another revision,
+      which the Service selected before. Those that drain get no new requests, and do not count.
+    * By instance: a node stands for all pods, so one must be healthy, and none on its way.
+
+    Args:
+        health: as DescribeTargetHealth gives it.
+    """
+    states = dict(_states(health))
+    if not group.by_address:
+        return _judged_nodes(group, states)
+    if not endpoints.ready:
+        return Judgement(False, f"Service {group.service} has no ready endpoint for {group.name}")
+    missing = _State("not registered")
+    found = {address: states.get(address, missing) for address in sorted(endpoints.ready)}
+    problems = [f"{address} is {state}" for address, state in found.items() if state.name != _HEALTHY]
+    if not group.shared:
+        problems += [
+            f"{address} is no endpoint and still registered"
+            for address, state in sorted(states.items())
+            if address not in endpoints.known and state.name != _DRAINING
+        ]
+    return Judgement(not problems, f"{group.name} of Service {group.service}: {_few(problems)}" if problems else "")
+
+
+def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
+    """The endpoints of the target group's Service.
+
+    Args:
+        listing: EndpointSlices, as the API server lists them; those of other Services are left out.
+
+    Raises: msgspec.DecodeError.
+    """
+    family = "IPv6" if group.ipv6 else "IPv4"
+    slices = msgspec.json.decode(listing, type=_Slices).items
+    found = [
+        (_plain(address), each.conditions.ready is not False)
+        for one in slices
+        if one.address_type == family and one.metadata.labels.get(SERVICE_LABEL) == group.service
+        for each in one.endpoints or ()
+        for address in each.addresses[:1]  # the others are never used, says the API
+    ]
+    return Endpoints(frozenset(address for address, ready in found if ready), frozenset(each for each, _ in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Of a target, as DescribeTargetHealth names it."""
+
+    name: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})" if self.reason else self.name
+
+
+def _entries(listener: Listener, groups: Sequence[TargetGroup], question: LiveQuestion) -> Iterator[Entry]:
+    services = {each.arn: each.service for each in groups}
+    for rule in listener.rules:
+        weights = {question.stable_service: Fraction(0), question.canary_service: Fraction(0)}
+        ours = False
+        for arn, weight in _forwards(rule):
+            if (service := services.get(arn)) is not None:
+                ours = True
+                weights[service] += weight
+        if ours:
+            yield Entry(
+                where=f"rule {rule.get('Priority', 'default')} of port {listener.port}",
+                group=f"port {listener.port}",
+                stable=weights[question.stable_service],
+                canary=weights[question.canary_service],
+            )
+
+
+def _forwards(rule: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Target groups of a rule with their weights."""
+    for action in rule.get("Actions", ()):
+        if action.get("Type") != "forward":
+            continue
+        groups = action.get("ForwardConfig", {}).get("TargetGroups")
+        for each in groups or [{"TargetGroupArn": action.get("TargetGroupArn", "")}]:
+            yield each.get("TargetGroupArn", ""), each.get("Weight", 1)
+
+
+def _leads_there_directly(question: LiveQuestion) -> bool:
+    """Some path of the Ingress names the stable Service with a port of its own."""
+    for each in question.objects:
+        spec = each.get("spec") or {}
+        paths = [path for rule in spec.get("rules") or () for path in (rule.get("http") or {}).get("paths") or ()]
+        backends = [path.get("backend") for path in paths] + [spec.get("defaultBackend")]
+        for service in ((backend or {}).get("service") or {} for backend in backends):
+            port = (service.get("port") or {}).get("name")
+            if service.get("name") == question.stable_service and port != _USE_ANNOTATION:
+                return True
+    return False
+
+
+def _judged_nodes(group: TargetGroup, states: Mapping[str, _State]) -> Judgement:
+    coming = [f"{target} is {state}" for target, state in sorted(states.items()) if state.name == _INITIAL]
+    if coming:
+        return Judgement(False, f"{group.name} of Service {group.service}: {_few(coming)}")
+    if not any(state.name == _HEALTHY for state in states.values()):
+        return Judgement(
+            False, f"{group.name} of Service {group.service}: none of its {len(states)} targets is healthy"
+        )
+    return Judgement(True)
+
+
+def _states(health: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, _State]]:
+    """By target. Of one with several ports the worst counts, and one that drains only where it does nothing else."""
+    found = [
+        (_plain(each.get("Target", {}).get("Id", "")), _State(told.get("State", "unknown"), told.get("Reason", "")))
+        for each in health
+        for told in (each.get("TargetHealth", {}),)
+    ]
+    # The last one of an address counts.
+    yield from sorted(found, key=lambda each: (each[1].name != _DRAINING, each[1].name != _HEALTHY))
+
+
+def _plain(address: str) -> str:
+    """One form for one address; an instance as it is."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address
+
+
+def _few(problems: Sequence[str]) -> str:
+    rest = len(problems) - _TOLD
+    return ", ".join(problems[:_TOLD]) + (f", and {rest} more" if rest > 0 else "")
+
+
+class _ServiceRef(msgspec.Struct):
+    name: str = ""
+
+
+class _BindingSpec(msgspec.Struct, rename="camel"):
+    target_group_arn: str = msgspec.field(name="targetGroupARN", default="")
+    service_ref: _ServiceRef = msgspec.field(default_factory=_ServiceRef)
+    target_type: str = _IP
+    ip_address_type: str = ""
+    multi_cluster_target_group: bool = False
+
+
+class _Binding(msgspec.Struct):
+    spec: _BindingSpec = msgspec.field(default_factory=_BindingSpec)
+
+
+class _Bindings(msgspec.Struct):
+    items: list[_Binding] = msgspec.field(default_factory=list)
+
+
+class _Conditions(msgspec.Struct):
+    ready: bool | None = None
+
+
+class _Endpoint(msgspec.Struct):
+    addresses: list[str] = msgspec.field(default_factory=list)
+    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Slice(msgspec.Struct, rename="camel"):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    address_type: str = ""
+    endpoints: list[_Endpoint] | None = None
+
+
+class _Slices(msgspec.Struct):
+    items: list[_Slice] = msgspec.field(default_factory=list)

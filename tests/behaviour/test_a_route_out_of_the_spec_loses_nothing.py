@@ -1,0 +1,117 @@
+"""Promise: a route taken out of the spec in the middle of an update loses no request, whatever the strategy is afterwards.
+
+Giving the route back sends all of its requests to the stable Service in one write, and proxies follow when they do; the witness
+holds each write to the pods that are there, and every request is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from fractions import Fraction
+
+import pytest
+
+from rollouts.objects import Manifest
+from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from rollouts.sim.gateway_types import HTTP_ROUTE
+from tests.behaviour.routed import Outcome, Users, http_route, play_routed, stored_share, weight, world
+from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, MANUAL
+from tests.behaviour.stage import KEY, Stage
+
+GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
+FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}
+AT_THE_EDIT = 14
+"""Writes before this one are of an update like any other, which has its own tests."""
+
+
+def side_door() -> Manifest:
+    """Another route between the same Services, by a path that nobody here takes."""
+    route = http_route()
+    rule = {**route["spec"]["rules"][0], "matches": [{"path": {"type": "PathPrefix", "value": "/side"}}]}
+    return {
+        **route,
+        "metadata": {"name": "side-door", "namespace": KEY.namespace},
+        "spec": {**route["spec"], "rules": [rule]},
+    }
+
+
+_NO_SERVICES = {"stableService": None, "canaryService": None}
+_GREEN = {"autoPromotionEnabled": False, "maxUnavailable": 0, "scaleDownDelaySeconds": 2}
+EDITS: dict[str, Manifest] = {
+    "by pods": {"canary": {"trafficRouting": None, "dynamicStableScale": None, **_NO_SERVICES}},
+    "blue-green": {
+        "canary": None,
+        "blueGreen": {"activeService": "stable", "previewService": "canary", "previewReplicaCount": 1, **_GREEN},
+    },
+    "blue-green with other Services": {
+        "canary": None,
+        "blueGreen": {"activeService": "active", "previewService": "preview", **_GREEN},
+    },
+    "another route": {
+        "canary": {
+            "dynamicStableScale": None,
+            "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "side-door"}]}},
+        }
+    },
+}
+
+
+def marks(stage: Stage) -> Manifest:
+    """What is ours of the route's metadata."""
+    route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
+    assert route is not None
+    return {**(route["metadata"].get("labels") or {}), **(route["metadata"].get("annotations") or {})}
+
+
+def play_edit(edit: Manifest, **options: object) -> tuple[Outcome, list[str]]:
+    """At 75 %, with one stable pod of four, the spec is edited; then the update is promoted in full."""
+    told: list[str] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        await stage.until(lambda: stage.sizes()["1"] == 1)
+        await asyncio.sleep(10.0)  # its old pods are gone
+        stage.edit({"spec": {"strategy": edit}})
+        await stage.until(lambda: "given back" in (stage.status.get("waitingFor") or {}).get("message", ""))
+        told.append(stage.status["waitingFor"]["message"])
+        await stage.until(lambda: not marks(stage))
+        assert stored_share(stage) == Fraction(0)
+        await stage.until(lambda: not stage.status.get("givenBack"))
+        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
+        await stage.until_phase("Healthy", "2")
+
+    manifests = (
+        side_door(),
+        *ACTIVE_AND_PREVIEW,
+        *world(weight(75), MANUAL, strategy={"dynamicStableScale": True}),
+    )
+    return play_routed(manifests, script, **options), told  # type: ignore[arg-type]
+
+
+@GATEWAYS
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_a_route_is_given_back_in_the_middle_of_an_update(edit: Manifest, settings: GatewaySettings) -> None:
+    """Stable's pods come first, the canary's go last, and status says what is waited for."""
+    outcome, told = play_edit(edit, settings=settings)
+
+    assert outcome.run.violations == []
+    assert outcome.run.unexpected == []
+    assert outcome.users.causes == {}
+    assert "is given back when" in told[0] or "is given back" in told[0]
+    assert outcome.run.end["status"]["phase"] == "Healthy"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_any_one_write_ends_as_without(fault: str) -> None:
+    """What the canary may still get is remembered, or its pods would go under requests."""
+    without, _ = play_edit(EDITS["blue-green"])
+
+    for place in range(AT_THE_EDIT, without.run.faultable):
+        outcome, _ = play_edit(EDITS["blue-green"], tape=FaultTape({place: FAULTS[fault]}), grace_s=4.0)
+
+        where = f"{fault} at write {place}"
+        assert outcome.users.causes == {}, where
+        assert (outcome.run.violations, outcome.run.unexpected) == ([], []), where
+        assert outcome.run.end == without.run.end, where

@@ -1,0 +1,338 @@
+"""Promise: with `--data-plane alb=aws:REGION` an Ingress is live when AWS's API says so; AWS is asked seldom, and may refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.abc
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from rollouts.clock import SystemClock
+from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.errors import SettingsInvalid
+from rollouts.probes import alb_asker
+from rollouts.probes.alb_asker import EACH_CALL_S
+from rollouts.probes.named_planes import AwsPlane, parse_data_planes
+from rollouts.probes.planes import DataPlanes
+from rollouts.probes.questions import LiveQuestion
+from rollouts.sim.server import SimServer
+from tests.probes.amazon import REGION, Balancer, bind, recorded, serve, shop
+from tests.probes.dumps import question, share
+
+INGRESS = RouteName("alb", "Ingress", "shop", "cart")
+DEADLINE_S = 5.0
+THROTTLED = """<ErrorResponse xmlns="http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/">
+  <Error><Type>Sender</Type><Code>Throttling</Code><Message>Rate exceeded</Message></Error><RequestId>1</RequestId>
+</ErrorResponse>"""
+DENIED = THROTTLED.replace("Throttling", "AccessDenied").replace(
+    "Rate exceeded", "may not elasticloadbalancing:DescribeTags"
+)
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    """Where an AWS of our own answers."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _somebody(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Credentials that are nobody's, and no way to find others."""
+    nowhere = str(tmp_path_factory.getbasetemp() / "nowhere")
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "nobody",
+        "AWS_SECRET_ACCESS_KEY": "nothing",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": nowhere,
+        "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+async def server() -> SimServer:
+    """An API server that knows TargetGroupBindings, with the namespace `shop`."""
+    return await shop()
+
+
+Planes = Callable[[str], DataPlanes]
+
+
+@pytest.fixture
+async def planes(server: SimServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Planes]:
+    """Data planes that ask the AWS at that address, and wait for nothing between two questions."""
+    opened: list[DataPlanes] = []
+    monkeypatch.setattr(alb_asker, "BETWEEN_ROUNDS_S", 0.0)
+    monkeypatch.setattr(alb_asker, "EACH_CALL_S", 0.0)
+
+    def made(endpoint: str) -> DataPlanes:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", endpoint)
+        opened.append(DataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server))
+        return opened[-1]
+
+    yield made
+    for each in opened:
+        await each.aclose()
+        await each.aclose()
+
+
+def asked(percent: int) -> LiveQuestion:
+    """About Ingress `cart` in namespace `shop`."""
+    return question(share(percent), route=INGRESS, gateways=(), namespace="shop", objects=())
+
+
+async def told(planes: DataPlanes, percent: int) -> LiveSeen:
+    """Whether so many percent are live."""
+    return await planes.live(asked(percent), deadline_s=DEADLINE_S)
+
+
+async def test_weights_and_targets_are_followed_through_a_canary(server: SimServer, planes: Planes, aws: str) -> None:
+    """From no canary to the new revision alone: nothing is live before AWS has it, and everything is once it has."""
+    balancer = Balancer(aws)
+    stable, canary = balancer.group("cart"), balancer.group("cart-canary")
+    made = planes(aws)
+    assert "no target group for Service cart yet" in (await told(made, 0)).message
+
+    await bind(server, "cart", stable)
+    assert "behind no load balancer yet" in (await told(made, 0)).message
+    balancer.forwards({stable: 1})
+    await serve(server, "cart", ["10.0.0.1"])
+    assert "10.0.0.1 is not registered" in (await told(made, 0)).message
+    balancer.registers(stable, "10.0.0.1")
+    assert (await told(made, 0)).live
+    assert "no target group for Service cart-canary yet" in (await told(made, 20)).message
+
+    await bind(server, "cart-canary", canary)
+    assert "nothing gives the canary 20 %" in (await told(made, 20)).message
+    balancer.forwards({stable: 80, canary: 20})
+    await serve(server, "cart-canary", ["10.0.0.2"])
+    assert "10.0.0.2 is not registered" in (await told(made, 20)).message
+    balancer.registers(canary, "10.0.0.2", "10.0.0.9")
+    assert "10.0.0.9 is no endpoint and still registered" in (await told(made, 20)).message
+    balancer.deregisters(canary, "10.0.0.9")
+    seen = await told(made, 20)
+
+    assert (seen.live, seen.by, seen.message, seen.resource_version) == (True, VerifiedBy.CONFIG, "", "7")
+    late = await told(made, 100)
+    assert (late.live, late.evidence) == (False, True)
+    assert f"aws {REGION}: rule 1 of port 80 gives the canary 20 %, not 100 %" in late.message
+
+
+async def test_a_rule_of_another_ingress_is_not_taken_for_ours(server: SimServer, planes: Planes, aws: str) -> None:
+    """An Ingress within the network may lead to the same Services; its load balancer is steered by nobody here."""
+    ours, theirs = Balancer(aws), Balancer(aws)
+    stable, canary = ours.group("cart"), ours.group("cart-canary")
+    internal = theirs.group("cart", ingress="shop/internal")
+    for balancer, service, group in ((ours, "cart", stable), (ours, "cart-canary", canary), (theirs, "cart", internal)):
+        balancer.registers(group, f"10.0.0.{len(service)}")
+        await bind(server, service, group)
+    for service in ("cart", "cart-canary"):
+        await serve(server, service, [f"10.0.0.{len(service)}"])
+    ours.forwards({stable: 1, canary: 1})
+    theirs.forwards({internal: 1})
+
+    assert (await told(planes(aws), 50)).live
+
+
+async def test_another_listener_that_has_not_followed_is_seen(server: SimServer, planes: Planes, aws: str) -> None:
+    """Its rules are pages long, so that the one that is late is on the second page of the second listener."""
+    balancer = Balancer(aws)
+    stable, canary = balancer.group("cart"), balancer.group("cart-canary")
+    for service, group in (("cart", stable), ("cart-canary", canary)):
+        balancer.registers(group, "10.0.0.1")
+        await bind(server, service, group)
+        await serve(server, service, ["10.0.0.1"])
+    balancer.forwards({stable: 1, canary: 1})
+    made = planes(aws)
+    assert (await told(made, 50)).live
+    balancer.adds_rules(balancer.listens(8080), others=60, last=stable)
+
+    assert "port 8080: nothing gives the canary 50 %" in (await told(made, 50)).message
+
+
+async def test_ingresses_of_one_load_balancer_share_what_was_read(server: SimServer, planes: Planes, aws: str) -> None:
+    """Fifty of them may wait at the same time; the rules of their load balancer are the same for all."""
+    balancer = Balancer(aws)
+    groups = {name: balancer.group("cart", ingress=f"shop/{name}") for name in ("cart", "cart-internal", "cart-of-old")}
+    for group in groups.values():
+        balancer.registers(group, "10.0.0.1")
+        await bind(server, "cart", group)
+    await serve(server, "cart", ["10.0.0.1"])
+    balancer.forwards(dict.fromkeys(groups.values(), 1))
+    made = planes(aws)
+    await told(made, 0)
+    reads: list[str] = []
+    events = made._aws[AwsPlane(REGION)]._client.meta.events
+    events.register("before-call", lambda model, **_: reads.append(model.name))
+    questions = [
+        question(share(0), route=RouteName("alb", "Ingress", "shop", name), gateways=(), objects=()) for name in groups
+    ]
+
+    seen = await asyncio.gather(*(made.live(each, deadline_s=DEADLINE_S) for each in questions))
+    later = await told(made, 0)
+
+    assert [each.live for each in (*seen, later)] == [True] * 4
+    assert (reads.count("DescribeTargetHealth"), reads.count("DescribeRules"), reads.count("DescribeTags")) == (4, 2, 0)
+
+
+async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: Planes) -> None:
+    """What we ask beyond the account's rate is taken from the AWS Load Balancer Controller, which has the work to do."""
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    with recorded({"DescribeTags": (400, THROTTLED)}) as amazon:
+        made = planes(amazon.url)
+        seen = [await told(made, 0) for _ in range(3)]
+
+        assert amazon.asked == ["DescribeTags"]
+    assert [(each.live, each.evidence) for each in seen] == [(False, False)] * 3
+    assert all("AWS throttles; it is asked again in 4 s" in each.message for each in seen)
+
+
+async def test_what_aws_refuses_is_told(server: SimServer, planes: Planes) -> None:
+    """The message names what the role lacks; it is no evidence."""
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
+        seen = await told(planes(amazon.url), 0)
+
+    assert not (seen.live or seen.evidence)
+    assert "describe_tags: AccessDenied may not elasticloadbalancing:DescribeTags" in seen.message
+
+
+async def test_an_aws_that_is_not_there_is_told(
+    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No endpoint, no credentials: not known, within the deadline."""
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    with recorded({}) as amazon:
+        gone = amazon.url
+    unreachable = await told(planes(gone), 0)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    nobody = await told(planes(gone), 0)
+
+    assert "Could not connect" in unreachable.message
+    assert "Unable to locate credentials" in nobody.message
+    assert not (unreachable.evidence or nobody.evidence)
+
+
+async def test_an_environment_that_cannot_be_used_is_told(
+    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of the administrator's shows in every Rollout that waits, and ends nothing."""
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    endless = await told(planes("nowhere"), 0)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/rollouts")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
+    tokenless = await told(planes("http://127.0.0.1:1"), 0)
+
+    assert "Invalid endpoint: nowhere" in endless.message
+    assert "/nowhere/token" in tokenless.message
+    assert not (endless.live or endless.evidence or tokenless.live or tokenless.evidence)
+
+
+async def test_a_cluster_without_bindings_is_told(planes: Planes, aws: str) -> None:
+    """The AWS Load Balancer Controller is another one than we know, or none."""
+    made = planes(aws)
+    made._aws[AwsPlane(REGION)]._api = await shop(crds=())
+
+    seen = await told(made, 0)
+
+    assert not (seen.live or seen.evidence)
+    assert "404 for targetgroupbindings in shop; is the AWS Load Balancer Controller installed?" in seen.message
+
+
+async def test_questions_come_one_after_another(
+    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three Rollouts that wait at the same time: one call each, never two at once, and time between them."""
+    monkeypatch.setattr(alb_asker, "EACH_CALL_S", EACH_CALL_S)
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
+        made = planes(amazon.url)
+        began_s = time.monotonic()
+        routes = [RouteName("alb", "Ingress", "shop", name) for name in ("a", "b", "c")]
+        await asyncio.gather(
+            *(made.live(question(share(0), route=each, gateways=()), deadline_s=DEADLINE_S) for each in routes)
+        )
+        took_s = time.monotonic() - began_s
+
+    assert amazon.asked == ["DescribeTags"] * 3
+    assert took_s >= 2 * EACH_CALL_S
+
+
+async def test_the_same_ingress_is_not_asked_about_again_at_once(
+    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked about takes seconds to minutes; a question that comes too early waits, and its deadline holds."""
+    await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
+    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
+        made = planes(amazon.url)
+        await told(made, 0)
+        monkeypatch.setattr(alb_asker, "BETWEEN_ROUNDS_S", 60.0)
+        early = await made.live(asked(0), deadline_s=0.1)
+
+        assert amazon.asked == ["DescribeTags"]
+    assert "no answer within 0.1 s" in early.message
+
+
+def test_aws_tells_of_ingresses_of_its_own_router_alone(server: SimServer) -> None:
+    """An Ingress of nginx is another matter, and `*` does not reach AWS."""
+    made = DataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server)
+
+    assert made.asked_by(INGRESS, ()) is VerifiedBy.CONFIG
+    assert made.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["*=aws:eu-west-1", "shop/web=aws:eu-west-1", "alb=aws:", "alb=aws:https://aws", "alb=aws:eu"]
+)
+def test_a_flag_that_aws_cannot_be_asked_by_names_the_remedy(text: str) -> None:
+    """At the start of the process, not in the middle of a rollout."""
+    with pytest.raises(SettingsInvalid, match="for example alb=aws:eu-west-1"):
+        parse_data_planes([text])
+
+
+def test_without_the_library_the_remedy_is_told_at_the_start(
+    server: SimServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra: most clusters are not AWS's."""
+
+    class Missing(importlib.abc.MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.partition(".")[0] == "botocore":
+                raise ImportError(name)
+
+    for name in [each for each in sys.modules if each.partition(".")[0] == "botocore"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
+
+    with pytest.raises(SettingsInvalid, match=r"rollouts\[aws\]"):
+        DataPlanes(parse_data_planes(["alb=aws:eu-west-1"]), clock=SystemClock(), api=server)
+
+
+def test_nobody_pays_for_aws_without_it() -> None:
+    """The library has 20 MiB; it is loaded where an ALB is named, and nowhere else."""
+    code = """
+        import sys
+        from rollouts.clock import SystemClock
+        from rollouts.probes.named_planes import parse_data_planes
+        from rollouts.probes.planes import DataPlanes
+        import rollouts.controller.wiring
+        DataPlanes(parse_data_planes(["*=envoy:http://a"]), clock=SystemClock())
+        assert "botocore" not in sys.modules
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert done.returncode == 0, done.stderr

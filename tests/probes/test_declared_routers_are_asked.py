@@ -1,0 +1,171 @@
+"""Promise: a router that is declared with a way to ask is asked so, and live only when each of its addresses says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from rollouts.clock import SystemClock
+from rollouts.controller.oracles import PlanesAndOracles
+from rollouts.core.snapshot import DrainSeen
+from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.probes.asker import Asker
+from rollouts.probes.named_planes import parse_data_planes
+from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles
+from rollouts.probes.planes import DataPlanes
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.traffic.declared import Declared, declared
+from rollouts.traffic.live import LiveProviders
+from rollouts.traffic.oracle import Oracle
+from tests.probes.dumps import ROUTE, question, share
+from tests.probes.servers import ok, raw, redirect, refused_port, serving
+from tests.traffic.cases.declared import APISIX
+
+PATH = "/api/routes/cart"
+DEADLINE_S = 5.0
+OBJECT = {"metadata": {"namespace": "shop", "name": "cart"}, "spec": {}}
+DECLARED_ROUTE = RouteName("my-apisix", "ApisixRoute", "shop", "cart")
+
+
+def provider(url: str) -> Declared:
+    """One whose router is asked below that URL."""
+    answers = [{"body": {"weight": 10}, "live": True}, {"body": {"weight": 0}, "live": False}]
+    path = {"cel": "'/routes/' + object.metadata.name"}
+    live = {"http": {"url": f"{url}/api", "path": path}, "cel": "body.weight == want"}
+    return declared({**APISIX, "live": live, "tests": [{**APISIX["tests"][0], "answers": answers}]})
+
+
+def oracle(url: str) -> Oracle:
+    """That of the provider."""
+    found = provider(url).live
+    assert found is not None
+    return found
+
+
+def asked(percent: int = 20, **changes: Any) -> LiveQuestion:
+    """About ApisixRoute `cart`."""
+    return question(share(percent), **{"route": DECLARED_ROUTE, "gateways": (), "objects": (OBJECT,), **changes})
+
+
+@pytest.fixture
+async def oracles() -> AsyncIterator[Oracles]:
+    """They are closed afterwards."""
+    made = Oracles(None, clock=SystemClock())
+    yield made
+    await made.aclose()
+    await made.aclose()
+
+
+async def said(oracles: Oracles, answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S) -> LiveSeen:
+    """What is found when the router answers so."""
+    async with serving(answers) as server:
+        return await oracles.live(oracle(server.url()), asked(), deadline_s=deadline_s)
+
+
+async def test_a_router_that_says_so_is_live(oracles: Oracles) -> None:
+    """It is asked for the object, and the answer is about the version that was asked about."""
+    async with serving({PATH: ok({"weight": 20})}) as server:
+        seen = await oracles.live(oracle(server.url()), asked(), deadline_s=DEADLINE_S)
+
+        assert server.asked == [PATH]
+    assert (seen.live, seen.by, seen.resource_version, seen.message) == (True, VerifiedBy.CONFIG, "7", "")
+
+
+async def test_a_router_that_does_otherwise_is_not(oracles: Oracles) -> None:
+    """And that is known of it."""
+    seen = await said(oracles, {PATH: ok({"weight": 10})})
+
+    assert (seen.live, seen.evidence) == (False, True)
+    assert "not true yet: body.weight == want" in seen.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (ok([]), "body.weight == want"),
+        (raw(b"<html>"), "no JSON"),
+        (raw(b"", status="500 Internal Server Error"), "answers 500"),
+        (raw(b"{}", status="204 No Content"), "answers 204"),
+        (redirect("http://127.0.0.1:1/"), "redirect (302), which is not followed"),
+        (ok({"weight": 20, "more": "x" * ANSWER_MAX_BYTES}), "more than 256 KiB"),
+        (raw(json.dumps({"weight": 20}).encode(), length=900), ""),
+    ],
+)
+async def test_an_answer_that_is_none_is_not_known(oracles: Oracles, answer: bytes, told: str) -> None:
+    """Whatever went wrong, the wait goes on, and status says why."""
+    seen = await said(oracles, {PATH: answer})
+
+    assert (seen.live, seen.evidence) == (False, False)
+    assert seen.message.startswith("not known: ")
+    assert told in seen.message
+
+
+async def test_a_router_that_is_silent_costs_its_deadline(oracles: Oracles) -> None:
+    """No more: others wait for their turn."""
+    seen = await said(oracles, {PATH: None}, deadline_s=0.1)
+
+    assert (seen.live, seen.evidence) == (False, False)
+    assert "no answer within 0.1 s" in seen.message
+
+
+async def test_a_router_that_is_not_there_is_not_known(oracles: Oracles) -> None:
+    """Nobody listens, or the name has no address."""
+    refused = await oracles.live(oracle(f"http://127.0.0.1:{await refused_port()}"), asked(), deadline_s=DEADLINE_S)
+    nameless = await oracles.live(oracle("http://no-such-name.invalid:1"), asked(), deadline_s=DEADLINE_S)
+    nowhere = await oracles.live(oracle("http://999.1.1.1"), asked(), deadline_s=DEADLINE_S)
+    foreign = await oracles.live(oracle("http://\u2603.invalid"), asked(), deadline_s=DEADLINE_S)
+
+    assert [(each.live, each.evidence) for each in (refused, nameless, nowhere, foreign)] == [(False, False)] * 4
+    assert "no address" in nameless.message
+
+
+async def test_an_object_without_what_the_path_is_made_of_is_not_known(oracles: Oracles) -> None:
+    """Nor is a route that was not read."""
+    async with serving({PATH: ok({"weight": 20})}) as server:
+        nameless = await oracles.live(oracle(server.url()), asked(objects=({},)), deadline_s=DEADLINE_S)
+        unread = await oracles.live(oracle(server.url()), asked(objects=()), deadline_s=DEADLINE_S)
+
+        assert server.asked == []
+    assert not (nameless.live or nameless.evidence or unread.live or unread.evidence)
+
+
+async def test_every_address_of_the_host_must_say_so(oracles: Oracles) -> None:
+    """A headless Service has one for each pod of the router: the slowest counts."""
+
+    async def both(_host: str, _port: int) -> Sequence[str]:
+        return ["127.0.0.1", "127.0.0.2"]
+
+    oracles._askers[False] = Asker(tls=False, resolve=both)
+    async with (
+        serving({PATH: ok({"weight": 20})}) as first,
+        serving({PATH: ok({"weight": 10})}, host="127.0.0.2", port=first.port),
+    ):
+        seen = await oracles.live(oracle(f"http://router:{first.port}"), asked(), deadline_s=DEADLINE_S)
+
+    assert not seen.live
+    assert seen.message == f"127.0.0.2:{first.port}: not true yet: body.weight == want"
+
+
+async def test_who_declares_a_way_to_ask_is_asked_so_and_others_as_before(oracles: Oracles) -> None:
+    """From the moment that the provider is there; `--data-plane *` says nothing of a router that says it itself."""
+    providers = LiveProviders({})
+    planes = DataPlanes(parse_data_planes(["*=envoy:http://127.0.0.1:1"]), clock=SystemClock())
+    both = PlanesAndOracles(planes, oracles=oracles, providers=providers)
+    before = both.asked_by(DECLARED_ROUTE, ())
+    async with serving({PATH: ok({"weight": 20})}) as server:
+        providers.has(provider(server.url()))
+        seen = await both.live(asked(), deadline_s=DEADLINE_S)
+        other = await both.live(asked(route=ROUTE, gateways=("infra/web",)), deadline_s=DEADLINE_S)
+    drained = await both.drained(
+        DrainQuestion(namespace="shop", rollout="cart", revision="a", service="cart", probes=()), deadline_s=DEADLINE_S
+    )
+    await planes.aclose()
+
+    assert (before, both.asked_by(DECLARED_ROUTE, ())) == (None, VerifiedBy.CONFIG)
+    assert both.asked_by(ROUTE, ("infra/web",)) is VerifiedBy.CONFIG
+    assert both.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is None
+    assert (seen.live, other.live, other.message[:5]) == (True, False, "envoy")
+    assert isinstance(drained, DrainSeen)

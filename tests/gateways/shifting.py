@@ -131,7 +131,11 @@ class Shifting:
                     break
             else:
                 raise AssertionError(f"not within {DONE_WITHIN_S} s: {self.moments[-1].rollout.get('status')}")
-            self.stage.until_pods(NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120)
+            try:
+                self.stage.until_pods(NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120)
+            except AssertionError as exc:  # the numbers of the drain say how long pods may take
+                drain = self.stage.get("rollout", NAME)["status"].get("drain")
+                raise AssertionError(f"{exc}; drain: {drain}") from exc
             after = time.time()
             marked.until(lambda all_: sum(one.sent_at > after for one in all_) > 20, within_s=30)
         self.by_header = marked.answers

@@ -46,6 +46,8 @@ LADDER: tuple[Manifest, ...] = (
     NO_BETA_ROUTE, weight(100), STAY,
 )  # fmt: skip
 """1 → 5 → 25 → 50 → 100 %, with a way in by header until 100 %, and copies at 5 %."""
+QUARTER: tuple[Manifest, ...] = (BETA_ROUTE, weight(25), {"pause": {"duration": "30s"}}, weight(100), STAY)
+_AT_A_QUARTER = 2
 
 
 def http_route(*, stable: int = 100, canary: int = 0, more: tuple[Manifest, ...] = (), **backends: int) -> Manifest:
@@ -170,6 +172,20 @@ def play_routed(
 
     run = play(manifests, under_traffic, behind=behind or Behind(settings=settings), **options)
     return Outcome(run, came[0])
+
+
+async def at_a_quarter(stage: Stage) -> None:
+    """Image 2 has its 25 % and stays there for 30 s."""
+    stage.image("2")
+    await stage.until(lambda: stage.status.get("currentStepIndex") == _AT_A_QUARTER)
+
+
+def assert_good(outcome: Outcome, *, lost: tuple[int, ...] = ()) -> None:
+    """It went to its end within the rules; nothing was lost but by what somebody else did."""
+    assert outcome.run.violations == []
+    assert outcome.run.unexpected == []
+    assert set(outcome.users.causes) <= set(lost), outcome.users.causes
+    assert outcome.run.end["status"]["phase"] == "Healthy"
 
 
 def rules_broken(run: Run) -> set[str]:

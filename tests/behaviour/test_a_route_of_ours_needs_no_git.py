@@ -15,26 +15,23 @@ from rollouts.objects import EVENT, ROLLOUT, Manifest
 from rollouts.sim.actors.gateway import ENVOY
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import (
-    BETA_ROUTE,
     GRACE_S,
     LADDER,
-    STAY,
+    QUARTER,
     STAY_S,
-    Outcome,
     Users,
+    assert_good,
+    at_a_quarter,
     delete,
     http_route,
     patch,
     play_routed,
     routed,
     stored_weights,
-    weight,
 )
 from tests.behaviour.scenarios import STABLE_AND_CANARY
 from tests.behaviour.stage import KEY, Behind, Stage, play
 
-QUARTER = (BETA_ROUTE, weight(25), {"pause": {"duration": "30s"}}, weight(100), STAY)
-PAUSE = 2
 NOT_FOUND, NO_ENDPOINT = 404, 503
 
 
@@ -61,20 +58,6 @@ def route(stage: Stage) -> Manifest:
 def told(stage: Stage, reason: str) -> list[str]:
     """What the Events of a reason say."""
     return [each["note"] for each in stage.cluster.list(EVENT, KEY.namespace) if each["reason"] == reason]
-
-
-async def at_a_quarter(stage: Stage) -> None:
-    """Image 2 has its 25 % and stays there for 30 s."""
-    stage.image("2")
-    await stage.until(lambda: stage.status.get("currentStepIndex") == PAUSE)
-
-
-def assert_good(outcome: Outcome, *, lost: tuple[int, ...] = ()) -> None:
-    """It went to its end within the rules; nothing was lost but by what somebody else did."""
-    assert outcome.run.violations == []
-    assert outcome.run.unexpected == []
-    assert set(outcome.users.causes) <= set(lost), outcome.users.causes
-    assert outcome.run.end["status"]["phase"] == "Healthy"
 
 
 def test_a_whole_canary_goes_through_it() -> None:

@@ -17,14 +17,15 @@ from rollouts.sim.gateway_clients import GatewayClients
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from rollouts.sim.history import Change
 from tests.behaviour.routed import (
-    BETA_ROUTE,
     GRACE_S,
     LADDER,
+    QUARTER,
     STAY,
     STAY_S,
-    Outcome,
     Users,
     apply_as_gitops,
+    assert_good,
+    at_a_quarter,
     delete,
     http_route,
     patch,
@@ -39,8 +40,6 @@ from tests.behaviour.routed import (
 from tests.behaviour.scenarios import service
 from tests.behaviour.stage import KEY, Behind, Stage, play
 
-QUARTER = (BETA_ROUTE, weight(25), {"pause": {"duration": "30s"}}, weight(100), STAY)
-PAUSE = 2
 NOT_FOUND, NO_SERVICE, NO_ENDPOINT = 404, 500, 503
 
 
@@ -48,20 +47,6 @@ def events(stage: Stage, reason: str) -> int:
     """How often something was told."""
     found = [each for each in stage.cluster.list(EVENT, KEY.namespace) if each["reason"] == reason]
     return sum((each.get("series") or {}).get("count", 1) for each in found)
-
-
-async def at_a_quarter(stage: Stage) -> None:
-    """Image 2 has its 25 % and stays there for 30 s."""
-    stage.image("2")
-    await stage.until(lambda: stage.status.get("currentStepIndex") == PAUSE)
-
-
-def assert_good(outcome: Outcome, *, lost: tuple[int, ...] = ()) -> None:
-    """It went to its end within the rules; nothing was lost but by what somebody else did."""
-    assert outcome.run.violations == []
-    assert outcome.run.unexpected == []
-    assert set(outcome.users.causes) <= set(lost), outcome.users.causes
-    assert outcome.run.end["status"]["phase"] == "Healthy"
 
 
 @pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])

@@ -132,7 +132,9 @@ class Shifting:
             else:
                 raise AssertionError(f"not within {DONE_WITHIN_S} s: {self.moments[-1].rollout.get('status')}")
             try:
-                self.stage.until_pods(NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120)
+                self.stage.until_pods(
+                    NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120
+                )
             except AssertionError as exc:  # the numbers of the drain say how long pods may take
                 drain = self.stage.get("rollout", NAME)["status"].get("drain")
                 raise AssertionError(f"{exc}; drain: {drain}") from exc

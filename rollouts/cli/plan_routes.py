@@ -74,9 +74,10 @@ async def read_routes(
     written = tuple(manifests)
     for place in places_of(spec, known, namespace=namespace):
         asked_s = session.clock.monotonic_s()
-        found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
         if place.own is not None:
-            found = with_note(place.own)
+            found: Manifest | None = with_note(place.own)
+        else:
+            found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
         if found is not None:
             seen = decode_route(json.dumps(_as_stored(found, place)).encode())
             answers[place.route] = RouteAnswer(asked_s=asked_s, kind=place.target.kinds[0], user=seen)

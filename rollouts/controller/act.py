@@ -139,12 +139,10 @@ class Performer:
         match call:
             case Create():
                 await self._create(key, call)
-            case CreateRoute():
-                await self._create_route(key, call)
+            case CreateRoute() | Apply():
+                await self._make_route(key, call)
             case Patch():
                 await self._patch(key, call)
-            case Apply():
-                await self._apply(key, call)
             case Delete():
                 where = call.namespace or key.namespace
                 with suppress(ApiNotFound):  # that is what was wanted
@@ -172,21 +170,6 @@ class Performer:
         except ApiNotFound as exc:
             raise ApiConflict(f"namespace {key.namespace} is gone") from exc
         self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
-
-    async def _create_route(self, key: Key, call: CreateRoute) -> None:
-        try:
-            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=True)
-        except ApiExists as exc:
-            raise ApiConflict(f"{call.kind.kind} {call.name} exists by now") from exc
-        except ApiNotFound as exc:
-            raise ApiConflict(
-                f"{call.kind.kind} {call.name} cannot be made: its namespace or its kind is gone"
-            ) from exc
-        finally:
-            self._inbox.route_changed(key, call.route)
-        if self._watched(call.kind, key.namespace) is not None:
-            made = metadata_of(answer)
-            self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
 
     async def _patch(self, key: Key, call: Patch) -> None:
         where = call.namespace or key.namespace
@@ -218,27 +201,27 @@ class Performer:
                 key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
             )
 
-    async def _apply(self, key: Key, call: Apply) -> None:
+    async def _make_route(self, key: Key, call: CreateRoute | Apply) -> None:
+        kind = call.kind
+        where = call.namespace if isinstance(call, Apply) else key.namespace
         try:
-            answer = await self._client.patch(
-                call.kind, call.namespace, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
-            )
+            match call:
+                case CreateRoute():
+                    answer = await self._client.create(kind, where, call.manifest, FIELD_MANAGER, strict=True)
+                case Apply():
+                    answer = await self._client.patch(
+                        kind, where, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
+                    )
+        except ApiExists as exc:
+            raise ApiConflict(f"{kind.kind} {call.name} exists by now") from exc
         except ApiNotFound as exc:
-            raise ApiConflict(
-                f"{call.kind.kind} {call.name} cannot be made: its namespace or its kind is gone"
-            ) from exc
+            raise ApiConflict(f"{kind.kind} {call.name} cannot be made: its namespace or its kind is gone") from exc
         finally:
             self._inbox.route_changed(key, call.route)
-        if self._watched(call.kind, call.namespace) is not None:
+        if self._watched(kind, where) is not None:
             made = metadata_of(answer)
-            self._barrier.wrote(
-                key,
-                call.kind,
-                call.name,
-                resource_version=made.resource_version,
-                uid=made.uid,
-                namespace=call.namespace,
-            )
+            version = made.resource_version
+            self._barrier.wrote(key, kind, call.name, resource_version=version, uid=made.uid, namespace=where)
 
     def _watched(self, kind: Kind, namespace: str) -> Table[Any] | None:
         """Where a write will be shown; None when no watch will."""

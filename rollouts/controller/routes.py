@@ -22,7 +22,7 @@ from rollouts.controller.planes import Planes
 from rollouts.controller.route_kinds import RouteKinds
 from rollouts.controller.settle_times import SettleTimes, settle_s
 from rollouts.controller.steered import SteeredRoute, SteeredRoutes, steering
-from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Router, Strategy, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.traffic import (
     Feature,
     LiveSeen,
@@ -96,7 +96,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     """
     places: dict[RouteName, Place] = {}
     problems: list[SpecProblem] = []
-    for router in _routers(spec.strategy):
+    for router in _routing(spec.strategy).routers:
         path = router_path(router.name)
         provider = providers.get(router.name)
         if provider is None:
@@ -112,7 +112,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
             if route in places:
                 problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
             places[route] = Place(route, provider, target)
-    problems += _put_own(places, _own(spec.strategy), namespace)
+    problems += _put_own(places, _routing(spec.strategy).own, namespace)
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())
@@ -172,7 +172,7 @@ class RouteReader:
 
     def undecided(self, spec: RolloutSpec) -> bool:
         """It cannot be told yet whether there is a provider for each of the spec's routers."""
-        return any(undecided(router.name, self.providers) for router in _routers(spec.strategy))
+        return any(undecided(router.name, self.providers) for router in _routing(spec.strategy).routers)
 
     @property
     def version(self) -> int:
@@ -413,20 +413,12 @@ def _managed_by(route: RouteObject, context: Context) -> str:
     return steered_by.name if steered_by.namespace == context.namespace else str(steered_by)
 
 
-def _routers(strategy: Strategy) -> tuple[Router, ...]:
+def _routing(strategy: Strategy) -> TrafficRouting:
     match strategy:
-        case Canary(traffic_routing=TrafficRouting(routers=routers)):
-            return routers
+        case Canary(traffic_routing=TrafficRouting() as routing):
+            return routing
         case Canary() | BlueGreen():
-            return ()
-
-
-def _own(strategy: Strategy) -> tuple[bytes, ...]:
-    match strategy:
-        case Canary(traffic_routing=TrafficRouting(own=own)):
-            return own
-        case Canary() | BlueGreen():
-            return ()
+            return TrafficRouting()
 
 
 def _below(path: str, part: str) -> str:

@@ -88,7 +88,7 @@ class ProxyFacts:
         oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
         ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; `plan` tells them,
             as neither shortens a wait.
-        learnt_lag_s: the slowest sync that was measured; None when none was.
+        learnt_lag_s: what proxies were seen to take, which counts if it is longer than what is assumed; None when none were.
         gateway_lag_s: how long the gateways of the Rollout's routes were seen to take from a route to what they do; None when
             that was not measured, or it has no routes.
     """
@@ -247,8 +247,14 @@ def _gateway_why(facts: ProxyFacts) -> str:
 
 def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
     """Until a change of the slices is in force on the slowest node."""
-    if facts.learnt_lag_s is not None:
+    assumed_s, why = _assumed_lag(facts)
+    if facts.learnt_lag_s is not None and facts.learnt_lag_s > assumed_s:
         return facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
+    return assumed_s, why
+
+
+def _assumed_lag(facts: ProxyFacts) -> tuple[float, str]:
+    """Where nothing was measured."""
     if facts.min_sync_period_s is not None:
         lag_s = facts.min_sync_period_s + SYNC_MARGIN_S
         often = f"kube-proxy ({facts.mode}) syncs every {facts.min_sync_period_s:g} s at most"

@@ -41,6 +41,13 @@ def test_what_was_measured_counts_more_than_what_was_configured() -> None:
     assert (numbers.pre_stop_s, numbers.proxy_lag_s) == (17, 8.5)
 
 
+def test_what_was_learnt_of_proxies_never_shortens_a_wait() -> None:
+    """Most changes were quick; how long the slowest took cannot be told from a kube-proxy's histogram."""
+    configured = ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0)
+
+    assert drain_numbers(SPEC, replace(configured, learnt_lag_s=1.25)) == drain_numbers(SPEC, configured)
+
+
 def test_a_gateway_that_was_seen_to_be_slow_is_waited_for() -> None:
     """It sends requests to a pod until it has learnt that the pod goes; kube-proxy is not asked for those."""
     slow = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, gateway_lag_s=12.0))

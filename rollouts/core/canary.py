@@ -22,12 +22,14 @@ from rollouts.core.scaling import at_desired, least_met, surge_and_unavailable
 from rollouts.core.services import (
     NEEDS_A_PERSON,
     Pointing,
+    is_subset,
     lasting,
     no_worse,
     one_at_a_time,
     point,
     selected_revision,
     shown_revisions,
+    told,
 )
 from rollouts.core.sizing import (
     create_new,
@@ -51,6 +53,7 @@ from rollouts.core.steps import (
     SetWeight,
     WeightPercent,
 )
+from rollouts.core.traffic import RouteSeen
 from rollouts.core.update import promoted
 
 
@@ -62,7 +65,7 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
     weight_percent = _weight_percent(view, strategy)
     services = _services(view, strategy, weight_percent)
     view = view.with_status(_cutovers(view, strategy, services))
-    services = tuple(_once_on_record(view, each) for each in services)
+    services = tuple(_once_on_record(view, each) for each in _once_proxies_know(view, strategy, services))
     routing = _routing(view, strategy, weight_percent, services)
     view = view.with_status(routing.status)
     holding = _holds_stable(view, strategy, services)
@@ -223,6 +226,31 @@ def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> R
     return view.status
 
 
+def _once_proxies_know(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+    """The same, but a stable subset that has changed counts only when every proxy has its rule, if its old pods are few.
+
+    A proxy learns of a DestinationRule and of a VirtualService by itself: one with the new route and the old rule would bring
+    everything to the pods that `dynamicStableScale` has left.
+    """
+    name = strategy.stable_service
+    if not name or not is_subset(name) or view.stable is None or not services[0].confirmed:
+        return services
+    _, unavailable = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
+    )
+    changes = [each for each in view.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
+    if not changes or changes[-1].confirmed_at_s is None or lasting(view.stable) >= view.spec.replicas - unavailable:
+        return services
+    settle_s = max((each.settle_s for each in view.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
+    until_s = changes[-1].confirmed_at_s + settle_s
+    if view.now_s >= until_s:
+        return services
+    wait = Wait(
+        Reason.SERVICE_SWITCHING, f"proxies are given {settle_s:g} s to learn what {told(name)} selects", until_s
+    )
+    return (replace(services[0], confirmed=False, wait=wait, wake_at_s=until_s), *services[1:])
+
+
 def _once_on_record(view: View, pointing: Pointing) -> Pointing:
     """The same without its change of the Service, while the cutover that it begins is not on record: a crash would forget it."""
     recorded = {(each.service, each.from_revision) for each in view.seen.status.cutovers}
@@ -273,7 +301,7 @@ def _wait(
     if view.aborted or (routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON):
         return routing.wait
     step = None if at_end else strategy.steps[view.status.step_index]
-    if isinstance(step, SetWeight | SetHeaderRoute | SetMirrorRoute | None) and not (reached and routing.arrived):
+    if not isinstance(step, Pause | PauseUntilPromoted) and not (reached and routing.arrived):
         if reached:
             return routing.wait or held or Wait(Reason.TRAFFIC_SWITCHING, "the data plane has all; the Services follow")
         return draining_wait(view) or _size_wait(view, sizes)
@@ -295,6 +323,8 @@ def _size_wait(view: View, sizes: Sizes) -> Wait:
         return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
     if any(each.available for each in view.older):
         return Wait(Reason.OLD_PODS_LEAVING, "pods of older revisions are to go")
+    if view.new.available > sizes.wanted_new:
+        return Wait(Reason.SCALING_DOWN, f"{sizes.wanted_new} pods are to be left of revision {revision}")
     return Wait(Reason.SCALING_DOWN, f"{sizes.wanted_stable} pods are to be left of the stable revision")
 
 

@@ -1,7 +1,9 @@
 """A Service leaves a revision: its pods stay until no proxy sends them anything new and what was in flight is over.
 
-The clock starts when no EndpointSlice shows the old revision any more and is recorded in status, so a crash can only lengthen the
-wait. `scaleDownDelaySeconds` runs beside it. What has to be waited is in core/drain.py; nothing is recorded with `mode: Off`.
+The clock starts when the Service's EndpointSlices show the old revision no more and is recorded in status, so a crash can only
+lengthen the wait. A Service that selects the old revision again has not left it: its cutover is forgotten, and another Service
+that brings it traffic, as of a canary that is tried again, has its own. `scaleDownDelaySeconds` runs beside it. What has to be
+waited is in core/drain.py; nothing is recorded with `mode: Off`.
 
 Probes (`spec.drain.probes`) may end the wait before its time: when the proxies' lag is over and nothing was in flight on three
 polls in a row. What could not be asked is never nothing. The count is in status too, and a hole in the polls starts it anew.
@@ -18,11 +20,11 @@ from rollouts.core.intents import AskDrained
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.services import shown_revisions
-from rollouts.core.snapshot import DrainSeen
+from rollouts.core.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.status import Cutover, Idle, RolloutStatus
 
 SIGNAL = "EndpointSlices"
-"""What a cutover is confirmed by: the slices of the Services show the old revision no more."""
+"""What a cutover is confirmed by: the slices of the Service show the old revision no more."""
 
 POLL_S = 1.0
 IDLE_POLLS = 3
@@ -49,18 +51,17 @@ def with_cutover(view: View, *, service: str, leaving: str, to: str) -> RolloutS
         of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (status.started_at_s or 0.0)
         if of_this_update:
             return status
-    fresh = _as_of_now(view, Cutover(service=service, from_revision=leaving, to_revision=to), shown_revisions(view))
+    fresh = _as_of_now(view, Cutover(service=service, from_revision=leaving, to_revision=to))
     others = (each for each in status.cutovers if each.from_revision not in (leaving, to) and _is_open(view, each))
     return replace(status, cutovers=(*others, fresh))
 
 
 def settled_cutovers(view: View) -> RolloutStatus:
-    """The memory with each cutover as it stands now; of those that are over only the last is kept."""
+    """The memory with each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
     before = view.status.cutovers
     if not before:
         return view.status
-    shown = shown_revisions(view)
-    now = [_as_of_now(view, each, shown) for each in before]
+    now = [_as_of_now(view, each) for each in before if not (_is_open(view, each) and _came_back(view, each))]
     after = tuple(each for each in now if each is now[-1] or _is_open(view, each))
     return view.status if after == before else replace(view.status, cutovers=after)
 
@@ -153,11 +154,26 @@ def _is_open(view: View, cutover: Cutover) -> bool:
     )
 
 
-def _as_of_now(view: View, cutover: Cutover, shown: frozenset[str]) -> Cutover:
-    """Confirmed once the old revision is shown nowhere, and again not when it is shown again; then the end by today's spec."""
+def _came_back(view: View, cutover: Cutover) -> bool:
+    """Whether the Service selects what it was to leave, or had left."""
+    service = view.seen.services.get(cutover.service)
+    return isinstance(service, ServiceSeen) and service.revision == cutover.from_revision
+
+
+def _shows(view: View, cutover: Cutover) -> bool:
+    """Whether the Service may still bring the old revision anything; of one that is not to be seen, whether any may."""
+    service = view.seen.services.get(cutover.service)
+    if not isinstance(service, ServiceSeen):
+        return cutover.from_revision in shown_revisions(view)
+    shown = service.ready_by_revision.get(cutover.from_revision, 0) > 0
+    return shown or service.revision == cutover.from_revision
+
+
+def _as_of_now(view: View, cutover: Cutover) -> Cutover:
+    """Confirmed once the Service shows the old revision no more, and again not when it is shown again; then by today's spec."""
     if cutover.until_s is not None and not _is_open(view, cutover):
         return _with_rest(view, cutover if cutover.timed_out or cutover.drained else _timed_out(view, cutover))
-    if cutover.from_revision in shown:
+    if _shows(view, cutover):
         return replace(cutover, confirmed_at_s=None, until_s=None, idle=None, streams_idle=None)
     drain, numbers = view.spec.drain, numbers_of(view)
     confirmed_at_s = view.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s

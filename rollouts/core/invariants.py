@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S4, S8, S9, S11-S13, S24. `broken_by` checks a whole Decision, every prefix of it included.
+of invariants: S1-S4, S8, S9, S11-S13, S24, L3. `broken_by` checks a whole Decision, every prefix of it included.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -43,7 +43,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.routing_invariants import broken_by_routing, promoted_when_handed_back
 from rollouts.core.scaling import routed_stable_replicas, target_pair
 from rollouts.core.snapshot import ServiceSeen, Snapshot
-from rollouts.core.status import WAS_STABLE, Cutover, RolloutStatus, Verb
+from rollouts.core.status import WAS_STABLE, Cutover, Phase, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
 from rollouts.core.traffic import RouteAbsent, RouteSeen
 
@@ -55,6 +55,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         *steps_go_forward(seen, decision),
         *pauses_last(seen, decision.status),
         *promoted_when_handed_back(seen, decision.status),
+        *says_what_it_waits_for(seen, decision),
     ]
     before = seen
     for intent in decision.intents:
@@ -71,6 +72,15 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         ]
         before = anticipated(before, intent)
     return violations
+
+
+def says_what_it_waits_for(seen: Snapshot, decision: Decision) -> list[Violation]:
+    """L3: a pass after which no other follows by itself says what is waited for; the progress deadline goes by it too."""
+    status = decision.status
+    goes_on = bool(decision.intents) or status != seen.status
+    if goes_on or status.phase is Phase.HEALTHY or status.waiting_for is not None:
+        return []
+    return [Violation("L3", f"{status.phase} at step {status.step_index}, and nothing says why")]
 
 
 def nothing_more_to_do(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -163,14 +173,21 @@ def pods_stay_until_drained(before: Snapshot, intent: Intent, status: RolloutSta
         if each.from_revision != replica_set.revision or each.confirmed_at_s is None:
             continue
         over = each.until_s is not None and before.now_s >= each.until_s  # with the spec of that time
-        if size < least and not over and before.now_s < each.confirmed_at_s + needed_s and _still_left(each, status):
+        if (
+            size < least
+            and not over
+            and before.now_s < each.confirmed_at_s + needed_s
+            and _still_left(before, each, status)
+        ):
             return [Violation("S24", f"{replica_set.revision} shrinks to {size} before it is drained: {each}")]
     return []
 
 
-def _still_left(cutover: Cutover, status: RolloutStatus) -> bool:
+def _still_left(before: Snapshot, cutover: Cutover, status: RolloutStatus) -> bool:
     """Whether the Services did not come back to the revision meanwhile."""
-    return not any(each.to_revision == cutover.from_revision for each in status.cutovers)
+    service = before.services.get(cutover.service)
+    came_back = isinstance(service, ServiceSeen) and service.revision == cutover.from_revision
+    return not came_back and not any(each.to_revision == cutover.from_revision for each in status.cutovers)
 
 
 def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:

@@ -215,7 +215,7 @@ def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stab
 
 
 def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
-    """The same when the canary Service's slices show pods enough; until then no more than is in force, and for it alone.
+    """The same when the canary Service's slices show pods enough; until then, and in a pause, no more than the routes were told.
 
     A canary Service that still selects another revision gets nothing: what it brings there was for a revision that was given up.
     """
@@ -223,7 +223,7 @@ def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
         return want
     if canary.selects != view.new.revision:
         return ALL_TO_STABLE
-    if canary.confirmed:
+    if canary.confirmed and not view.paused:
         return want
     traffic = view.status.traffic
     share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)

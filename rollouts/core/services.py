@@ -1,7 +1,8 @@
 """Which revision each Service is to select, and whether the cluster shows that it does.
 
 A selector is a wish; the EndpointSlices are what proxies follow. A Service counts as confirmed only when its slices hold ready
-pods of the wanted revision and of no other (KEP-752, EndpointSlice API).
+pods of the wanted revision and of no other (KEP-752, EndpointSlice API), and its ReplicaSet has as many available: either may be
+the later one to tell that pods have failed.
 
 A subset of a DestinationRule, named `rule/subset`, is a Service here: it selects a revision, and slices show what it finds.
 """
@@ -34,7 +35,7 @@ class Pointing:
     """What one Service needs.
 
     Args:
-        confirmed: its slices show the wanted revision, and only that one.
+        confirmed: its slices show the wanted revision, and only that one, and the pods for it are available.
         selects: the revision in its selector as it was seen, "" for none or unknown.
     """
 
@@ -111,12 +112,13 @@ def lasting(replica_set: ReplicaSet) -> int:
 
 def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
     others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
-    if service.ready_by_revision.get(target.revision, 0) >= at_least and not others:
-        return Pointing(confirmed=True, selects=service.revision)
-    message = (
-        f"EndpointSlices of {told(service.name)} are to show {at_least} ready pods of revision {target.revision} alone"
-    )
-    return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
+    if service.ready_by_revision.get(target.revision, 0) < at_least or others:
+        message = f"EndpointSlices of {told(service.name)} are to show {at_least} ready pods of revision {target.revision} alone"
+        return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
+    if lasting(target) < at_least:
+        message = f"{at_least} pods of revision {target.revision} are to be available for {told(service.name)}"
+        return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
+    return Pointing(confirmed=True, selects=service.revision)
 
 
 def _unusable(view: View, service: ServiceSeen) -> Wait | None:

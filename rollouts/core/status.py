@@ -111,7 +111,7 @@ class Cutover:
     """A Service that went from one revision to another, and how long the pods of the first are kept for what is in flight.
 
     Args:
-        confirmed_at_s: when no EndpointSlice of any Service showed the old revision any more; None until then.
+        confirmed_at_s: when the Service's EndpointSlices showed the old revision no more; None until then.
         proxy_lag_s: from there until no proxy sends a new connection to it.
         needed_s: from there until the longest request is over too.
         until_s: when its pods may go; None until it is confirmed.

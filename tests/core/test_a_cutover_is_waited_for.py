@@ -15,7 +15,7 @@ from rollouts.core.pre_stop import ContainerExit, PodExit
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Cutover, Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.model import World, annotated, snapshot, world
 from tests.core.worlds import edited, one, quiet, reconciled, running, settled, sizes, steps_of
 
@@ -217,6 +217,32 @@ def test_going_back_in_the_drain_keeps_what_serves_again() -> None:
 
     assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.HEALTHY)
     assert [(each.from_revision, each.to_revision) for each in there.status.cutovers] == [("b", "a")]
+
+
+@pytest.mark.parametrize("after_s", [3.0, 15.0, 100.0])
+def test_a_canary_that_is_tried_again_while_it_drains_gives_up_its_pods_at_its_first_step(after_s: float) -> None:
+    """`retry` soon after an abort at 75 %: its Service selects it again, so it has not left, and not all of its pods are kept."""
+    routed = replace(ROUTED, steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(75), PauseUntilPromoted()))
+    there = settled(edited(running(routed, drain=DRAIN), revision="b"))
+    there = annotated(settled(annotated(there, "promote", "b@1")), "promote", None)
+    assert sizes(there) == {"a": 4, "b": 3}
+
+    there = annotated(settled(annotated(there, "abort", "true"), seconds=after_s), "abort", None)
+    there = settled(annotated(there, "retry", "true"))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+    assert sizes(there) == {"a": 4, "b": 1}
+
+
+def test_a_revision_that_another_service_begins_to_select_has_left_the_first_one() -> None:
+    """From blue-green to a canary in mid-switch: the active Service goes back, and what went there is the canary's now."""
+    there = running(GREEN, drain=DRAIN)
+    there = next(after for after in steps_of(edited(there, revision="b")) if after.services["cart"].revision == "b")
+    canary = replace(ROUTED, steps=(SetCanaryReplicas(1), PauseUntilPromoted()))
+    there = settled(edited(there, strategy=canary))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+    assert sizes(there) == {"a": 4, "b": 1}
 
 
 def test_a_canary_by_the_ratio_of_pods_waits_for_nothing_more() -> None:

@@ -103,7 +103,11 @@ def test_s24_a_revision_that_shrinks_before_it_is_drained(strategy: Strategy) ->
     cutover = Cutover(service="cart", from_revision="a", to_revision="b", confirmed_at_s=at_s, until_s=at_s + 23.0)
     spec = replace(seen.rollout.spec, drain=drain)
     status = replace(seen.status, cutovers=(cutover,))
-    seen = replace(seen, rollout=replace(seen.rollout, spec=spec), status=status)
+    selects_a = seen.services["cart"]
+    assert isinstance(selects_a, ServiceSeen)
+    assert selects_a.revision == "a"
+    services = {**seen.services, "cart": replace(selects_a, revision="b")}
+    seen = replace(seen, rollout=replace(seen.rollout, spec=spec), status=status, services=services)
     timed = replace(seen, rollout=replace(seen.rollout, spec=replace(spec, drain=replace(drain, timeout_s=5.0))))
     came_back = (cutover, Cutover(service="cart", from_revision="b", to_revision="a"))
 
@@ -112,6 +116,8 @@ def test_s24_a_revision_that_shrinks_before_it_is_drained(strategy: Strategy) ->
     assert "S24" not in _rules(replace(timed, now_s=at_s + 6.0), _size(seen, "a", 0))
     assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "b", 0))
     assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0), cutovers=came_back)
+    selected_again = replace(seen, services={**services, "cart": selects_a})
+    assert "S24" not in _rules(replace(selected_again, now_s=at_s + 22.0), _size(seen, "a", 0))
 
 
 def test_s3_shrinks_are_summed_over_a_pass() -> None:
@@ -198,6 +204,16 @@ def test_s11_a_settled_world_that_is_written_to() -> None:
     assert nothing_more_to_do(seen, Decision(status=seen.status)) == []
     assert nothing_more_to_do(seen, Decision(status=RolloutStatus())) != []
     assert nothing_more_to_do(seen, Decision(status=seen.status, intents=(_size(seen, "a", 5),))) != []
+
+
+def test_l3_a_standstill_that_says_nothing() -> None:
+    """Nothing is written, nobody is named, no deadline runs."""
+    seen = _gate(CANARY)
+    silent = replace(seen, status=replace(seen.status, waiting_for=None))
+
+    assert "L3" in _rules(silent)
+    assert "L3" not in _rules(seen)
+    assert "L3" not in _rules(silent, _size(seen, "a", 5))
 
 
 def test_s12_a_second_replica_set_of_a_revision() -> None:

@@ -285,6 +285,23 @@ def test_pinned_canaries_take_the_weight_they_are_given() -> None:
     assert plane(there) == Split(Fraction(1, 2))
 
 
+def test_pods_that_have_died_take_no_more_weight_while_the_slices_still_show_them() -> None:
+    """S1: a slice says what it last heard; the ReplicaSet's counts may know sooner that nobody is there."""
+    steps = (SetCanaryReplicas(1), SetWeight(50), GATE, SetWeight(75), GATE)
+    there = settled(edited(running(canary(*steps)), revision="b"))
+
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+    assert there.services["cart-canary"].ready_by_revision == {"b": 1}
+    there = annotated(there, "promote", "b@2")
+    for _ in range(10):
+        there = reconciled(gateways_caught_up(there))
+
+    assert there.routes[ASKED].split == Split(Fraction(1, 2))
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.PODS_NOT_AVAILABLE
+    assert plane(settled(replace(there, bad=frozenset()))) == Split(Fraction(3, 4))
+
+
 def test_parts_of_a_percent_are_exact() -> None:
     """`maxTrafficWeight: 1000, setWeight: 1` is a thousandth."""
     there = settled(edited(running(canary(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
@@ -324,6 +341,17 @@ def test_a_pause_raises_no_weight() -> None:
     there = settled(annotated(there, "promote", "b@1"), seconds=30)
 
     assert plane(there) == Split(Fraction(1, 4))
+
+
+def test_a_pause_before_the_pods_are_there_keeps_the_weight_away() -> None:
+    """S9: the step had begun, but nothing of it was in force; it comes with the resume."""
+    there = reconciled(reconciled(edited(running(canary(SetWeight(25), GATE)), revision="b")))
+    assert (there.status.weight_percent, there.routes[ASKED].split) == (25, ALL_TO_STABLE)
+
+    there = settled(annotated(there, "pause", "true"), seconds=100)
+    assert (sizes(there), there.routes[ASKED].split) == ({"a": 4, "b": 1}, ALL_TO_STABLE)
+
+    assert plane(settled(annotated(there, "pause", None))) == Split(Fraction(1, 4))
 
 
 def test_a_data_plane_is_not_asked_all_the_time() -> None:

@@ -197,11 +197,12 @@ def _cuts_over(view: View, strategy: Canary, weight_percent: WeightPercent) -> b
 
 
 def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
-    """A stable pod stays until the stable Service's slices show the new revision alone."""
-    if not strategy.stable_service or view.stable is None or view.new is None or not view.stable.available:
+    """A stable pod stays until the stable Service's slices show the new revision alone, and until it has drained."""
+    if view.stable is None or view.new is None or not view.stable.available:
         return False
-    on_new = services[0].confirmed and services[0].selects == view.new.revision
-    return not on_new or draining(view, view.stable.revision) is not None
+    if draining(view, view.stable.revision) is not None:  # maybe of a Service that the strategy named before
+        return True
+    return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == view.new.revision)
 
 
 def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> RolloutStatus:

@@ -88,8 +88,9 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
 
     Args:
         soon: what this pass writes; None for nothing.
-        unasked: a route that was not read yet may say anything, and one that is given back, or just was, brings what it did or
-            nothing; False to go by what is known of the others.
+        unasked: a route that was not read yet may say anything, proxies of which none was found to do anything yet may do
+            anything (a new Rollout's, or one whose status was wiped), and a route that is given back, or just was, brings what it
+            did or nothing; False to go by what is known of the others.
     """
     traffic = view.seen.status.traffic
     percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
@@ -100,6 +101,8 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
             percents.append(traffic.observed_percent)
         reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
     if unasked:
+        unknown = bool(view.seen.routes) and (traffic is None or traffic.observed_percent is None)
+        percents += [0, 100] if unknown else []
         given_back = view.seen.status.given_back
         percents += [percent for each in given_back for percent in (0, each.percent)]
         reaches = reaches or bool(given_back)

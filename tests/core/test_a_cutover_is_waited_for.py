@@ -245,6 +245,16 @@ def test_a_revision_that_another_service_begins_to_select_has_left_the_first_one
     assert sizes(there) == {"a": 4, "b": 1}
 
 
+def test_a_strategy_that_names_no_service_waits_for_the_one_that_was_left() -> None:
+    """From blue-green to a canary by pods in the drain: what the active Service left has requests in flight all the same."""
+    there = next(each for each in _updated(GREEN) if not _shows(each, "a"))
+    assert there.status.stable_revision == "a"
+    by_pods = edited(there, strategy=Canary(steps=(SetWeight(50),), max_unavailable=0))
+
+    assert sizes(settled(by_pods, seconds=WAIT_S - 1))["a"] == 4
+    assert sizes(settled(by_pods)) == {"b": 4}
+
+
 def test_a_canary_by_the_ratio_of_pods_waits_for_nothing_more() -> None:
     """One Service and no switch: pods that go are covered by their preStop, and a wait would only cost time."""
     plain = Canary(steps=(SetWeight(50),), max_surge=1, max_unavailable=0)

@@ -40,6 +40,7 @@ from tests.core.worlds import (
     settled,
     sizes,
     slices_caught_up,
+    status_wiped,
     steps_of,
 )
 
@@ -224,6 +225,17 @@ def test_dynamic_stable_scale_follows_the_data_plane_not_the_wish() -> None:
     assert (held.routes[ASKED].split, sizes(held)["a"]) == (Split(Fraction(1, 2)), 4)
 
     assert sizes(settled(held)) == {"a": 2, "b": 2}
+
+
+def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
+    """The route says half, written a moment ago; that every proxy does was on record only, so nothing shrinks before it is found."""
+    there = edited(running(canary(SetWeight(50), GATE, names=(TIMED,), dynamic_stable_scale=True)), revision="b")
+    there = next(each for each in films(there) if each.routes[TIMED].split == Split(Fraction(1, 2)))
+
+    there = settled(status_wiped(there), seconds=4.9)
+    assert (there.routes[TIMED].split, sizes(there)) == (Split(Fraction(1, 2)), {"a": 4, "b": 2})
+
+    assert sizes(settled(there)) == {"a": 2, "b": 2}
 
 
 def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first() -> None:

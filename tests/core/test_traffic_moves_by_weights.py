@@ -228,7 +228,7 @@ def test_dynamic_stable_scale_follows_the_data_plane_not_the_wish() -> None:
 
 
 def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
-    """The route says half, written a moment ago; that every proxy does was on record only, so nothing shrinks before it is found."""
+    """The route says half; whether every proxy does was on record only, so nothing shrinks before it is found out again."""
     there = edited(running(canary(SetWeight(50), GATE, names=(TIMED,), dynamic_stable_scale=True)), revision="b")
     there = next(each for each in films(there) if each.routes[TIMED].split == Split(Fraction(1, 2)))
 

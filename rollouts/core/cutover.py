@@ -19,7 +19,7 @@ from rollouts.core.frozen import replace
 from rollouts.core.intents import AskDrained
 from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
-from rollouts.core.services import shown_revisions
+from rollouts.core.services import named_services
 from rollouts.core.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.status import Cutover, Idle, RolloutStatus
 
@@ -61,7 +61,7 @@ def settled_cutovers(view: View) -> RolloutStatus:
     before = view.status.cutovers
     if not before:
         return view.status
-    now = [_as_of_now(view, each) for each in before if not (_is_open(view, each) and _came_back(view, each))]
+    now = [_as_of_now(view, each) for each in before if not (_is_open(view, each) and _came_to_nothing(view, each))]
     after = tuple(each for each in now if each is now[-1] or _is_open(view, each))
     return view.status if after == before else replace(view.status, cutovers=after)
 
@@ -154,19 +154,27 @@ def _is_open(view: View, cutover: Cutover) -> bool:
     )
 
 
-def _came_back(view: View, cutover: Cutover) -> bool:
-    """Whether the Service selects what it was to leave, or had left."""
-    service = view.seen.services.get(cutover.service)
-    return isinstance(service, ServiceSeen) and service.revision == cutover.from_revision
+def _came_to_nothing(view: View, cutover: Cutover) -> bool:
+    """Whether the Service selects what it was to leave, or is not the strategy's any more and was never seen to leave it."""
+    service = _ours(view, cutover)
+    if service is not None:
+        return service.revision == cutover.from_revision
+    return cutover.confirmed_at_s is None and cutover.service not in named_services(view.spec.strategy)
 
 
 def _shows(view: View, cutover: Cutover) -> bool:
-    """Whether the Service may still bring the old revision anything; of one that is not to be seen, whether any may."""
+    """Whether the Service may still bring the old revision anything; of one that is not ours to see, what is on record."""
+    service = _ours(view, cutover)
+    if service is None:
+        return cutover.confirmed_at_s is None
+    return service.revision == cutover.from_revision or service.ready_by_revision.get(cutover.from_revision, 0) > 0
+
+
+def _ours(view: View, cutover: Cutover) -> ServiceSeen | None:
     service = view.seen.services.get(cutover.service)
-    if not isinstance(service, ServiceSeen):
-        return cutover.from_revision in shown_revisions(view)
-    shown = service.ready_by_revision.get(cutover.from_revision, 0) > 0
-    return shown or service.revision == cutover.from_revision
+    if isinstance(service, ServiceSeen) and service.managed_by == view.seen.rollout.name:
+        return service
+    return None
 
 
 def _as_of_now(view: View, cutover: Cutover) -> Cutover:

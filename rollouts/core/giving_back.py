@@ -23,8 +23,8 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
 from rollouts.core.routing import has_routers, left_routes, pods_behind
 from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import lasting
-from rollouts.core.sizing import resized
+from rollouts.core.services import lasting, point
+from rollouts.core.sizing import moves_of, resized
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import GivenBack
 from rollouts.core.steps import WeightPercent
@@ -93,12 +93,15 @@ def stands_still(view: View) -> bool:
 
 
 def plan_standing_still(view: View) -> Plan:
-    """Nothing moves but that the stable revision gets all of its pods. Nothing shrinks, and no Service changes."""
+    """The stable revision gets all of its pods. Nothing shrinks, and only a Service changes whose revision has gone for good."""
     stable = _stable(view)
     if stable is None:
         return Plan(status=view.status)
     grown = resized(view, stable, replicas=max(stable.spec_replicas, view.spec.replicas))
-    return Plan(status=view.status, intents=() if grown is None else (grown,))
+    kept = {each.revision for each in view.seen.replica_sets}
+    stranded = [each.name for each in _takers(view) if each.revision not in kept]
+    moves = moves_of(point(view, name, stable, at_least=_enough(view)) for name in stranded)
+    return Plan(status=view.status, intents=(*(() if grown is None else (grown,)), *moves))
 
 
 def _has_routers(view: View) -> bool:
@@ -138,10 +141,7 @@ def _wait_for_pods(view: View) -> Wait | None:
     if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable and unfinished:
         # Its user wrote it for the other roles: all of it would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over, which ends on the other Service")
-    replicas = view.spec.replicas
-    surge = strategy.max_surge if isinstance(strategy, Canary) else 1
-    _, unavailable = surge_and_unavailable(max_surge=surge, max_unavailable=strategy.max_unavailable, replicas=replicas)
-    enough = max(1, replicas - unavailable)
+    enough = _enough(view)
     takers = _takers(view)
     stable = _stable(view)
     pods = min((pods_behind(view, each) for each in takers), default=0 if stable is None else lasting(stable))
@@ -150,6 +150,14 @@ def _wait_for_pods(view: View) -> Wait | None:
     return Wait(
         Reason.PODS_NOT_AVAILABLE, f"{enough} pods of revision {status.stable_revision} can take what it brings"
     )
+
+
+def _enough(view: View) -> int:
+    """Pods that can take all of the traffic."""
+    strategy, replicas = view.spec.strategy, view.spec.replicas
+    surge = strategy.max_surge if isinstance(strategy, Canary) else 1
+    _, unavailable = surge_and_unavailable(max_surge=surge, max_unavailable=strategy.max_unavailable, replicas=replicas)
+    return max(1, replicas - unavailable)
 
 
 def _takers(view: View) -> list[ServiceSeen]:

@@ -101,8 +101,8 @@ def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> 
             percents.append(traffic.observed_percent)
         reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
     if unasked:
-        named = any(isinstance(each, RouteSeen) and each.named for each in view.seen.routes.values())
-        percents += [0, 100] if named and (traffic is None or traffic.observed_percent is None) else []
+        steered = any(not isinstance(each, RouteSeen) or each.named for each in view.seen.routes.values())
+        percents += [0, 100] if steered and (traffic is None or traffic.observed_percent is None) else []
         given_back = view.seen.status.given_back
         percents += [percent for each in given_back for percent in (0, each.percent)]
         reaches = reaches or bool(given_back)

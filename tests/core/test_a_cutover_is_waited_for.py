@@ -245,6 +245,19 @@ def test_a_revision_that_another_service_begins_to_select_has_left_the_first_one
     assert sizes(there) == {"a": 4, "b": 1}
 
 
+def test_a_service_that_the_strategy_names_no_more_and_that_never_left_is_not_waited_for() -> None:
+    """Another canary Service while the first is being left: that one is its user's again, and shows all pods for ever."""
+    none = replace(ROUTED, steps=(SetWeight(50), SetCanaryReplicas(0)), stable_service=None, canary_service="other")
+    there = next(each for each in _updated(none) if each.status.cutovers and each.services["other"].revision == "a")
+    assert [(each.service, each.confirmed_at_s) for each in there.status.cutovers] == [("other", None)]
+
+    there = replace(there, services={**there.services, **running(SERVICES).services})
+    there = settled(edited(there, strategy=replace(ROUTED, steps=(SetCanaryReplicas(1), PauseUntilPromoted()))))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+    assert sizes(there) == {"a": 4, "b": 1}
+
+
 def test_a_strategy_that_names_no_service_waits_for_the_one_that_was_left() -> None:
     """From blue-green to a canary by pods in the drain: what the active Service left has requests in flight all the same."""
     there = next(each for each in _updated(GREEN) if not _shows(each, "a"))

@@ -21,7 +21,7 @@ from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.traffic import ALL_TO_STABLE, MatchKind, NamedMatch, RequestMatch, RouteName, RouteSeen, TextMatch
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -34,6 +34,7 @@ from tests.core.worlds import (
     settled,
     sizes,
     slices_caught_up,
+    status_wiped,
     steps_of,
 )
 
@@ -112,6 +113,18 @@ def test_the_canarys_pods_stay_until_the_data_plane_has_let_go(after: Strategy) 
     assert ready(there, "cart-canary") >= 3
     there = lagging(later(there, 59.0))
     assert sizes(there)["b"] >= 3
+
+
+@STRATEGIES
+def test_a_service_whose_revision_has_gone_for_good_does_not_wait_for_it(after: Strategy) -> None:
+    """The stable ReplicaSet was deleted, and the status with it: the release waited for that Service, which served nothing."""
+    there = edited(status_wiped(deleted(at_75_percent(), "a")), strategy=after)
+
+    there = settled(edited(there, revision="d"))
+
+    assert there.status.phase in (Phase.HEALTHY, Phase.PAUSED)
+    assert there.services["cart"].revision in ("", there.status.stable_revision)
+    assert there.routes[ASKED].managed_by == ""
 
 
 @STRATEGIES

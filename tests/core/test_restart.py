@@ -9,9 +9,20 @@ import pytest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.status import Phase
-from rollouts.core.steps import Pause, SetWeight
+from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
-from tests.core.worlds import edited, later, pods_unready, replica_sets_caught_up, running, settled, steps_of
+from tests.core.worlds import (
+    edited,
+    later,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    steps_of,
+)
 
 CANARY = Canary(max_unavailable=1)
 GREEN = BlueGreen(active_service="cart", max_unavailable=1)
@@ -115,3 +126,18 @@ def test_a_restart_waits_for_pods_that_a_scale_up_is_still_to_bring() -> None:
         there = after
 
     assert there.writes.count("EvictPod") == 2
+
+
+def test_a_restart_and_the_end_of_a_canary_take_no_pods_at_once() -> None:
+    """Argo Rollouts issue 4221 again: the pass that shrinks a revision evicts nothing of another, though each alone may go."""
+    steps = (SetWeight(25), PauseUntilPromoted())
+    strategy = Canary(steps=steps, max_surge=0, max_unavailable=1, stable_service="cart", canary_service="cart-canary")
+    there = settled(edited(later(running(strategy), 100), revision="b"))
+    assert sizes(there) == {"a": 3, "b": 1}
+    there = annotated(annotated(there, "restart", "true"), "abort", "true")
+    there = settled(
+        slices_caught_up(reconciled(reconciled(there)))
+    )  # the pods are listed, and the canary's Service has left
+
+    assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ABORTED)
+    assert there.writes.count("EvictPod") == 3, "the fourth came with the abort"

@@ -20,7 +20,7 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
 from rollouts.core.route_verification import Outcome, half_way, managed_names, percent_of, says, told, verified
 from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import Pointing, ask_again_s, lasting
+from rollouts.core.services import ASK_MOST_S, Pointing, ask_again_s, lasting
 from rollouts.core.snapshot import ServiceSeen
 from rollouts.core.status import RolloutStatus, Traffic
 from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
@@ -40,6 +40,9 @@ from rollouts.core.traffic import (
 
 WORTH_A_WRITE = Fraction(1, 4)
 """Of what is still to come back to the stable Service, so much at least at a time."""
+
+FEATURES_AGAIN_S = 60.0
+"""A gateway that is upgraded changes no object that is watched; what its class supports is asked again after so long."""
 
 ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
 
@@ -309,7 +312,11 @@ def _one(view: View, route: Route, split: Split) -> Outcome:
         case RouteAbsent():
             return _absent(view, route, split)
         case RouteSeen():
-            return _one_seen(view, route, split)
+            outcome = _one_seen(view, route, split)
+            unusable = outcome.wait is not None and outcome.wait.reason is Reason.ROUTE_NOT_USABLE
+            if unusable and not route.managed_by:  # not watched: no event tells that its user has mended it
+                return replace(outcome, wake_at_s=view.now_s + ASK_MOST_S)
+            return outcome
         case never:
             assert_never(never)
 
@@ -341,7 +348,7 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
         return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split == split and route.managed_by == ours:
         return verified(view, route, split)
-    if (lacking := _lacking(route, split)) is not None:
+    if (lacking := _lacking(view, route, split)) is not None:
         return lacking
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {told(split)}")
@@ -378,7 +385,7 @@ def _on_the_way(view: View, route: RouteSeen, there: Split, intent: SetTraffic, 
     )
 
 
-def _lacking(route: RouteSeen, split: Split) -> Outcome | None:
+def _lacking(view: View, route: RouteSeen, split: Split) -> Outcome | None:
     """Why the route cannot say `split`; None when it can.
 
     A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
@@ -396,7 +403,7 @@ def _lacking(route: RouteSeen, split: Split) -> Outcome | None:
         f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
         "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
     )
-    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=view.now_s + FEATURES_AGAIN_S)
 
 
 def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:

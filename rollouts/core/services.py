@@ -82,7 +82,10 @@ def ask_again_s(view: View, wait: Wait, *, asked_at_s: float) -> float:
 
 def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
     if wait := _unusable(view, service):
-        return Pointing(wait=wait, selects=service.revision)
+        # No event tells of one that is not watched: it is asked for again, as the answer is too old then.
+        return Pointing(
+            wait=wait, selects=service.revision, wake_at_s=None if service.watched else view.now_s + ASK_MOST_S
+        )
     if target is None:
         return Pointing(selects=service.revision)
     steered = service.managed_by == view.seen.rollout.name and service.watched

@@ -11,10 +11,11 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, service
+from tests.core.model import World, annotated, service, world
 from tests.core.worlds import (
     edited,
     later,
+    looks_again_in_s,
     one,
     pods_ready,
     reconciled,
@@ -117,6 +118,22 @@ def test_a_missing_service_is_said_and_asked_for_again(strategy: Strategy) -> No
     there = settled(annotated(settled(later(there, 10)), "promote", "b@full"))
 
     assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "b")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"selects_template": False}, {"has_selector": False}, {"problem": "is an ExternalName"}]
+)
+def test_a_service_that_was_put_right_is_found_by_itself(wrong: dict[str, object]) -> None:
+    """Nobody watches one that is not steered yet: its user mends it, and no event tells."""
+    there = world(GREEN)
+    there = settled(replace(there, services={"cart": service("cart", **wrong)}), seconds=5)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+    assert looks_again_in_s(there) <= 10
+
+    there = settled(later(replace(there, services={"cart": service("cart", resource_version="2")}), 10.1))
+
+    assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "a")
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,12 @@ from rollouts.core.traffic import (
     TextMatch,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, route, snapshot
+from tests.core.model import World, annotated, route, snapshot, world
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
     later,
+    looks_again_in_s,
     pods_ready,
     pods_unready,
     quiet,
@@ -42,6 +43,7 @@ from tests.core.worlds import (
     slices_caught_up,
     status_wiped,
     steps_of,
+    with_route,
 )
 
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
@@ -335,6 +337,20 @@ def test_a_missing_route_is_named_and_nothing_moves() -> None:
     assert there.status.step_index == 0
 
 
+@pytest.mark.parametrize("name", [ASKED, TIMED])
+def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
+    """Nobody watches one that is not steered yet: its user mends it, and no event tells."""
+    there = world(canary(SetWeight(50), GATE, names=(name,)))
+    there = settled(with_route(there, name, split=None), seconds=5)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_USABLE
+    assert looks_again_in_s(there) <= 10
+
+    there = settled(later(with_route(there, name, split=ALL_TO_STABLE), 10.1))
+
+    assert (there.status.phase, there.routes[name].managed_by) == (Phase.HEALTHY, "cart")
+
+
 def test_a_route_that_the_spec_drops_is_given_back() -> None:
     """What was taken is returned, also when the strategy changes in the middle."""
     there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
@@ -476,6 +492,7 @@ def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
     assert there.status.waiting_for is not None
     assert there.status.waiting_for.reason is Reason.ROUTE_NOT_USABLE
     assert "mirror-percent" in there.status.waiting_for.message
+    assert looks_again_in_s(there) <= 60, "an upgrade of the gateway changes no object of ours"
 
     there = settled(annotated(there, "abort", "true"))
     assert plane(there) == ALL_TO_STABLE

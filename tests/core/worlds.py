@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -285,6 +286,12 @@ def settled(there: World, *, seconds: float | None = None) -> World:
     for each in steps_of(there, until_s=until_s):
         there = each
     return there
+
+
+def looks_again_in_s(there: World) -> float:
+    """Seconds until a pass comes by itself, without an event; endless when none does."""
+    requeue_at_s = decide(snapshot(there)).requeue_at_s
+    return math.inf if requeue_at_s is None else requeue_at_s - there.now_s
 
 
 def one(there: World, revision: str) -> ReplicaSet:

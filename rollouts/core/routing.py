@@ -221,15 +221,16 @@ def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stab
 
 
 def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
-    """The same when the canary Service's slices show pods enough; until then, and in a pause, no more than the routes were told.
+    """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
 
-    A canary Service that still selects another revision gets nothing: what it brings there was for a revision that was given up.
+    No more either in a pause, and while the revision is not on record yet. A canary Service that still selects another
+    revision gets nothing: what it brings there was for a revision that was given up.
     """
     if not want.reaches_canary or view.new is None:
         return want
     if canary.selects != view.new.revision:
         return ALL_TO_STABLE
-    if canary.confirmed and not view.paused:
+    if canary.confirmed and view.durable and not view.paused:
         return want
     traffic = view.status.traffic
     share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.intents import PatchReplicaSet, RemoveAnnotation
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, TrafficRouting
+from rollouts.core.rollout import Canary, Router, TrafficRouting
 from rollouts.core.status import Outcome, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, snapshot
-from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
@@ -136,3 +138,19 @@ def test_an_abort_waits_for_stable_pods_before_the_canary_goes() -> None:
     there = settled(annotated(there, "abort", "b"), seconds=60)
 
     assert one(there, "a").available + one(there, "b").available >= 4
+
+
+def test_after_an_abort_another_revision_gets_a_weight_only_when_it_is_on_record() -> None:
+    """S5: C, aborted by name before it came, between two tries of B, whose pods and Service are there still."""
+    route = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
+    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    strategy = replace(HALF, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
+    there = annotated(edited(running(strategy), revision="b"), "abort", "c")
+    there = next(each for each in steps_of(there) if each.services["cart-canary"].revision == "b")
+    there = reconciled(edited(there, revision="c"))
+    assert (there.status.phase, there.routes[route].split) == (Phase.ABORTED, ALL_TO_STABLE)
+
+    there = reconciled(edited(slices_caught_up(there), revision="b"))
+
+    assert (there.status.current_revision, there.routes[route].split) == ("b", ALL_TO_STABLE)
+    assert settled(there).routes[route].split == Split(Fraction(1, 2))

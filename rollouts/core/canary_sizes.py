@@ -132,7 +132,9 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
         wanted_new = wanted_canary(view, strategy, weight_percent)
     new = wanted_new
     if routing.routers:  # what the routes may still bring needs its pods
-        new = max(new, min(new_spec, ceil_percent(replicas, brought.most_percent)))
+        by_stable = selected_revision(view, strategy.stable_service) == view.status.current_revision
+        most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
+        new = max(new, min(new_spec, ceil_percent(replicas, most_percent)))
     stable = wanted_stable
     new_is_there = view.new is not None and view.new.available >= wanted_new
     if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
 from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import annotated
-from tests.core.worlds import edited, running, settled, sizes, steps_of
+from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.traffic import ALL_TO_STABLE, RouteName
+from tests.core.model import annotated, route, service
+from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
@@ -41,6 +44,35 @@ def test_an_update_under_way_starts_over_in_the_new_strategy(before: Strategy, a
 
     there = settled(annotated(there, "promote", "b@full"))
     assert (there.status.phase, there.status.stable_revision, sizes(there)) == (Phase.HEALTHY, "b", {"b": 4})
+
+
+def test_pods_that_the_active_service_went_to_stay_until_it_has_come_back() -> None:
+    """S2: from blue-green to a canary with routes in mid-switch, where stable has lost pods: users are with the new one still."""
+    switched = next(
+        each
+        for each in steps_of(edited(running(replace(GREEN, auto_promotion_enabled=True)), revision="b"))
+        if set(each.services["cart"].ready_by_revision) == {"b"}
+    )
+    assert switched.status.stable_revision == "a"
+    there = replica_sets_caught_up(pods_unready(replace(switched, bad=frozenset("a")), "a"))
+
+    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    steps = (SetCanaryReplicas(1), PauseUntilPromoted())
+    routed = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
+    there = edited(there, strategy=routed)
+    route_name = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
+    there = replace(
+        there,
+        services={**there.services, "cart-canary": service("cart-canary")},
+        routes={route_name: route(route_name)},
+        planes={route_name: ALL_TO_STABLE},
+    )
+
+    there = settled(there, seconds=60)
+    assert (there.services["cart"].revision, sizes(there)["b"]) == ("b", 4)
+
+    there = settled(replace(there, bad=frozenset()))
+    assert (there.services["cart"].revision, sizes(there)) == ("a", {"a": 4, "b": 1})
 
 
 def test_other_steps_in_the_middle_of_an_update_start_from_the_first() -> None:

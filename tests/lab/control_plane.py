@@ -26,6 +26,16 @@ HANDLE_FILE = "control-plane.json"
 NODES = tuple(f"kwok-node-{number}" for number in range(5))
 
 
+def whole_events(log: Path, *, since: int) -> list[dict[str, Any]]:
+    """Events of an audit log that begin at byte `since` or later; the one at either end may be half written yet."""
+    with log.open("rb") as file:
+        file.seek(max(0, since - 1))
+        text = file.read()
+    if since:  # up to the end of the line that was being written at that moment
+        text = text[text.find(b"\n") + 1 :]
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
 @dataclass(frozen=True)
 class ControlPlane:
     """The real control plane of this test run.
@@ -153,9 +163,5 @@ class ControlPlane:
 
     def audit_events(self, *, since: int = 0, user: str | None = None) -> list[dict[str, Any]]:
         """Audit events (level Metadata, one for each answered request), oldest first, of everybody or of one user name."""
-        with Path(self.folder, "logs", "audit.log").open("rb") as log:
-            log.seek(since)
-            lines = log.read().splitlines(keepends=True)
-        # The last line may be half written.
-        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        events = whole_events(Path(self.folder, "logs", "audit.log"), since=since)
         return [event for event in events if user is None or event["user"].get("username") == user]

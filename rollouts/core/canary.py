@@ -139,13 +139,10 @@ def _weight_percent(view: View, strategy: Canary) -> WeightPercent:
 def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tuple[Pointing, ...]:
     """What stableService and canaryService need, in that order, each only if it is named."""
     one = min(1, view.spec.replicas)
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
     pointings = []
     if strategy.stable_service:
         target = view.stable or view.new
-        at_least = max(one, no_worse(view, strategy.stable_service, target, enough=view.spec.replicas - unavailable))
+        at_least = max(one, no_worse(view, strategy.stable_service, target, enough=_enough(view, strategy)))
         if view.stable is not None and _cuts_over(view, strategy, weight_percent):
             target, at_least = view.new, reach(view, strategy)
         pointings.append(point(view, strategy.stable_service, target, at_least=at_least))
@@ -160,6 +157,15 @@ def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tu
             pointing = one_at_a_time(pointings[0], pointing, names=names)
         pointings.append(pointing)
     return tuple(pointings)
+
+
+def _enough(view: View, strategy: Canary) -> int:
+    """Available pods that can take all of the traffic."""
+    replicas = view.spec.replicas
+    _, unavailable = surge_and_unavailable(
+        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+    )
+    return replicas - unavailable
 
 
 def _canary_target(
@@ -236,11 +242,8 @@ def _once_proxies_know(view: View, strategy: Canary, services: tuple[Pointing, .
     name = strategy.stable_service
     if not name or not is_subset(name) or view.stable is None or not services[0].confirmed:
         return services
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
     changes = [each for each in view.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
-    if not changes or changes[-1].confirmed_at_s is None or lasting(view.stable) >= view.spec.replicas - unavailable:
+    if not changes or changes[-1].confirmed_at_s is None or lasting(view.stable) >= _enough(view, strategy):
         return services
     settle_s = max((each.settle_s for each in view.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
     until_s = changes[-1].confirmed_at_s + settle_s

@@ -23,7 +23,7 @@ from rollouts.core.reasons import Reason
 from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
-from rollouts.core.sizing import keeping_wait, settled_scale_downs, with_scale_down
+from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_scale_down
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Abort, Command, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
@@ -193,7 +193,9 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
     wait, question, look_again_s = explained(view, held_by_user(view, plan.wait) or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
     tidy = surplus(view) if settled else ()
-    evictions = restart.intents if settled and not _shrinks(view, plan) else ()
+    # Beside a shrink an eviction would be of the same pods that `maxUnavailable` spares.
+    shrinks = any(takes_away(view, each) for each in plan.intents)
+    evictions = restart.intents if settled and not shrinks else ()
     services = () if view.status.given_back else releases(view)
     given_back: tuple[Intent, ...] = (*back.intents, *services)
     if wait is None and not view.aborted:
@@ -207,13 +209,6 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
         wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
-
-
-def _shrinks(view: View, plan: Plan) -> bool:
-    """Whether the plan takes pods away: an eviction beside it would be one of the same pods that `maxUnavailable` spares."""
-    sizes = {each.uid: each.spec_replicas for each in view.seen.replica_sets}
-    patches = [each for each in plan.intents if isinstance(each, PatchReplicaSet)]
-    return any(each.replicas is not None and each.replicas < sizes.get(each.uid, 0) for each in patches)
 
 
 def _both(wait: Wait | None, back: Wait | None) -> Wait | None:

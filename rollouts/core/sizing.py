@@ -73,14 +73,19 @@ def in_safe_order(
     Args:
         moves: what changes routes and Services.
     """
-    sizes = {each.name: each.spec_replicas for each in view.seen.replica_sets}
     grows: list[Intent] = []
     shrinks: list[Intent] = []
     for patch in patches:
         if patch is not None:
-            takes_away = patch.replicas is not None and patch.replicas < sizes[patch.name]
-            (shrinks if takes_away else grows).append(patch)
+            (shrinks if takes_away(view, patch) else grows).append(patch)
     return (*grows, *create, *moves, *shrinks)
+
+
+def takes_away(view: View, intent: Intent) -> bool:
+    """Whether it leaves a ReplicaSet fewer pods than it was told to have."""
+    if not isinstance(intent, PatchReplicaSet) or intent.replicas is None:
+        return False
+    return any(each.uid == intent.uid and intent.replicas < each.spec_replicas for each in view.seen.replica_sets)
 
 
 def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:

@@ -133,7 +133,7 @@ def _still_active(view: View, strategy: BlueGreen) -> bool:
 def _wanted_aborted(view: View, strategy: BlueGreen) -> int:
     if view.new is None or view.stable is None:
         return view.spec.replicas
-    stable_is_whole = view.stable.available >= view.spec.replicas
+    stable_is_whole = lasting(view.stable) >= view.spec.replicas
     if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
         return view.new.spec_replicas
     return kept_size(view, view.new, limit=None)

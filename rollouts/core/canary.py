@@ -323,7 +323,7 @@ def _wait(
 
 def _size_wait(view: View, sizes: Sizes) -> Wait:
     revision = view.status.current_revision
-    if view.new is None or view.new.available < sizes.wanted_new:
+    if view.new is None or lasting(view.new) < sizes.wanted_new:
         return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
     if any(each.available for each in view.older):
         return Wait(Reason.OLD_PODS_LEAVING, "pods of older revisions are to go")

@@ -22,7 +22,7 @@ from rollouts.core.scaling import (
     surge_and_unavailable,
     target_pair,
 )
-from rollouts.core.services import selected_revision, shown_revisions
+from rollouts.core.services import lasting, selected_revision, shown_revisions
 from rollouts.core.sizing import kept_size
 from rollouts.core.snapshot import ReplicaSet
 from rollouts.core.steps import (
@@ -125,7 +125,7 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
         dynamic=routing.dynamic_stable_scale,
     )
     if view.aborted:
-        stable_is_whole = view.stable.available >= replicas
+        stable_is_whole = lasting(view.stable) >= replicas
         keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
         wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
     else:
@@ -136,7 +136,7 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
         most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
         new = max(new, min(new_spec, ceil_percent(replicas, most_percent)))
     stable = wanted_stable
-    new_is_there = view.new is not None and view.new.available >= wanted_new
+    new_is_there = view.new is not None and lasting(view.new) >= wanted_new
     if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):
         stable = max(stable, min(view.stable.spec_replicas, replicas))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)

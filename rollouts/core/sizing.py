@@ -32,9 +32,11 @@ def create_new(view: View, *, replicas: int) -> CreateReplicaSet:
 def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
 
-    Shrinking is bound to the version that was seen; growing is safe on any. What drains keeps all of its pods, unless pods are
-    what carries the shares of traffic: there the strategy says what stays.
+    Shrinking is bound to the version that was seen; growing is safe on any, once the count is true (`_may_grow`). What drains
+    keeps all of its pods, unless pods are what carries the shares of traffic: there the strategy says what stays.
     """
+    if replicas > replica_set.spec_replicas and not _may_grow(replica_set):
+        replicas = replica_set.spec_replicas
     if (
         replicas < replica_set.spec_replicas
         and _by_service(view.spec.strategy)
@@ -59,6 +61,17 @@ def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchRepli
         min_ready_s=min_ready_s,
         number=number,
     )
+
+
+def _may_grow(replica_set: ReplicaSet) -> bool:
+    """Whether what the set reports is true of the size that it has now, so that it stays true when it grows.
+
+    Pods are deleted first and counted later, with the new generation already observed. Grown while it still counts more pods
+    than it was told to have, the set would report pods as available that are gone; its `lasting` pods could not be told any
+    more. A set whose controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
+    pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
+    """
+    return bool(replica_set.failure) or (replica_set.observed and replica_set.replicas <= replica_set.spec_replicas)
 
 
 def in_safe_order(

@@ -77,6 +77,8 @@ class World:
     Args:
         version: counts writes of anybody; gives uids and resourceVersions.
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
+        heard: pods as the ReplicaSet controller's watch last showed them; it acts on these and counts these.
+        expecting: ReplicaSets whose pods it has made or deleted and not heard of yet: it does neither again until then.
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
         routes: as the API server has them; whether one may be asked about is in its name: `asked-…`, or `counted-…` where
@@ -99,6 +101,8 @@ class World:
     status: RolloutStatus = RolloutStatus()
     replica_sets: tuple[ReplicaSet, ...] = ()
     pods: tuple[Pod, ...] = ()
+    heard: tuple[Pod, ...] = ()
+    expecting: frozenset[str] = frozenset()
     ready_since: Mapping[str, float] = field(default_factory=dict)
     services: Mapping[str, ServiceSeen] = field(default_factory=dict)
     answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)

@@ -45,6 +45,7 @@ from rollouts.manifests.ownership import (
     injection_of,
     pod_metadata_of,
     pods_carry_metadata,
+    restart_surge_of,
     revision_number_of,
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
@@ -402,6 +403,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
             "",
         ),
         deleting=metadata.deletion_timestamp is not None,
+        restart_surge=min(restart_surge_of(annotations), spec.replicas),
     )
 
 

@@ -13,7 +13,6 @@ from rollouts.core.intents import Intent, Notice
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
-from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
 from rollouts.core.sizing import (
     create_new,
@@ -154,8 +153,7 @@ def _switching(view: View, strategy: BlueGreen) -> bool:
 def _services(view: View, strategy: BlueGreen, *, switching: bool) -> _Services:
     replicas = view.spec.replicas
     serving = view.new if switching else view.stable
-    _, unavailable = surge_and_unavailable(max_surge=1, max_unavailable=strategy.max_unavailable, replicas=replicas)
-    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=replicas - unavailable))
+    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=view.promised))
     if switching and view.stable is not None:
         at_least = replicas
     active = point(view, strategy.active_service, serving, at_least=at_least)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from rollouts.core.intents import Intent, Notice
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import RolloutSpec
+from rollouts.core.rollout import Canary, RolloutSpec
+from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.snapshot import ReplicaSet, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 
@@ -73,6 +74,16 @@ class View:
     def spec(self) -> RolloutSpec:
         """The wish."""
         return self.seen.rollout.spec
+
+    @property
+    def promised(self) -> int:
+        """Available pods that the spec promises at every moment: `replicas` − `maxUnavailable`."""
+        strategy, replicas = self.spec.strategy, self.spec.replicas
+        surge = strategy.max_surge if isinstance(strategy, Canary) else 1
+        _, unavailable = surge_and_unavailable(
+            max_surge=surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+        )
+        return replicas - unavailable
 
     @property
     def now_s(self) -> float:

@@ -43,7 +43,6 @@ KINDS: tuple[Strategy, ...] = (
 """Each with `maxUnavailable` 0 (a BlueGreen's default): then one pod that is not there breaks the promise."""
 
 
-
 def _pass(there: World) -> World:
     """One pass; a step or a promotion that it records is one that it would record if it saw the true pods."""
     view = snapshot(there)
@@ -74,7 +73,9 @@ OFTEN = ("pass", "sets are looked at", "pods are heard of", "pods become ready",
 @given(
     strategy=st.sampled_from(KINDS),
     replicas=st.sampled_from((3, 5)),
-    tape=st.lists(st.one_of(st.sampled_from(OFTEN), st.sampled_from(OFTEN), st.sampled_from(sorted(MOVES))), max_size=80),
+    tape=st.lists(
+        st.one_of(st.sampled_from(OFTEN), st.sampled_from(OFTEN), st.sampled_from(sorted(MOVES))), max_size=80
+    ),
 )
 def test_no_pass_counts_on_a_pod_that_was_deleted(strategy: Strategy, replicas: int, tape: list[str]) -> None:
     """Aborts, retries and new templates while sets shrink: `reconciled` holds each write to the rules with the true pods."""

@@ -154,9 +154,7 @@ def replica_sets_synced(there: World) -> World:
             version += 1
             told = replace(told, resource_version=str(version))
         sets.append(told)
-    return replace(
-        there, pods=tuple(pods), replica_sets=tuple(sets), version=version, expecting=frozenset(expecting)
-    )
+    return replace(there, pods=tuple(pods), replica_sets=tuple(sets), version=version, expecting=frozenset(expecting))
 
 
 def as_pods_are(there: World, seen: Snapshot) -> Snapshot:

@@ -224,8 +224,8 @@ def _tests_find_it(view: View, strategy: Canary, weight_percent: WeightPercent, 
 def _lacks_a_way(view: View, strategy: Canary, services: tuple[Pointing, ...], routing: Routing) -> bool:
     """Whether a Service or a route that the spec names is missing, of no use, or not read yet: nobody knows where requests go."""
     unread = any(not isinstance(view.seen.services.get(name), ServiceSeen) for name in named_services(strategy))
-    waits = [each.wait for each in (*services, routing) if each.wait is not None]
-    return unread or any(each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
+    waits = (*(each.wait for each in services), routing.wait)
+    return unread or any(each is not None and each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
 
 
 def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> RolloutStatus:

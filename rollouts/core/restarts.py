@@ -58,8 +58,7 @@ def plan_restart(view: View) -> Plan:
         return Plan(status=view.status, wake_at_s=_next_restart_s(view))
     pods = view.seen.pods
     if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
-        wait = Wait(Reason.RESTARTING, "reads which pods are older than the time asked for")
-        return Plan(status=view.status, intents=(AskPods(),), wait=wait)
+        return Plan(status=view.status, intents=(AskPods(),), wait=_wait(view, "pods"))
     # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
     due_second_s = math.floor(due_s)
     live = {each.revision for each in _live(view)}
@@ -86,13 +85,17 @@ def _replaced(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> Plan:
     broken = [pod for pod in old if not pod.ready]
     evicted = broken or _may_leave(view, old, pods)
     added = () if evicted else _added(view, old)
-    more = sum(each.restart_surge for each in view.seen.replica_sets) + sum(each.restart_surge or 0 for each in added)
-    first = f", {more} pods more come first" if more > 1 else ", a pod more comes first" if more else ""
-    message = f"{len(old)} pods are older than the time asked for and are replaced{first}"
-    failure = next((each.failure for each in view.seen.replica_sets if each.restart_surge and each.failure), "")
-    wait = Wait(Reason.REPLICA_FAILURE, f"{message}: {failure}") if failure else Wait(Reason.RESTARTING, message)
+    wait = _wait(view, f"{len(old)} pods", added=sum(each.restart_surge or 0 for each in added))
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
     return Plan(status=view.status, intents=(*added, *evictions), wait=wait, wake_at_s=view.now_s + EVICTION_RETRY_S)
+
+
+def _wait(view: View, pods: str, *, added: int = 0) -> Wait:
+    more = added + sum(each.restart_surge for each in view.seen.replica_sets)
+    first = f", {more} pods more come first" if more > 1 else ", a pod more comes first" if more else ""
+    message = f"replaces {pods} that are older than the time asked for{first}"
+    failure = next((each.failure for each in view.seen.replica_sets if each.restart_surge and each.failure), "")
+    return Wait(Reason.REPLICA_FAILURE, f"{message}: {failure}") if failure else Wait(Reason.RESTARTING, message)
 
 
 def _added(view: View, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.controlplane
 MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "200"))
 REPLICAS = 5
 BUSY_SETS, BUSY_PODS = 6, 5
-STEPS = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
+STEPS: list[Manifest] = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
 ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
 
 

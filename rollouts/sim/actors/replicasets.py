@@ -77,7 +77,7 @@ class ReplicaSetController(Actor):
         uid = pod_facts.controller_uid(change.new)
         if uid is None:
             return
-        if change.event == DELETED or change.event == ADDED or pod_facts.is_terminating(change.new):
+        if change.event in (DELETED, ADDED) or pod_facts.is_terminating(change.new):
             self._expected[uid].discard(change.new.key)
         if change.event == DELETED:
             self._pods[uid].pop(change.new.key, None)

@@ -60,7 +60,7 @@ def test_a_job_that_stops_what_all_need_runs_alone() -> None:
         running.discard(job.name)
         return beside
 
-    jobs = [Named("one", IPTABLES), Named("stops", IPTABLES, alone=True), Named("other", IPTABLES)]
+    jobs: list[Job[Any]] = [Named("one", IPTABLES), Named("stops", IPTABLES, alone=True), Named("other", IPTABLES)]
     with ThreadPoolExecutor(3) as pool:
         lanes = Lanes(jobs, pool=pool, use_proxy=lambda _: None, perform=perform)
 

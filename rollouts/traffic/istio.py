@@ -41,11 +41,10 @@ class _VirtualService(Dialect):
         if kind == "http":
             return bool(rule.get("name") == rest)
         port, _, hosts = rest.partition(" ")
-        return any(
-            (not port or str(each.get("port", "")) == port)
-            and set(filter(None, hosts.split(","))) <= set(each.get("sniHosts") or ())
-            for each in rule.get("match") or ()
-        )
+        # Matches are alternatives, and none at all matches everything.
+        there = [each for each in rule.get("match") or [{}] if not port or str(each.get("port", "")) == port]
+        names = {name for each in there for name in each.get("sniHosts") or ()}
+        return bool(there) and set(filter(None, hosts.split(","))) <= names
 
     def side(self, backend: Manifest) -> Side | None:
         destination = backend.get("destination", {})

@@ -1,8 +1,9 @@
 """The canary annotations of ingress-nginx, which Traefik, Higress, MSE and Alibaba's ALB understand too: a second Ingress, ours.
 
-The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. Every other
-annotation is inherited from the user's, so none is copied. Headers go before weights. Source: ingress-nginx,
-annotations.md#canary.
+The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. It is of the same
+class. Every other annotation is inherited from the user's, so none is copied, nor is `tls`: ingress-nginx makes servers of the
+Ingresses that are no canaries, and takes from a canary its backends alone (internal/ingress/controller, createServers). Headers
+go before weights. Source: ingress-nginx, annotations.md#canary.
 
 Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
 backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
@@ -19,6 +20,7 @@ from typing import Any
 from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, Split, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
+from rollouts.traffic.canary_annotations import read_annotations
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
 from rollouts.traffic.ledger import Ledger, ledger_of, with_ledger
 from rollouts.traffic.settings import Settings
@@ -26,9 +28,15 @@ from rollouts.traffic.text_matches import as_regex
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
+CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _NAME_MOST = 253
-# By prefix; others have 10 s, as ingress-nginx needs: two changes at --sync-rate-limit, a reload and a look.
-_SETTLE_S = {"alb.ingress.kubernetes.io": 60.0, "higress.io": 15.0, "mse.ingress.kubernetes.io": 15.0}
+_SETTLE_S = {
+    DEFAULT_PREFIX: 10.0,  # two changes at --sync-rate-limit, a reload and a look
+    "alb.ingress.kubernetes.io": 60.0,
+    "higress.io": 15.0,
+    "mse.ingress.kubernetes.io": 15.0,
+}
+"""By the prefix of those who know what a canary is; to others it would be a second full Ingress."""
 
 
 class _Nginx:
@@ -36,17 +44,22 @@ class _Nginx:
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
-        names = tuple(filter(None, (read.text("stableIngress"), *read.texts("stableIngresses"))))
+        names = tuple(filter(None, (read.object_name("stableIngress"), *read.object_names("stableIngresses"))))
         prefix = read.text("annotationPrefix", default=DEFAULT_PREFIX).rstrip("/")
-        more = {f"{prefix}/{name}": text for name, text in read.text_map("additionalIngressAnnotations").items()}
-        options = {"prefix": prefix, "annotations": {**more, **read.text_map("canaryIngressAnnotations")}}
+        if prefix not in _SETTLE_S:
+            known = ", ".join(_SETTLE_S)
+            read.refuse(
+                "annotationPrefix",
+                f"{prefix[:80]!r} is none of {known}: to a router that does not know it the canary is a second full Ingress",
+            )
+        options = {"prefix": prefix, "annotations": read_annotations(read, prefix)}
         if not names:
             read.refuse("stableIngress", "is required, or stableIngresses")
         for name in names:
             if len(name) > _NAME_MOST - len("-canary"):
                 read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
         read.done()
-        one = Target(kinds=KINDS, namespace=namespace, name="", options=options, settle_s=_SETTLE_S.get(prefix, 10.0))
+        one = Target(kinds=KINDS, namespace=namespace, name="", options=options, settle_s=_SETTLE_S[prefix])
         return tuple(replace(one, name=name, owned_name=f"{name}-canary") for name in names)
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
@@ -98,6 +111,9 @@ class _Nginx:
 def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) -> Manifest:
     annotations = {**target.options["annotations"], **_canary_annotations(split, target.options["prefix"])}
     ingress_class = (user.get("spec") or {}).get("ingressClassName")
+    annotated_class = (user["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
+    if annotated_class and not ingress_class:  # the API server takes one of the two in a new Ingress
+        annotations[CLASS_ANNOTATION] = annotated_class
     manifest = {
         "apiVersion": target.kinds[0].api_version,
         "kind": target.kinds[0].kind,

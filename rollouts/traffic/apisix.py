@@ -71,7 +71,7 @@ class _Apisix(Rules):
             read.done()
             return ()
         options = {"rules": route.texts("rules")}
-        found = Target(kinds=KINDS, namespace=namespace, name=route.text("name", needed=True), options=options)
+        found = Target(kinds=KINDS, namespace=namespace, name=route.object_name("name", needed=True), options=options)
         route.done()
         read.done()
         return (found,)

@@ -93,7 +93,9 @@ class _Contour(Rules):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
         proxies = read.parts("httpProxies")
-        found = tuple(Target(kinds=KINDS, namespace=namespace, name=each.text("name", needed=True)) for each in proxies)
+        found = tuple(
+            Target(kinds=KINDS, namespace=namespace, name=each.object_name("name", needed=True)) for each in proxies
+        )
         for each in proxies:
             each.done()
         if not proxies:

@@ -125,9 +125,9 @@ class _GatewayApi(Rules):
         for field, kinds in KINDS.items():
             for route in read.parts(field):
                 options = {"rules": route.texts("rules"), "features": features}
-                where = route.text("namespace", default=namespace)
+                where = route.object_name("namespace", default=namespace)
                 found.append(
-                    Target(kinds=kinds, namespace=where, name=route.text("name", needed=True), options=options)
+                    Target(kinds=kinds, namespace=where, name=route.object_name("name", needed=True), options=options)
                 )
                 route.done()
         if not found and not read.problems:

@@ -61,8 +61,8 @@ class _Gloo(Rules):
         found = tuple(
             Target(
                 kinds=KINDS,
-                namespace=each.text("namespace", default=namespace),
-                name=each.text("name", needed=True),
+                namespace=each.object_name("namespace", default=namespace),
+                name=each.object_name("name", needed=True),
             )
             for each in tables
         )

@@ -47,7 +47,7 @@ class _Traefik(Rules):
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
-        name = read.text("weightedTraefikServiceName", needed=True)
+        name = read.object_name("weightedTraefikServiceName", needed=True)
         target = Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S)
         read.done()
         return (target,)

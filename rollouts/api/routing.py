@@ -32,7 +32,8 @@ from rollouts.core.stickiness import STICKY_ROUTE
 from rollouts.core.subset_name import SubsetName
 from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 
-ROUTING_PATH = "spec.strategy.canary.trafficRouting"
+CANARY_PATH = "spec.strategy.canary"
+ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
 DEFAULT_MAX_WEIGHT = 100
 MAX_WEIGHT = 1_000_000
 """The most parts that a weight may be counted in: the largest weight of the Gateway API, and status can hold their fractions."""
@@ -136,7 +137,7 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
     most = max_weight(canary)
     kinds: dict[str, str] = {}
     for index, step in enumerate(canary.steps or ()):
-        path = f"spec.strategy.canary.steps[{index}]"
+        path = f"{CANARY_PATH}.steps[{index}]"
         if step.set_weight is not None and step.set_weight > most:
             problems.add(f"{path}.setWeight", f"must be {most} or less, not {step.set_weight}")
         _check_route_step(step, path, wire, kinds, problems)
@@ -147,12 +148,16 @@ def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
     pair = canary.ping_pong
     if pair is None:
         return
-    path = "spec.strategy.canary.pingPong"
+    path = f"{CANARY_PATH}.pingPong"
     if pair.ping_service is not None and pair.ping_service == pair.pong_service:
         problems.add(f"{path}.pongService", "must not be the pingService too")
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
-            problems.add(f"spec.strategy.canary.{field}", "and pingPong exclude each other; leave it out")
+            message = (
+                "and pingPong exclude each other, for one pair of Services carries the traffic; leave out this one if alb or "
+                "istio moved it in Argo Rollouts, and pingPong if another router did"
+            )
+            problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
         problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
 
@@ -170,7 +175,7 @@ def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
             message = "and istio.destinationRule exclude each other: its subsets take the Services' place; leave it out"
-            problems.add(f"spec.strategy.canary.{field}", message)
+            problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.ping_pong is not None:
         problems.add(path, "and pingPong exclude each other: there is one Service, whose subsets cannot change roles")
     for name, _, _ in _routers(canary.traffic_routing):
@@ -193,7 +198,7 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is None:
             message = f"is required with trafficRouting.{next(iter(seen))}: its weights are between two Services"
-            problems.add_missing(f"spec.strategy.canary.{field}", message)
+            problems.add_missing(f"{CANARY_PATH}.{field}", message)
 
 
 def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:

@@ -12,6 +12,7 @@ follow. Seen by its users: 40 s and more from a change until it was made, minute
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +34,10 @@ _STICKY_MOST_S = 604_800  # a week: AWS, Elastic Load Balancing, TargetGroupStic
 _STICKY_DEFAULT_S = 3_600
 _SERVICE_MOST = ANNOTATION_NAME_MOST - len("actions.")
 _PORT_MOST = 65_535
+_NEEDS_ROOT = (
+    "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation has the name of "
+    "the stable Service, and the paths would lead to another one after the first promotion"
+)
 
 
 class _Alb(OneAnnotation):
@@ -57,9 +62,15 @@ class _Alb(OneAnnotation):
         if not names:
             read.refuse("ingress", "is required, or ingresses")
         read.done()
-        return tuple(
-            Target(kinds=KINDS, namespace=namespace, name=name, options=options, settle_s=_SETTLE_S) for name in names
+        one = Target(
+            kinds=KINDS,
+            namespace=namespace,
+            name="",
+            options=options,
+            settle_s=_SETTLE_S,
+            no_ping_pong="" if options["root"] else _NEEDS_ROOT,
         )
+        return tuple(replace(one, name=name) for name in names)
 
     def annotation(self, target: Target, context: Context) -> str:
         return f"{target.options['prefix']}/actions.{_root(target, context)}"
@@ -69,8 +80,9 @@ class _Alb(OneAnnotation):
         return None if text is None else Action.of(text).pair(context).share
 
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
-        first: Manifest = {"serviceName": context.stable_service, "servicePort": target.options["port"], "weight": 100}
-        action = Action({"type": "forward", "forwardConfig": {"targetGroups": [first]}})
+        pair = [(context.stable_service, 100), (context.canary_service, 0)]
+        first = [_group(service, target, weight) for service, weight in pair]
+        action = Action({"type": "forward", "forwardConfig": {"targetGroups": first}})
         if before is not None:
             action = Action.of(before)
         services = [service_of(each) for each in action.groups]
@@ -82,9 +94,7 @@ class _Alb(OneAnnotation):
             for each, service in zip(action.groups, services, strict=True)
         ]
         if context.canary_service not in services:
-            groups.append(
-                {"serviceName": context.canary_service, "servicePort": target.options["port"], "weight": weights.canary}
-            )
+            groups.append(_group(context.canary_service, target, weights.canary))
         return action.changed(groups, target.options.get("sticky"))
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:
@@ -93,6 +103,10 @@ class _Alb(OneAnnotation):
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()
+
+
+def _group(service: str, target: Target, weight: int) -> Manifest:
+    return {"serviceName": service, "servicePort": target.options["port"], "weight": weight}
 
 
 def _stickiness(read: Settings) -> Manifest:

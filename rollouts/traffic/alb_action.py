@@ -46,8 +46,10 @@ class Action:
     def pair(self, context: Context) -> Pair:
         """The weights of the two Services; a target group without one has 1. Raises: Unroutable."""
         weights = {service_of(each): _weight(each) for each in self.groups}
-        if context.stable_service not in weights:
-            raise Unroutable(f"its action has no target group for Service {context.stable_service}; add one")
+        needed = (context.stable_service, *([context.canary_service] if context.ping_pong else []))
+        for service in needed:
+            if service not in weights:
+                raise Unroutable(f"its action has no target group for Service {service}; add one")
         return Pair(weights[context.stable_service], weights.get(context.canary_service, 0))
 
     def changed(self, groups: list[Manifest], stickiness: Manifest | None) -> str:

@@ -106,7 +106,7 @@ class _Contour(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _HttpProxy(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

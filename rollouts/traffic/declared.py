@@ -182,7 +182,7 @@ class Declared(Rules):
         with _as_declared(self):
             return Rules.undo(self, objects, target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         """Weights, and headers where it is declared how."""
         return frozenset() if self.header is None else self.header.features
 

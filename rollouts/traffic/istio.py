@@ -113,6 +113,9 @@ class _Istio(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _VirtualService(target, context)
 
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return _HTTP_FEATURES
+
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
 

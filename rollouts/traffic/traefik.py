@@ -55,7 +55,7 @@ class _Traefik(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _Weighted(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

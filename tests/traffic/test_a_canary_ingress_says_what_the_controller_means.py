@@ -77,6 +77,15 @@ def test_tls_is_not_copied() -> None:
     assert "tls" not in canary({"tls": [{"hosts": ["a"], "secretName": "a-tls"}]})["spec"]
 
 
+def test_without_a_share_there_is_no_canary_ingress() -> None:
+    """One that stays with weight 0 would still take the requests of an annotation by cookie."""
+    backend = {"service": {"name": "cart", "port": {"number": 80}}}
+    spec = {"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}
+    start = Situation.of(nginx.PROVIDER, {"stableIngress": "cart"}, {"metadata": {"name": "cart"}, "spec": spec})
+
+    assert start.steered(A_TENTH).steered(Split(Fraction(0))).objects.owned is None
+
+
 @pytest.mark.parametrize("key", ["affinity", f"{PREFIX}/affinity"])
 def test_an_additional_annotation_may_have_its_prefix_already(key: str) -> None:
     """As in Argo Rollouts; put before it once more it would be no key at all."""

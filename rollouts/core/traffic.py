@@ -125,6 +125,7 @@ class Feature(StrEnum):
     HEADER = "header"
     HEADER_REGEX = "header-regex"  # or a prefix, which is one where the router has no prefixes
     COOKIE = "cookie"
+    SEVERAL_COOKIES = "several-cookies"  # of one request
     QUERY = "query"
     METHOD = "method"
     PATH = "path"
@@ -153,6 +154,8 @@ def features_needed(split: Split) -> frozenset[Feature]:
             (Feature.PATH, request.path),
         )
         needed |= {feature for feature, condition in conditions if condition}
+        if len(request.cookies) > 1:
+            needed.add(Feature.SEVERAL_COOKIES)
         if any(each.value.kind is not MatchKind.EXACT for each in request.headers):
             needed.add(Feature.HEADER_REGEX)
     return frozenset(needed)

@@ -23,6 +23,7 @@ WORDS: Mapping[Feature, str] = MappingProxyType(
         Feature.HEADER: "route requests by a header",
         Feature.HEADER_REGEX: "match a header other than exactly",
         Feature.COOKIE: "match cookies",
+        Feature.SEVERAL_COOKIES: "match more than one cookie of a request",
         Feature.QUERY: "match query parameters",
         Feature.METHOD: "match methods",
         Feature.PATH: "match paths",
@@ -73,7 +74,8 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
 def _cannot(lacking: frozenset[Feature], provider: Provider, target: Target) -> str:
     if Feature.HEADER in lacking:  # the rest goes without saying
         lacking -= {Feature.HEADER_REGEX, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES}
-    if Feature.MIRROR in lacking:
-        lacking -= {Feature.MIRROR_PERCENT}
+    for feature, more in ((Feature.COOKIE, Feature.SEVERAL_COOKIES), (Feature.MIRROR, Feature.MIRROR_PERCENT)):
+        if feature in lacking:
+            lacking -= {more}
     told = " or ".join(words for feature, words in WORDS.items() if feature in lacking)
     return f"{provider.name} cannot {told} with {target.kinds[0].kind} {target.name}"

@@ -22,7 +22,9 @@ from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
-_HTTP_FEATURES = frozenset(Feature)
+_HTTP_FEATURES = frozenset(Feature) - {
+    Feature.SEVERAL_COOKIES
+}  # all cookies are one header, and that can be matched once
 
 
 @dataclass(frozen=True, slots=True)

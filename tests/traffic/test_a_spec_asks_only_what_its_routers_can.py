@@ -51,6 +51,7 @@ def by(name: str = "a", **match: Any) -> dict[str, Any]:
     return {"setHeaderRoute": {"name": name, "match": [condition]}}
 
 
+COOKIES = [{"cookieName": name, "cookieValue": {"exact": "1"}} for name in ("a", "b")]
 MIRROR = {"setMirrorRoute": {"name": "a", "match": [{"path": {"prefix": "/"}}]}}
 COOKIE = by(cookieName="c", cookieValue={"exact": "1"})
 TWO = {"headerName": "x-a", "headerValue": {"exact": "1"}}, {"headerName": "x-b", "headerValue": {"exact": "1"}}
@@ -76,6 +77,12 @@ TWO = {"headerName": "x-a", "headerValue": {"exact": "1"}}, {"headerName": "x-b"
             "gatewayAPI cannot route requests by a header with TCPRoute cart",
         ),
         ({"gatewayAPI": {"grpcRoutes": [{"name": "cart"}]}}, COOKIE, "with GRPCRoute cart"),
+        ({"gatewayAPI": GATEWAY}, {"setHeaderRoute": {"name": "a", "match": COOKIES}}, "more than one cookie"),
+        (
+            {"istio": {"virtualService": {"name": "cart"}}},
+            {"setMirrorRoute": {"name": "a", "match": [{"cookies": {"a": {"exact": "1"}, "b": {"exact": "1"}}}]}},
+            "more than one cookie",
+        ),
         ({"gatewayAPI": GATEWAY, "alb": ALB}, by(), "alb cannot route requests by a header"),
     ],
 )

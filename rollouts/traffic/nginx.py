@@ -17,9 +17,10 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
 from rollouts.traffic.ledger import Ledger, ledger_of, with_ledger
-from rollouts.traffic.nginx_settings import targets_of
+from rollouts.traffic.nginx_settings import INGRESS_KINDS, targets_of
 from rollouts.traffic.text_matches import as_regex
 
+KINDS = INGRESS_KINDS
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 

@@ -16,7 +16,7 @@ from rollouts.traffic.canary_annotations import read_annotations
 from rollouts.traffic.codec import Target
 from rollouts.traffic.settings import Settings
 
-KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
+INGRESS_KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
 _NO_PING_PONG = (
     "cannot be carried out by nginx: its Ingress leads to one Service whichever is stable; take pingPong out, and write "
@@ -51,7 +51,7 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
             read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
     read.done()
     one = Target(
-        kinds=KINDS,
+        kinds=INGRESS_KINDS,
         namespace=namespace,
         name="",
         options=options,

@@ -16,13 +16,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from rollouts.core.grammar import KEY_NAME_MOST, is_object_name
 from rollouts.core.traffic import Answer, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb_action import Action, service_of, weighted
 from rollouts.traffic.annotations import OneAnnotation
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.grammar import ANNOTATION_NAME_MOST, is_annotation_prefix
 from rollouts.traffic.settings import Settings
 from rollouts.traffic.weights import weights_for
 
@@ -32,7 +32,7 @@ _SETTLE_S = 60.0
 _WEIGHT_MOST = 999  # of a target group: AWS, Elastic Load Balancing, TargetGroupTuple
 _STICKY_MOST_S = 604_800  # a week: AWS, Elastic Load Balancing, TargetGroupStickinessConfig
 _STICKY_DEFAULT_S = 3_600
-_SERVICE_MOST = ANNOTATION_NAME_MOST - len("actions.")
+_SERVICE_MOST = KEY_NAME_MOST - len("actions.")
 _PORT_MOST = 65_535
 _NEEDS_ROOT = (
     "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation has the name of "
@@ -51,7 +51,7 @@ class _Alb(OneAnnotation):
             "root": read.object_name("rootService"),
             "prefix": read.text("annotationPrefix", default="alb.ingress.kubernetes.io").rstrip("/"),
         }
-        if not is_annotation_prefix(options["prefix"]):
+        if not is_object_name(options["prefix"]):
             read.refuse("annotationPrefix", f"{options['prefix']!r} is no prefix of annotations; name a DNS subdomain")
         if len(options["root"]) > _SERVICE_MOST:
             read.refuse(

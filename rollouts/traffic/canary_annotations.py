@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rollouts.traffic.grammar import is_annotation_name
+from rollouts.core.grammar import is_label_key, is_snippet
 from rollouts.traffic.settings import Settings
 
 VALUE_MOST = 1_024  # characters
@@ -40,13 +40,13 @@ def _problems(key: str, text: str, prefix: str) -> Iterator[str]:
     before, _, name = key.partition("/")
     if before != prefix:
         yield f"must begin with {prefix}/: other annotations could make it more than a canary"
-    elif not is_annotation_name(name):
+    elif not is_label_key(key):
         yield f"{name!r} is no key of an annotation after {prefix}/"
     elif name in _BY_STEPS:
         yield "is written by the controller; take it out, and write a setHeaderRoute step"
     elif name in _BY_WEIGHT:
         yield "is written by the controller; take it out, and write setWeight steps"
-    elif name.lower().endswith("-snippet"):
+    elif is_snippet(name):
         yield "would put text into the configuration of every Ingress; take it out"
     elif not text.isprintable():
         yield "must be one line without control characters"

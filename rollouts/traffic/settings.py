@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rollouts.core.grammar import is_object_name
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.traffic.grammar import is_object_name
 
 _NUMBER_MOST = 2**31 - 1
 

@@ -167,6 +167,13 @@ ROUTING_BAD = (
         by_schema=False,
     ),
     Bad(
+        "own route with a snippet",
+        _own(metadata={"name": "cart", "annotations": {"nginx.ingress.kubernetes.io/server-snippet": "x"}}),
+        f"{_OWN}.metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]",
+        "into the configuration of every route",
+        by_schema=False,
+    ),
+    Bad(
         "own route with a number for an annotation",
         _own(metadata={"name": "cart", "annotations": {"a": 1}}),
         f"{_OWN}.metadata.annotations.a",

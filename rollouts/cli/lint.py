@@ -25,10 +25,10 @@ from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.findings import Finding, Rule
 from rollouts.core.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.rollout import RolloutSpec
-from rollouts.core.service_contradictions import contradictions
+from rollouts.core.service_contradictions import contradictions, lacks_port
 from rollouts.core.service_findings import relation_of, service_findings
 from rollouts.core.services import named_services
-from rollouts.errors import SpecInvalid
+from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
@@ -250,8 +250,24 @@ def _contradictions(found: _Found) -> Iterator[Remark]:
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
-                for each in contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)):
+                problems = [
+                    *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
+                    *_port_problems(document, rollout, spec, found.known),
+                ]
+                for each in problems:
                     yield Remark(_find(node, each.path)[1], _subject(document), str(each))
+
+
+def _port_problems(
+    service: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
+) -> Iterator[SpecProblem]:
+    """The ports that routers name, each once, and the Service lacks."""
+    places = places_of(spec, known, namespace=_namespace(rollout) or "default")
+    named = {place.route.router: place.target.service_port for place in places}
+    for router, port in named.items():
+        if port is not None and lacks_port(service, port):
+            message = f"has no port {port}, which Rollout {_name(rollout)} names as trafficRouting.{router}.servicePort"
+            yield SpecProblem("spec.ports", message)
 
 
 def _advice(found: _Found) -> Iterator[Remark]:

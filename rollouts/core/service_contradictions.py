@@ -14,6 +14,12 @@ from rollouts.errors import SpecProblem
 from rollouts.objects import Manifest
 
 
+def lacks_port(service: Manifest, port: int) -> bool:
+    """Whether the Service says its ports and this is none of them."""
+    ports = _list(_mapping(service.get("spec")).get("ports"))
+    return bool(ports) and all(each.get("port") != port for each in ports)
+
+
 def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> Iterator[SpecProblem]:
     """Why the Service finds none of the pods; paths are those of the Service. Raises: nothing; what cannot be read is not judged.
 

@@ -46,8 +46,8 @@ class _Alb(OneAnnotation):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
         names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
+        port = read.number("servicePort", needed=True, least=1, most=_PORT_MOST)
         options: dict[str, Any] = {
-            "port": str(read.number("servicePort", needed=True, least=1, most=_PORT_MOST)),
             "root": read.object_name("rootService"),
             "prefix": read.text("annotationPrefix", default="alb.ingress.kubernetes.io").rstrip("/"),
         }
@@ -68,6 +68,7 @@ class _Alb(OneAnnotation):
             name="",
             options=options,
             settle_s=_SETTLE_S,
+            service_port=port,
             no_ping_pong="" if options["root"] else _NEEDS_ROOT,
         )
         return tuple(replace(one, name=name) for name in names)
@@ -106,7 +107,7 @@ class _Alb(OneAnnotation):
 
 
 def _group(service: str, target: Target, weight: int) -> Manifest:
-    return {"serviceName": service, "servicePort": target.options["port"], "weight": weight}
+    return {"serviceName": service, "servicePort": str(target.service_port), "weight": weight}
 
 
 def _stickiness(read: Settings) -> Manifest:

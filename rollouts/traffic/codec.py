@@ -32,6 +32,7 @@ class Target:
             of them selects (`istio_subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
         settle_s: within how many seconds the router does what the object says, where nobody can be asked; None for the general
             figure (`core.traffic.SETTLE_S`). Where the figure is from stands in the codec's file.
+        service_port: of both Services, where the spec names it; None where the object does.
         weight_total: what weights are parts of, for a router that knows one total only; None for any.
         no_ping_pong: why the two Services cannot change roles here, and what to do; "" when they can.
     """
@@ -44,6 +45,7 @@ class Target:
     options: Mapping[str, Any] = field(default_factory=dict)
     subsets: tuple[str, str] | None = None
     settle_s: float | None = None
+    service_port: int | None = None
     weight_total: int | None = None
     no_ping_pong: str = ""
 

@@ -83,6 +83,18 @@ def test_a_service_that_finds_none_of_the_pods_is_a_problem(name: str, spec: dic
     assert message.startswith(words)
 
 
+def test_a_port_that_the_router_names_and_the_service_lacks_is_a_problem() -> None:
+    """AWS's controller takes no action with such a target group, and keeps the rules that it had."""
+    routed = rollout({"setWeight": 5}, alb={"ingress": "cart", "servicePort": 80})
+
+    assert told(routed, service(), service("cart-canary", ports=[{"port": 8080, "targetPort": "http"}])) == [
+        (
+            "Service cart-canary",
+            "spec.ports: has no port 80, which Rollout cart names as trafficRouting.alb.servicePort",
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     "other",
     [

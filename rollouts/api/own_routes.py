@@ -7,6 +7,7 @@ from typing import Any
 from rollouts.api.metadata import check_entries
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_traffic import TrafficRouting
+from rollouts.core.grammar import is_snippet
 from rollouts.core.revision import canonical_json
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec")
@@ -50,6 +51,9 @@ def _check_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> 
         entries = metadata.get(field) or {}
         if isinstance(entries, dict):
             check_entries(entries, f"{path}.{field}", problems, labels=field == "labels")
+            for key in filter(is_snippet, entries):
+                message = "would put text into the configuration of every route of its router; take it out"
+                problems.add(path_of((key,), root=f"{path}.{field}"), message)
         else:
             problems.add(f"{path}.{field}", "must be an object")
 

@@ -6,13 +6,13 @@ not known here either: the controller and `rollouts lint` hold the names against
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from rollouts.api.own_routes import check_own_routes, own_manifests
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.request_words import problem_of_name, problem_of_text
 from rollouts.api.v1alpha1 import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1_traffic import (
     HeaderMatch,
@@ -32,12 +32,12 @@ from rollouts.core.stickiness import STICKY_ROUTE
 from rollouts.core.subset_name import SubsetName
 from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 
-ROUTING_PATH = "spec.strategy.canary.trafficRouting"
+CANARY_PATH = "spec.strategy.canary"
+ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
 DEFAULT_MAX_WEIGHT = 100
 MAX_WEIGHT = 1_000_000
 """The most parts that a weight may be counted in: the largest weight of the Gateway API, and status can hold their fractions."""
 HEX_DIGITS = "0123456789abcdef"
-_COOKIE_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 _NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight", "own"})
 _ROUTER_FIELDS = tuple(
@@ -136,7 +136,7 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
     most = max_weight(canary)
     kinds: dict[str, str] = {}
     for index, step in enumerate(canary.steps or ()):
-        path = f"spec.strategy.canary.steps[{index}]"
+        path = f"{CANARY_PATH}.steps[{index}]"
         if step.set_weight is not None and step.set_weight > most:
             problems.add(f"{path}.setWeight", f"must be {most} or less, not {step.set_weight}")
         _check_route_step(step, path, wire, kinds, problems)
@@ -147,12 +147,16 @@ def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
     pair = canary.ping_pong
     if pair is None:
         return
-    path = "spec.strategy.canary.pingPong"
+    path = f"{CANARY_PATH}.pingPong"
     if pair.ping_service is not None and pair.ping_service == pair.pong_service:
         problems.add(f"{path}.pongService", "must not be the pingService too")
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
-            problems.add(f"spec.strategy.canary.{field}", "and pingPong exclude each other; leave it out")
+            message = (
+                "and pingPong exclude each other, for one pair of Services carries the traffic; leave out this one if alb or "
+                "istio moved it in Argo Rollouts, and pingPong if another router did"
+            )
+            problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
         problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
 
@@ -170,7 +174,7 @@ def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
             message = "and istio.destinationRule exclude each other: its subsets take the Services' place; leave it out"
-            problems.add(f"spec.strategy.canary.{field}", message)
+            problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.ping_pong is not None:
         problems.add(path, "and pingPong exclude each other: there is one Service, whose subsets cannot change roles")
     for name, _, _ in _routers(canary.traffic_routing):
@@ -193,7 +197,7 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is None:
             message = f"is required with trafficRouting.{next(iter(seen))}: its weights are between two Services"
-            problems.add_missing(f"spec.strategy.canary.{field}", message)
+            problems.add_missing(f"{CANARY_PATH}.{field}", message)
 
 
 def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
@@ -206,8 +210,8 @@ def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems
         problems.add(path, "needs a router in trafficRouting that tells clients apart")
     if found.cookie_name is None:
         problems.add_missing(f"{path}.cookieName", "is required")
-    elif not _COOKIE_NAME.fullmatch(found.cookie_name):
-        problems.add(f"{path}.cookieName", f"{found.cookie_name!r} is no name of a cookie (RFC 6265)")
+    elif problem := problem_of_name("cookieName", found.cookie_name):
+        problems.add(f"{path}.cookieName", problem)
     if found.digits is not None and len(set(found.digits)) != len(found.digits):
         problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
     if STICKY_ROUTE in _managed_routes(wire):
@@ -222,6 +226,8 @@ def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
             problems.add_missing(path, "is required")
         elif route.name in seen:
             problems.add(path, f"{route.name!r} is the name of another managed route too")
+        elif problem := problem_of_name("name", route.name):
+            problems.add(path, problem)
         else:
             seen.add(route.name)
 
@@ -263,7 +269,7 @@ def _check_conditions(wire: SetHeaderRoute, path: str, problems: Problems) -> No
             if kind.endswith("Name"):
                 _check_named(kind, name, value, where, problems)
             elif value is not None:
-                _check_text(value, f"{where}.{kind}", problems)
+                _check_text(kind, value, f"{where}.{kind}", problems)
             same = (kind, name.lower() if name and kind == "headerName" else name or "")
             if same in seen:
                 what = f"{name!r} is there" if name else "is there"
@@ -275,10 +281,12 @@ def _check_named(kind: str, name: str | None, value: StringMatch | None, path: s
     values = kind.removesuffix("Name") + "Value"
     if name is None:
         problems.add_missing(f"{path}.{kind}", "is required")
+    elif problem := problem_of_name(kind, name):
+        problems.add(f"{path}.{kind}", problem)
     if value is None:
         problems.add_missing(f"{path}.{values}", "is required")
     else:
-        _check_text(value, f"{path}.{values}", problems)
+        _check_text(values, value, f"{path}.{values}", problems)
 
 
 _CONDITIONS: Mapping[str, Callable[[HeaderMatch], tuple[str | None, StringMatch | None]]] = {
@@ -303,19 +311,30 @@ def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
         where = f"{path}.match[{index}]"
         for field, text in (("method", match.method), ("path", match.path)):
             if text is not None:
-                _check_text(text, f"{where}.{field}", problems)
-        named = (("headers", match.headers), ("cookies", match.cookies), ("queryParams", match.query_params))
-        for field, texts in named:
+                _check_text(field, text, f"{where}.{field}", problems)
+        named = (
+            ("headers", "headerName", match.headers),
+            ("cookies", "cookieName", match.cookies),
+            ("queryParams", "queryParamName", match.query_params),
+        )
+        for field, kind, texts in named:
             for name, text in (texts or {}).items():
-                _check_text(text, path_of((field, name), root=where), problems)
+                at = path_of((field, name), root=where)
+                if problem := problem_of_name(kind, name):
+                    problems.add(at, problem)
+                _check_text(field, text, at, problems)
 
 
-def _check_text(wire: StringMatch, path: str, problems: Problems) -> None:
-    given = [kind.value for kind in MatchKind if getattr(wire, kind.value) is not None]
+def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) -> None:
+    texts = {kind: text for kind in MatchKind if (text := getattr(wire, kind.value)) is not None}
+    given = [kind.value for kind in texts]
     if not given:
         problems.add_missing(path, "needs exactly one of exact, prefix and regex; it has none")
     elif len(given) > 1:
         problems.add(path, f"needs exactly one of exact, prefix and regex; it has {' and '.join(given)}")
+    for kind, text in texts.items():
+        if problem := problem_of_text(field, kind, text):
+            problems.add(f"{path}.{kind.value}", problem)
 
 
 def _routers(wire: TrafficRoutingWire) -> Iterator[tuple[str, str, Any]]:

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_analysis import ExpressionOfLabels, LabelSelector
-
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
-
-def is_label_key(key: str) -> bool:
-    """Whether `key` may be the key of a label: an optional DNS prefix and `/`, then up to 63 characters."""
-    prefix, slash, name = key.rpartition("/")
-    return bool(_NAME.fullmatch(name)) and (not slash or bool(_PREFIX.fullmatch(prefix)))
-
-
-def is_label_value(value: object) -> bool:
-    """Whether `value` may be the value of a label: up to 63 characters, possibly none."""
-    return isinstance(value, str) and (value == "" or bool(_NAME.fullmatch(value)))
+from rollouts.core.grammar import is_label_key, is_label_value
 
 
 def check_selector(selector: LabelSelector, path: str, problems: Problems) -> None:

@@ -82,7 +82,9 @@ class Stickiness(Wire):
     """Keeps a client on one target group."""
 
     enabled: Bool | None = Field(None, description="Whether it does.")
-    duration_seconds: Annotated[int, Field(ge=1, le=604800)] | None = Field(None, description="For how long.")
+    duration_seconds: Count | None = Field(
+        None, description="For how long, 1 to 604800; default 3600. Counts when enabled."
+    )
 
 
 class Alb(Wire):

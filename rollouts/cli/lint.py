@@ -1,6 +1,7 @@
 """`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
 
-Problems are those that the controller would report (`api/parse.py`), so a file that passes here is one that it carries out.
+Problems are those that the controller would report (`api/parse.py`, `traffic/demands.py`), and what the Services of the file say
+against the Rollouts that name them, so a file that passes here is one that it carries out.
 Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
 cutovers. What cannot be known without a cluster is taken at its least, so nothing is called too short that might be enough.
 """
@@ -21,11 +22,13 @@ from rollouts.cli.tree import plain
 from rollouts.controller.declarations import provider_of
 from rollouts.controller.routes import places_of
 from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
-from rollouts.core.findings import Finding
+from rollouts.core.findings import Finding, Rule
 from rollouts.core.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.rollout import RolloutSpec
+from rollouts.core.service_contradictions import contradictions, lacks_port
 from rollouts.core.service_findings import relation_of, service_findings
-from rollouts.errors import SpecInvalid
+from rollouts.core.services import named_services
+from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
@@ -84,6 +87,7 @@ def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintRep
     found = _Found(known=providers(text) if known is None else known)
     for node, document in _objects(documents):
         _check(node, document, report, found)
+    report.problems += _contradictions(found)
     report.advice += _advice(found)
     return report
 
@@ -241,6 +245,31 @@ def _fixed() -> Mapping[str, Provider]:
     return registry(installed())
 
 
+def _contradictions(found: _Found) -> Iterator[Remark]:
+    """What Services of the same file say against the Rollouts that name them; one that is in another file is no problem."""
+    for node, document in found.services:
+        for _, rollout, spec in found.rollouts:
+            if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
+                problems = [
+                    *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
+                    *_port_problems(document, rollout, spec, found.known),
+                ]
+                for each in problems:
+                    yield Remark(_find(node, each.path)[1], _subject(document), str(each))
+
+
+def _port_problems(
+    service: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
+) -> Iterator[SpecProblem]:
+    """The ports that routers name, each once, and the Service lacks."""
+    places = places_of(spec, known, namespace=_namespace(rollout) or "default")
+    named = {place.route.router: place.target.service_port for place in places}
+    for router, port in named.items():
+        if port is not None and lacks_port(service, port):
+            message = f"has no port {port}, which Rollout {_name(rollout)} names as trafficRouting.{router}.servicePort"
+            yield SpecProblem("spec.ports", message)
+
+
 def _advice(found: _Found) -> Iterator[Remark]:
     """The findings of every Rollout, then those of every Service that has to do with one, each once."""
     told: set[tuple[int, str]] = set()
@@ -251,7 +280,9 @@ def _advice(found: _Found) -> Iterator[Remark]:
             relation = relation_of(document, spec, template_labels(rollout["spec"]["template"]))
             if relation is None or _namespace(document) != _namespace(rollout):
                 continue
-            for remark in _remarks(node, document, service_findings(document, relation=relation)):
+            findings = service_findings(document, relation=relation)
+            # One without a selector is a problem, and told as such.
+            for remark in _remarks(node, document, [each for each in findings if each.rule is not Rule.NO_SELECTOR]):
                 if (remark.line, remark.message) not in told:
                     told.add((remark.line, remark.message))
                     yield remark
@@ -263,7 +294,7 @@ def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:
     return exit_findings(document["spec"]["template"], drain=spec.drain, numbers=numbers, surges=surges(spec))
 
 
-def _remarks(node: yaml.Node, document: Manifest, findings: tuple[Finding, ...]) -> Iterator[Remark]:
+def _remarks(node: yaml.Node, document: Manifest, findings: Iterable[Finding]) -> Iterator[Remark]:
     for finding in findings:
         yield Remark(_find(node, finding.path)[1], _subject(document), str(finding))
 

@@ -305,9 +305,9 @@ def _beside(subsets: Mapping[str, Service], services: Mapping[str, Service], *, 
 
 def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
     """Whom a Rollout's routes split the requests between."""
-    stable, canary = "", ""
+    stable, canary, ping_pong = "", "", False
     match with_roles(spec.strategy, status):
-        case Canary(stable_service=stable_service, canary_service=canary_service):
+        case Canary(stable_service=stable_service, canary_service=canary_service, ping_pong=ping_pong):
             stable, canary = stable_service or "", canary_service or ""
         case BlueGreen():
             pass
@@ -318,6 +318,7 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
         canary_service=canary,
         stable_revision=status.stable_revision,
         canary_revision=status.current_revision or spec.revision,
+        ping_pong=ping_pong,
     )
 
 

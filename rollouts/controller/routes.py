@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rollouts.api.routing import ROUTING_PATH, router_path
+from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.gateway_classes import GatewayClasses
@@ -39,6 +39,7 @@ from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Provider, Target
+from rollouts.traffic.demands import impossible
 from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_parents import GROUP
 from rollouts.traffic.istio_subsets import host_of
@@ -96,6 +97,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     """
     places: dict[RouteName, Place] = {}
     problems: list[SpecProblem] = []
+    asked: dict[tuple[str, str], SpecProblem] = {}  # once for each router, not for each of its objects
     for router in _routing(spec.strategy).routers:
         path = router_path(router.name)
         provider = providers.get(router.name)
@@ -112,7 +114,10 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
             if route in places:
                 problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
             places[route] = Place(route, provider, target)
-    problems += _put_own(places, _routing(spec.strategy).own, namespace)
+            if isinstance(spec.strategy, Canary):
+                for each in impossible(spec.strategy, provider, target):
+                    asked.setdefault((router.name, each.path), SpecProblem(f"{CANARY_PATH}.{each.path}", each.message))
+    problems += [*asked.values(), *_put_own(places, _routing(spec.strategy).own, namespace)]
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())

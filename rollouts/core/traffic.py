@@ -123,11 +123,14 @@ class Feature(StrEnum):
     """What a route may be asked for besides whole percentages of the requests."""
 
     HEADER = "header"
-    HEADER_REGEX = "header-regex"
+    HEADER_REGEX = "header-regex"  # or a prefix, which is one where the router has no prefixes
     COOKIE = "cookie"
+    SEVERAL_COOKIES = "several-cookies"  # of one request
     QUERY = "query"
     METHOD = "method"
     PATH = "path"
+    SEVERAL_CONDITIONS = "several-conditions"  # in one header route
+    SEVERAL_ROUTES = "several-routes"  # by header, at the same time
     MIRROR = "mirror"
     MIRROR_PERCENT = "mirror-percent"
 
@@ -138,6 +141,10 @@ def features_needed(split: Split) -> frozenset[Feature]:
     needed = {Feature.MIRROR} if split.mirrors else set[Feature]()
     if any(each.percent < 100 for each in split.mirrors):
         needed.add(Feature.MIRROR_PERCENT)
+    if len(split.matches) > 1:
+        needed.add(Feature.SEVERAL_ROUTES)
+    if any(_conditions(each.match) > 1 for each in split.matches):
+        needed.add(Feature.SEVERAL_CONDITIONS)
     for request in requests:
         conditions = (
             (Feature.HEADER, request.headers),
@@ -147,9 +154,16 @@ def features_needed(split: Split) -> frozenset[Feature]:
             (Feature.PATH, request.path),
         )
         needed |= {feature for feature, condition in conditions if condition}
-        if any(each.value.kind is MatchKind.REGEX for each in request.headers):
+        if len(request.cookies) > 1:
+            needed.add(Feature.SEVERAL_COOKIES)
+        if any(each.value.kind is not MatchKind.EXACT for each in request.headers):
             needed.add(Feature.HEADER_REGEX)
     return frozenset(needed)
+
+
+def _conditions(request: RequestMatch) -> int:
+    alone = (request.method is not None) + (request.path is not None)
+    return alone + len(request.headers) + len(request.cookies) + len(request.query)
 
 
 SETTLE_S = 5.0

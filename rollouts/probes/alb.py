@@ -20,6 +20,7 @@ import msgspec
 
 from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, judged
+from rollouts.traffic.alb import USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -27,7 +28,6 @@ _HEALTHY = "healthy"
 _DRAINING = "draining"
 _INITIAL = "initial"
 _IP = "ip"
-_USE_ANNOTATION = "use-annotation"
 _TOLD = 3  # targets in a message
 
 
@@ -211,7 +211,7 @@ def _leads_there_directly(question: LiveQuestion) -> bool:
         backends = [path.get("backend") for path in paths] + [spec.get("defaultBackend")]
         for service in ((backend or {}).get("service") or {} for backend in backends):
             port = (service.get("port") or {}).get("name")
-            if service.get("name") == question.stable_service and port != _USE_ANNOTATION:
+            if service.get("name") == question.stable_service and port != USE_ANNOTATION:
                 return True
     return False
 

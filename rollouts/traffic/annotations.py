@@ -32,9 +32,13 @@ class OneAnnotation(ABC):
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
         """The text that says `share` and leaves everything else of `before` as it is. Raises: Unroutable."""
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         """See `codec.Provider`."""
         return frozenset()
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`."""
+        return self.supported(target)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         """See `codec.Provider`."""

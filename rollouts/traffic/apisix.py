@@ -19,7 +19,7 @@ from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
-_FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.QUERY})
+_FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Apisix(Rules):
             read.done()
             return ()
         options = {"rules": route.texts("rules")}
-        found = Target(kinds=KINDS, namespace=namespace, name=route.text("name", needed=True), options=options)
+        found = Target(kinds=KINDS, namespace=namespace, name=route.object_name("name", needed=True), options=options)
         route.done()
         read.done()
         return (found,)
@@ -79,7 +79,7 @@ class _Apisix(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _ApisixRoute(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

@@ -32,6 +32,9 @@ class Target:
             of them selects (`istio_subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
         settle_s: within how many seconds the router does what the object says, where nobody can be asked; None for the general
             figure (`core.traffic.SETTLE_S`). Where the figure is from stands in the codec's file.
+        service_port: of both Services, where the spec names it; None where the object does.
+        weight_total: what weights are parts of, for a router that knows one total only; None for any.
+        no_ping_pong: why the two Services cannot change roles here, and what to do; "" when they can.
     """
 
     kinds: tuple[Kind, ...]
@@ -42,6 +45,9 @@ class Target:
     options: Mapping[str, Any] = field(default_factory=dict)
     subsets: tuple[str, str] | None = None
     settle_s: float | None = None
+    service_port: int | None = None
+    weight_total: int | None = None
+    no_ping_pong: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,7 @@ class Context:
         stable_service, canary_service: names of Services in `namespace`, the Rollout's; or `service/subset` of one of them.
         stable_revision, canary_revision: for routers that tell revisions apart by label; "" when not known yet.
         settled: every proxy is known to do what the objects say now (`warming.py`).
+        ping_pong: the two change roles with every update, so neither may be missing in what the user wrote.
     """
 
     rollout: str
@@ -61,6 +68,7 @@ class Context:
     stable_revision: str = ""
     canary_revision: str = ""
     settled: bool = True
+    ping_pong: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,10 @@ class Provider(Protocol):
 
         Raises: SpecInvalid, with every problem at once; paths begin below the provider's name (`httpRoutes[0].name`).
         """
+        ...
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """The most that `features` answers for any object there: a spec that asks for more is refused before one is read."""
         ...
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:

@@ -93,7 +93,9 @@ class _Contour(Rules):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
         proxies = read.parts("httpProxies")
-        found = tuple(Target(kinds=KINDS, namespace=namespace, name=each.text("name", needed=True)) for each in proxies)
+        found = tuple(
+            Target(kinds=KINDS, namespace=namespace, name=each.object_name("name", needed=True)) for each in proxies
+        )
         for each in proxies:
             each.done()
         if not proxies:
@@ -104,7 +106,7 @@ class _Contour(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _HttpProxy(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

@@ -158,8 +158,8 @@ class Declared(Rules):
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         """One object."""
         read = Settings(settings)
-        where = read.text("namespace", default=namespace)
-        name = read.text("name", needed=True)
+        where = read.object_name("namespace", default=namespace)
+        name = read.object_name("name", needed=True)
         read.done()
         return (Target(kinds=self.kinds, namespace=where, name=name, settle_s=self.settle_s),)
 
@@ -182,7 +182,7 @@ class Declared(Rules):
         with _as_declared(self):
             return Rules.undo(self, objects, target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         """Weights, and headers where it is declared how."""
         return frozenset() if self.header is None else self.header.features
 

@@ -24,8 +24,8 @@ from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side
 from rollouts.traffic.warming import Warming
 
-_BOTH = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
-_HTTP = _BOTH | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, and that can be matched once
+_GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 
 
 def _kinds(kind: str, plural: str, *versions: str) -> tuple[Kind, ...]:
@@ -125,9 +125,9 @@ class _GatewayApi(Rules):
         for field, kinds in KINDS.items():
             for route in read.parts(field):
                 options = {"rules": route.texts("rules"), "features": features}
-                where = route.text("namespace", default=namespace)
+                where = route.object_name("namespace", default=namespace)
                 found.append(
-                    Target(kinds=kinds, namespace=where, name=route.text("name", needed=True), options=options)
+                    Target(kinds=kinds, namespace=where, name=route.object_name("name", needed=True), options=options)
                 )
                 route.done()
         if not found and not read.problems:
@@ -138,9 +138,11 @@ class _GatewayApi(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _Route(target, context)
 
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return {"HTTPRoute": _HTTP, "GRPCRoute": _GRPC}.get(target.kinds[0].kind, frozenset())
+
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        known = {"HTTPRoute": _HTTP, "GRPCRoute": _BOTH}.get(target.kinds[0].kind, frozenset())
-        return known - lacking(objects.user)
+        return self.supported(target) - lacking(objects.user)
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         for mirror in want.mirrors:

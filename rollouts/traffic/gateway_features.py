@@ -27,6 +27,9 @@ CLASS_FEATURES: Mapping[str, tuple[Feature, ...]] = {
 """What the extended features of a class allow, by their names there."""
 
 
+_CORE = frozenset(Feature) - {feature for features in CLASS_FEATURES.values() for feature in features}
+
+
 def features_of_class(supported: Iterable[str] | None) -> frozenset[Feature]:
     """What a GatewayClass allows by its `status.supportedFeatures`: core ones always, extended ones when they are named.
 
@@ -35,7 +38,7 @@ def features_of_class(supported: Iterable[str] | None) -> frozenset[Feature]:
     """
     named = set(supported or ())
     extended = {feature for name, features in CLASS_FEATURES.items() if name in named for feature in features}
-    return frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.COOKIE, Feature.PATH, *extended})
+    return _CORE | extended
 
 
 def lacking(user: Manifest) -> frozenset[Feature]:

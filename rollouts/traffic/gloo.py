@@ -61,8 +61,8 @@ class _Gloo(Rules):
         found = tuple(
             Target(
                 kinds=KINDS,
-                namespace=each.text("namespace", default=namespace),
-                name=each.text("name", needed=True),
+                namespace=each.object_name("namespace", default=namespace),
+                name=each.object_name("name", needed=True),
             )
             for each in tables
         )
@@ -76,7 +76,7 @@ class _Gloo(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _RouteTable(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

@@ -50,7 +50,8 @@ class HeaderTemplate:
     @property
     def features(self) -> frozenset[Feature]:
         """What may be asked for besides a share."""
-        return frozenset({Feature.HEADER, *([Feature.HEADER_REGEX] if self.regex else [])})
+        regex = {Feature.HEADER_REGEX} if self.regex else set[Feature]()
+        return frozenset({Feature.HEADER, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES, *regex})
 
     def of(self, rule: Manifest) -> Mapping[str, Any]:
         """The rule's own fields that a copy may have otherwise."""

@@ -22,7 +22,9 @@ from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
-_HTTP_FEATURES = frozenset(Feature)
+_HTTP_FEATURES = frozenset(Feature) - {
+    Feature.SEVERAL_COOKIES
+}  # all cookies are one header, and that can be matched once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,10 @@ class _VirtualService(Dialect):
         if kind == "http":
             return bool(rule.get("name") == rest)
         port, _, hosts = rest.partition(" ")
-        return any(
-            (not port or str(each.get("port", "")) == port)
-            and set(filter(None, hosts.split(","))) <= set(each.get("sniHosts") or ())
-            for each in rule.get("match") or ()
-        )
+        # Matches are alternatives, and none at all matches everything.
+        there = [each for each in rule.get("match") or [{}] if not port or str(each.get("port", "")) == port]
+        names = {name for each in there for name in each.get("sniHosts") or ()}
+        return bool(there) and set(filter(None, hosts.split(","))) <= names
 
     def side(self, backend: Manifest) -> Side | None:
         destination = backend.get("destination", {})
@@ -113,6 +114,9 @@ class _Istio(Rules):
 
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _VirtualService(target, context)
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return _HTTP_FEATURES
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()

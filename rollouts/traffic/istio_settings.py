@@ -37,7 +37,7 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
 
 def _rule_target(read: Settings, namespace: str) -> Target:
     """In the Rollout's namespace, as its host's pods are."""
-    name = read.text("name", needed=True)
+    name = read.object_name("name", needed=True)
     stable, canary = (read.text(field, needed=True) for field in ("stableSubsetName", "canarySubsetName"))
     if stable and stable == canary:
         read.refuse("canarySubsetName", "must not be the stableSubsetName too")
@@ -49,7 +49,7 @@ def _rule_target(read: Settings, namespace: str) -> Target:
 
 def _target(read: Settings, namespace: str) -> Target:
     """`name` may be `name.namespace`, as Argo Rollouts has it."""
-    name, _, elsewhere = read.text("name", needed=True).partition(".")
+    name, _, elsewhere = read.object_name("name", needed=True).partition(".")
     named = [f"http {each}" for each in read.texts("routes")]
     for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):
         for route in read.parts(field):

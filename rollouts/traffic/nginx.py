@@ -1,56 +1,41 @@
 """The canary annotations of ingress-nginx, which Traefik, Higress, MSE and Alibaba's ALB understand too: a second Ingress, ours.
 
-The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. Every other
-annotation is inherited from the user's, so none is copied. Headers go before weights. Source: ingress-nginx,
-annotations.md#canary.
-
-Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
-backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
-they may wait 10 s (`istio.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb.py`).
+The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. It is of the same
+class. Every other annotation is inherited from the user's, so none is copied, nor is `tls`: ingress-nginx makes servers of the
+Ingresses that are no canaries, and takes from a canary its backends alone (internal/ingress/controller, createServers). Headers
+go before weights. Source: ingress-nginx, annotations.md#canary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, Split, Verdict
 from rollouts.errors import Unroutable
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
 from rollouts.traffic.ledger import Ledger, ledger_of, with_ledger
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.nginx_settings import INGRESS_KINDS, targets_of
 from rollouts.traffic.text_matches import as_regex
 
-KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
-DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
-_NAME_MOST = 253
-# By prefix; others have 10 s, as ingress-nginx needs: two changes at --sync-rate-limit, a reload and a look.
-_SETTLE_S = {"alb.ingress.kubernetes.io": 60.0, "higress.io": 15.0, "mse.ingress.kubernetes.io": 15.0}
+KINDS = INGRESS_KINDS
+CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 
 
 class _Nginx:
     name = "nginx"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
-        names = tuple(filter(None, (read.text("stableIngress"), *read.texts("stableIngresses"))))
-        prefix = read.text("annotationPrefix", default=DEFAULT_PREFIX).rstrip("/")
-        more = {f"{prefix}/{name}": text for name, text in read.text_map("additionalIngressAnnotations").items()}
-        options = {"prefix": prefix, "annotations": {**more, **read.text_map("canaryIngressAnnotations")}}
-        if not names:
-            read.refuse("stableIngress", "is required, or stableIngresses")
-        for name in names:
-            if len(name) > _NAME_MOST - len("-canary"):
-                read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
-        read.done()
-        one = Target(kinds=KINDS, namespace=namespace, name="", options=options, settle_s=_SETTLE_S.get(prefix, 10.0))
-        return tuple(replace(one, name=name, owned_name=f"{name}-canary") for name in names)
+        return targets_of(settings, namespace=namespace)
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return _FEATURES
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        return frozenset({Feature.HEADER, Feature.HEADER_REGEX})
+        return _FEATURES
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         paths = _canary_rules(objects.user, context)
@@ -96,8 +81,11 @@ class _Nginx:
 
 
 def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) -> Manifest:
-    annotations = {**target.options["annotations"], **_canary_annotations(split, target.options["prefix"])}
+    annotations = {**target.options["annotations"], **_canary_annotations(split, target)}
     ingress_class = (user.get("spec") or {}).get("ingressClassName")
+    annotated_class = (user["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
+    if annotated_class and not ingress_class:  # the API server takes one of the two in a new Ingress
+        annotations[CLASS_ANNOTATION] = annotated_class
     manifest = {
         "apiVersion": target.kinds[0].api_version,
         "kind": target.kinds[0].kind,
@@ -107,11 +95,11 @@ def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) 
     return with_ledger(manifest, Ledger(matches=split.matches))
 
 
-def _canary_annotations(split: Split, prefix: str) -> dict[str, str]:
-    percent = split.share * 100
+def _canary_annotations(split: Split, target: Target) -> dict[str, str]:
+    percent, prefix = split.share * 100, target.options["prefix"]
     found = {"canary": "true", "canary-weight": str(percent)}
     if percent.denominator > 1:
-        if prefix != DEFAULT_PREFIX:  # the others know no totals
+        if target.weight_total is not None:
             raise Unroutable(f"{prefix} knows whole percentages only; {float(percent):g} % is none")
         found |= {"canary-weight": str(split.share.numerator), "canary-weight-total": str(split.share.denominator)}
     headers = [header for route in split.matches for header in route.match.headers]

@@ -5,16 +5,15 @@ A package adds one with an entry point in the group `rollouts.traffic`: `myroute
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
 
+from rollouts.core.grammar import is_object_name
 from rollouts.traffic import alb, apisix, contour, gateway_api, gloo, istio, nginx, skipper, traefik
 from rollouts.traffic.codec import Provider
 
 GROUP = "rollouts.traffic"
-_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 _BUILT_IN: tuple[Provider, ...] = (
     gateway_api.PROVIDER,
@@ -53,7 +52,7 @@ def unknown(name: str, known: Mapping[str, Provider]) -> str:
     """What to tell about a name that is not in the registry."""
     if refused := REFUSED.get(name):
         return refused
-    other = f"; for another router write a TrafficProvider {name}" if _OBJECT_NAME.fullmatch(name) else ""
+    other = f"; for another router write a TrafficProvider {name}" if is_object_name(name) else ""
     return f"is no provider here; there are {', '.join(sorted(known))}{other}"
 
 

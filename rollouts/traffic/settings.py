@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rollouts.core.grammar import is_object_name
 from rollouts.errors import SpecInvalid, SpecProblem
+
+_NUMBER_MOST = 2**31 - 1
 
 
 class Settings:
@@ -37,13 +40,30 @@ class Settings:
             self.refuse(field, "is required")
         return default
 
-    def number(self, field: str, *, default: int = 0, needed: bool = False) -> int:
-        """A whole number, 0 or more."""
+    def object_name(self, field: str, *, default: str = "", needed: bool = False) -> str:
+        """A text that may be the name of an object or of a namespace."""
+        found = self.text(field, default=default, needed=needed)
+        if found != default:
+            self._check_name(field, found)
+        return found
+
+    def object_names(self, field: str) -> tuple[str, ...]:
+        """A list of names of objects."""
+        found = self.texts(field)
+        for name in found:
+            self._check_name(field, name)
+        return found
+
+    def number(
+        self, field: str, *, default: int = 0, needed: bool = False, least: int = 0, most: int = _NUMBER_MOST
+    ) -> int:
+        """A whole number from `least` to `most`."""
         found = self._take(field)
-        if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
+        if isinstance(found, int) and not isinstance(found, bool) and least <= found <= most:
             return found
         if found is not None:
-            self.refuse(field, "must be a whole number, 0 or more")
+            to = " or more" if most == _NUMBER_MOST else f" to {most}"
+            self.refuse(field, f"must be a whole number, {least}{to}")
         elif needed:
             self.refuse(field, "is required")
         return default
@@ -114,6 +134,10 @@ class Settings:
                 self.refuse(field, "unknown field")
         if not self.path and self.problems:
             raise SpecInvalid(tuple(self.problems))
+
+    def _check_name(self, field: str, name: str) -> None:
+        if not is_object_name(name):
+            self.refuse(field, f"{name[:40]!r} is no name of an object (RFC 1123: lower case, digits, '-' and '.')")
 
     def _take(self, field: str) -> Any:
         self._read.add(field)

@@ -32,7 +32,7 @@ class _Skipper(OneAnnotation):
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
-        names = tuple(filter(None, (read.text("ingress"), *read.texts("ingresses"))))
+        names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
         if not names:
             read.refuse("ingress", "is required, or ingresses")
         read.done()

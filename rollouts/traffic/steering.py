@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from rollouts.core.revision import canonical_json, short_hash
 from rollouts.core.stickiness import as_said
-from rollouts.core.traffic import MirrorRoute, RequestMatch, Split
+from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
@@ -314,6 +314,8 @@ class Dialect(ABC):
             for path, at, rule in rules
             if not named or any(self.is_named(rule, path, name) for name in named)
         ]
+        if self.context.ping_pong:
+            self._check_pairs(pair for _, _, pair in places)
         both = [(path, at) for path, at, (stable, canary) in places if stable is not None and canary is not None]
         alone = [(path, at) for path, at, (stable, _) in places if stable is not None]
         if not alone:
@@ -322,6 +324,17 @@ class Dialect(ABC):
                 f"add it, and {self.context.canary_service} beside it with weight 0"
             )
         return alone if named or not both else both
+
+    def _check_pairs(self, pairs: Iterable[tuple[int | None, int | None]]) -> None:
+        """Raises: Unroutable for a rule with one of two Services that change roles: it would come to lead to the canary alone."""
+        for stable, canary in pairs:
+            if (stable is None) != (canary is None):
+                there, missing = self.context.stable_service, self.context.canary_service
+                if stable is None:
+                    there, missing = missing, there
+                raise Unroutable(
+                    f"a rule has Service {there} alone as a backend; with pingPong add Service {missing} beside it with weight 0"
+                )
 
     def _find(self, rule: Manifest) -> tuple[int | None, int | None]:
         """Indices of the pair's backends. Raises: Unroutable for a Service that is there twice: which one is meant?"""
@@ -371,6 +384,14 @@ class Rules(ABC):
     @abstractmethod
     def dialect(self, target: Target, context: Context) -> Dialect:
         """How the target's rules are written."""
+
+    @abstractmethod
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`."""
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`; for a router of which the objects tell no more."""
+        return self.supported(target)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         """See `codec.Provider`."""

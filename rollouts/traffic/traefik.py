@@ -47,7 +47,7 @@ class _Traefik(Rules):
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         read = Settings(settings)
-        name = read.text("weightedTraefikServiceName", needed=True)
+        name = read.object_name("weightedTraefikServiceName", needed=True)
         target = Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S)
         read.done()
         return (target,)
@@ -55,7 +55,7 @@ class _Traefik(Rules):
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _Weighted(target, context)
 
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+    def supported(self, target: Target) -> frozenset[Feature]:
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Verdict:

@@ -54,7 +54,99 @@ def _own(**changes: Any) -> Spec:
 
 _OWN = f"{ROUTING}.own[0]"
 
+_MATCH = f"{_STEP}.setHeaderRoute.match[0]"
+_MIRRORED = f"{_STEP}.setMirrorRoute.match[0]"
+
+WORDS_BAD = (
+    Bad(
+        "managed route on two lines",
+        routed(gatewayAPI=GATEWAY, managedRoutes=[{"name": "a\nb"}]),
+        f"{ROUTING}.managedRoutes[0].name",
+        "one line",
+        by_schema=False,
+    ),
+    Bad(
+        "header with a space in its name",
+        _header({"headerName": "x y", "headerValue": _EXACT}),
+        f"{_MATCH}.headerName",
+        "'x y' is no name of a header (RFC 9110)",
+        by_schema=False,
+    ),
+    Bad(
+        "header value on two lines",
+        _header({"headerName": "x", "headerValue": {"exact": "a\n}"}}),
+        f"{_MATCH}.headerValue.exact",
+        "one line",
+        by_schema=False,
+    ),
+    Bad(
+        "regular expression with a control character",
+        _header({"headerName": "x", "headerValue": {"regex": "a\x00b"}}),
+        f"{_MATCH}.headerValue.regex",
+        "one line",
+        by_schema=False,
+    ),
+    Bad(
+        "cookie with a semicolon in its name",
+        _header({"cookieName": "a;b", "cookieValue": _EXACT}),
+        f"{_MATCH}.cookieName",
+        "is no name of a cookie (RFC 6265)",
+        by_schema=False,
+    ),
+    Bad(
+        "query parameter on two lines",
+        _header({"queryParamName": "a\r\nb", "queryParamValue": _EXACT}),
+        f"{_MATCH}.queryParamName",
+        "one line",
+        by_schema=False,
+    ),
+    Bad(
+        "path without a slash",
+        _header({"path": {"prefix": "cart"}}),
+        f"{_MATCH}.path.prefix",
+        "must begin with /",
+        by_schema=False,
+    ),
+    Bad(
+        "method of two words",
+        _header({"method": {"exact": "GET x"}}),
+        f"{_MATCH}.method.exact",
+        "is no HTTP method (RFC 9110)",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored header with a colon in its name",
+        _mirror(match=[{"headers": {"x:": _EXACT}}]),
+        f"{_MIRRORED}.headers[x:]",
+        "is no name of a header",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored cookie with a space in its name",
+        _mirror(match=[{"cookies": {"a b": _EXACT}}]),
+        f"{_MIRRORED}.cookies[a b]",
+        "is no name of a cookie",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored query value on two lines",
+        _mirror(match=[{"queryParams": {"v": {"exact": "\u2028"}}}]),
+        f"{_MIRRORED}.queryParams.v.exact",
+        "one line",
+        by_schema=False,
+    ),
+    Bad(
+        "mirrored path without a slash",
+        _mirror(match=[{"path": {"exact": "api"}}]),
+        f"{_MIRRORED}.path.exact",
+        "must begin with /",
+        by_schema=False,
+    ),
+)
+"""Words of a spec that go into routers' objects, and from there into the configuration of proxies."""
+
 ROUTING_BAD = (
+    *WORDS_BAD,
     Bad("own route without a kind", _own(kind=None), f"{_OWN}.kind", "required"),
     Bad("own route without a spec", _own(spec=None), f"{_OWN}.spec", "required"),
     Bad("own route without metadata", _own(metadata=None), f"{_OWN}.metadata", "required"),
@@ -72,6 +164,13 @@ ROUTING_BAD = (
         _own(metadata={"name": "cart", "labels": {"rollouts.dev/managed": "true"}}),
         f"{_OWN}.metadata.labels[rollouts.dev/managed]",
         "set by the controller",
+        by_schema=False,
+    ),
+    Bad(
+        "own route with a snippet",
+        _own(metadata={"name": "cart", "annotations": {"nginx.ingress.kubernetes.io/server-snippet": "x"}}),
+        f"{_OWN}.metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]",
+        "into the configuration of every route",
         by_schema=False,
     ),
     Bad(

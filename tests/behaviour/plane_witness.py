@@ -42,7 +42,7 @@ OURS = "rollouts.dev/"
 
 @dataclass(frozen=True, slots=True)
 class _Doing:
-    """What all proxies did for a time: the canary's part, or None while they did different things."""
+    """What all proxies did for a time: the part of the pair's second Service, or None while they did different things."""
 
     from_s: float
     share: Fraction | None
@@ -93,12 +93,18 @@ class PlaneWitness:
 
     @property
     def services(self) -> tuple[ServiceKey, ServiceKey]:
-        """The stable and the canary Service that the spec names, or did when it last named both."""
+        """The stable and the canary Service that the spec names, or did when it last named both; `pingPong`'s by their roles."""
         canary = self.rollout["spec"]["strategy"].get("canary") or {}
         if "stableService" in canary and "canaryService" in canary:
             self._pair = (canary["stableService"], canary["canaryService"])
-        stable, other = self._pair
+        if turns := canary.get("pingPong"):
+            self._pair = (turns["pingService"], turns["pongService"])
+        stable, other = reversed(self._pair) if self._exchanged else self._pair
         return (self._key.namespace, stable), (self._key.namespace, other)
+
+    @property
+    def _exchanged(self) -> bool:
+        return (self.rollout.get("status") or {}).get("stablePingPong") == "pong"
 
     def exposure(self, revision: str) -> Fraction:
         """The most that any proxy sends to a revision by its weights, or would if it obeyed the stored route.
@@ -298,6 +304,7 @@ class PlaneWitness:
 
     def _was_done(self, share: Fraction) -> bool:
         since_s = asyncio.get_running_loop().time() - RECENT_S
+        share = 1 - share if self._exchanged else share
         until_s = float("inf")
         for each in reversed(self._doing):
             if each.share == share and until_s >= since_s:
@@ -310,6 +317,8 @@ class PlaneWitness:
             return
         shares = self.canary_shares()
         same = shares[0] if len(set(shares)) == 1 else None
+        if same is not None and same >= 0 and self._exchanged:
+            same = 1 - same
         if self._doing[-1].share != same:
             self._doing.append(_Doing(asyncio.get_running_loop().time(), same))
 

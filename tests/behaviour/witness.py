@@ -28,6 +28,7 @@ from rollouts.core.invariants import (
     steps_go_forward,
     traffic_goes_to_ready_pods,
 )
+from rollouts.core.roles import in_their_roles
 from rollouts.core.routing_invariants import broken_by_routing
 from rollouts.core.snapshot import Snapshot
 from rollouts.objects import TRAFFIC_PROVIDER, Key
@@ -129,6 +130,7 @@ class Witness:
                 return [*steps_go_forward(before, Decision(status=after)), *pauses_last(before, after)]
             case intent:
                 status = decide(before).status  # what a pass that sees the truth would record: weight, abort
+                before = in_their_roles(before)
                 return [
                     *traffic_goes_to_ready_pods(before, intent, status),
                     *capacity_leaves_after_traffic(before, intent),

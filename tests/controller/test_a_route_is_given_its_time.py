@@ -57,7 +57,6 @@ def test_each_router_has_a_figure_of_its_own() -> None:
     }
     assert _given_s("nginx", annotationPrefix="alb.ingress.kubernetes.io") == 60.0
     assert _given_s("nginx", annotationPrefix="higress.io/") == 15.0
-    assert _given_s("nginx", annotationPrefix="acme.example/ingress") == 10.0
 
 
 def test_what_the_operator_declares_goes_first() -> None:

@@ -78,7 +78,7 @@ def test_routers_are_told_of_a_route_by_cookie_and_no_weight() -> None:
     ends = [end for end in taken(SID, Fraction(1, 4)) if re.fullmatch(cookie.value.value, f"4fe2-{end}")]
     assert len(ends) == 64
     assert not re.fullmatch(cookie.value.value, "4fe2-zz")
-    assert features_needed(said) == {Feature.COOKIE, Feature.MIRROR}
+    assert features_needed(said) == {Feature.COOKIE, Feature.SEVERAL_ROUTES, Feature.MIRROR}
 
 
 @pytest.mark.parametrize("share", [0, 1])

@@ -29,6 +29,10 @@ class Broken:
         """The sound one's."""
         return self.sound.targets(settings, namespace=namespace)
 
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """The sound one's."""
+        return self.sound.supported(target)
+
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         """The sound one's."""
         return self.sound.features(objects, target)

@@ -98,6 +98,20 @@ def test_several_objects_are_several_targets() -> None:
     assert [kind.version for kind in found[0].kinds] == ["v1", "v1beta1"]
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("nginx", {"stableIngress": "a", "stableIngresses": ["b"]}),
+        ("alb", {"ingress": "a", "ingresses": ["b"], "servicePort": 80}),
+        ("istio", {"virtualService": {"name": "a"}, "virtualServices": [{"name": "b"}]}),
+        ("skipper", {"ingress": "a", "ingresses": ["b"]}),
+    ],
+)
+def test_one_object_and_several_may_be_named_together(name: str, settings: Mapping[str, Any]) -> None:
+    """Argo Rollouts refuses it, or takes the list alone: here nothing that is named is left out."""
+    assert [each.name for each in registry()[name].targets(settings, namespace="shop")] == ["a", "b"]
+
+
 def test_a_package_cannot_take_a_built_in_name() -> None:
     """A manifest means the same everywhere; a name of its own is added."""
 

@@ -102,6 +102,38 @@ def test_istio_routes_are_chosen_by_name_port_and_server_name() -> None:
     assert changed == [("http", 1), ("tls", 0), ("tcp", 0)]
 
 
+@pytest.mark.parametrize(
+    ("named", "taken"),
+    [
+        ({"sniHosts": ["x", "y"]}, True),
+        ({"port": 443, "sniHosts": ["y", "x"]}, True),
+        ({"port": 443}, True),
+        ({"port": 444, "sniHosts": ["x", "y"]}, False),
+        ({"sniHosts": ["x", "z"]}, False),
+    ],
+)
+def test_istio_server_names_of_a_route_are_those_of_all_its_matches(named: Manifest, taken: bool) -> None:
+    """Several matches of a rule are alternatives, so its names may be spread over them; Argo Rollouts collects them too."""
+    matches = [{"port": 443, "sniHosts": ["x"]}, {"port": 443, "sniHosts": ["y"]}]
+    spec = {"tls": [{"match": matches, "route": [destination("cart", 100), destination("cart-canary", 0)]}]}
+    situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tlsRoutes": [named]}}, spec)
+
+    if taken:
+        assert situation.steered(A_TENTH).read() == A_TENTH
+    else:
+        with pytest.raises(Unroutable, match="no rule named tls"):
+            situation.read()
+
+
+def test_an_istio_tcp_route_without_matches_takes_every_port() -> None:
+    """`tcpRoutes: [{}]` names it: Istio needs no match in a TCP route that stands alone."""
+    spec = {"tcp": [{"route": [destination("cart", 100), destination("cart-canary", 0)]}]}
+
+    situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tcpRoutes": [{}]}}, spec)
+
+    assert situation.steered(A_TENTH).read() == A_TENTH
+
+
 def test_istio_tries_routes_in_order_so_a_copy_goes_right_before_its_own() -> None:
     """At the front of the list it would take requests from a route that the user put first."""
     admin = {"match": [{"uri": {"prefix": "/admin"}}], "route": [destination("admin", 100)]}
@@ -269,9 +301,9 @@ def ingress(
     *services: str, provider: Provider = nginx.PROVIDER, annotations: Mapping[str, str] = {}, **settings: Any
 ) -> Situation:
     """One that leads to these Services."""
+    port = {"name": alb.USE_ANNOTATION} if provider is alb.PROVIDER else {"number": 80}
     paths = [
-        {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": name, "port": {"number": 80}}}}
-        for name in services
+        {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": name, "port": port}}} for name in services
     ]
     user: Manifest = {
         "metadata": {

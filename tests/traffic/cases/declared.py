@@ -131,7 +131,7 @@ _WITH_HEADERS = tuple(
         name=f"declared ApisixRoute with headers, {'first' if first else 'last'}",
         provider=declared(with_headers(first=first)),
         settings={"name": "cart"},
-        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES}),
     )
     for first in (True, False)
 )

@@ -127,7 +127,7 @@ def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> C
     )
 
 
-_GRPC = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.MIRROR, Feature.MIRROR_PERCENT})
+_GRPC = frozenset(Feature) - {Feature.SEVERAL_COOKIES, Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 CASES = (
     _case(
         "HTTPRoute", "httpRoutes", "httproutes", _GRPC | {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}

@@ -196,7 +196,7 @@ CASES: tuple[Case, ...] = (
                 "http", {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
             ),
         ),
-        features=frozenset(Feature),
+        features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
     ),
     _Subsets(
         name="VirtualService with subsets",
@@ -215,7 +215,7 @@ CASES: tuple[Case, ...] = (
         roles=("cart/stable", "cart/canary"),
         pair=("cart/stable", "cart/canary"),
         strangers=(_other_spec("gateways", ["web"]),),
-        features=frozenset(Feature),
+        features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
     ),
     _Traefik(
         name="TraefikService",

@@ -1,0 +1,47 @@
+"""The words of a spec that say which requests are meant: routers put them into the configuration of their proxies.
+
+So each is one line without control characters, and what has a grammar of its own keeps it. A regular expression is the router's
+to judge: which of them it knows differs (RE2, PCRE).
+"""
+
+from __future__ import annotations
+
+import re
+
+from rollouts.core.traffic import MatchKind
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""RFC 9110, section 5.6.2; the names of cookies are tokens too (RFC 6265, section 4.1.1)."""
+
+_TOKENS = {
+    "headerName": "is no name of a header (RFC 9110)",
+    "cookieName": "is no name of a cookie (RFC 6265)",
+    "method": "is no HTTP method (RFC 9110)",
+}
+_ONE_LINE = "must be one line without control characters"
+
+
+def problem_of_name(kind: str, name: str) -> str:
+    """What is wrong with a name; "" for nothing.
+
+    Args:
+        kind: the field that has it: `headerName`, `cookieName`, `queryParamName`, or that of a route.
+    """
+    if kind in _TOKENS and not _TOKEN.fullmatch(name):
+        return f"{name[:40]!r} {_TOKENS[kind]}"
+    return "" if name.isprintable() else f"{name[:40]!r}: {_ONE_LINE}"
+
+
+def problem_of_text(field: str, kind: MatchKind, text: str) -> str:
+    """What is wrong with a text that requests are matched by; "" for nothing.
+
+    Args:
+        field: whose it is: `path`, `method`, or that of a value.
+    """
+    if not text.isprintable():
+        return _ONE_LINE
+    if kind is MatchKind.REGEX:
+        return ""
+    if field == "path" and not text.startswith("/"):
+        return f"must begin with /, as every path does: /{text[:40]}"
+    return f"{text[:40]!r} {_TOKENS['method']}" if field == "method" and not _TOKEN.fullmatch(text) else ""

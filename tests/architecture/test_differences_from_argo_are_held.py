@@ -1,0 +1,49 @@
+"""Promise: each deliberate difference from Argo Rollouts that the docs tell of is held by a test, and says why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.api.drain_specs import DRAIN_BAD
+from tests.api.routing_specs import ROUTING_BAD
+from tests.api.specs import BAD
+
+ROOT = Path(__file__).parents[2]
+_PAGE = (ROOT / "docs" / "argo-compatibility.md").read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in _PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith("| subject ")
+]
+REFUSED = {bad.name for bad in (*BAD, *DRAIN_BAD, *ROUTING_BAD)}
+
+
+@pytest.fixture(scope="module")
+def tests() -> frozenset[str]:
+    """The names of all tests."""
+    paths = (ROOT / "tests").rglob("test_*.py")
+    found = (
+        re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths
+    )
+    return frozenset(name for names in found for name in names)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_a_row_names_the_test_that_holds_it(row: list[str], tests: frozenset[str]) -> None:
+    """A difference that no test holds is one until somebody changes a line."""
+    _, _, _, why, held_by = row
+
+    refused = held_by.removeprefix("refused: ")
+    assert refused in REFUSED if refused != held_by else held_by.strip("`") in tests
+    assert why not in ("", "–")
+
+
+def test_a_subject_has_one_row() -> None:
+    """Two rows would come to say two things."""
+    subjects = [row[0] for row in ROWS]
+
+    assert len(subjects) >= 60
+    assert sorted(set(subjects)) == sorted(subjects)

@@ -1,0 +1,155 @@
+"""Promise: `rollouts lint` refuses what the controller cannot carry out, in the spec and in the Services of the same file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.cli.lint import LintReport, lint_text
+from rollouts.cli.main import main
+
+
+def rollout(*steps: Any, namespace: str = "shop", **routing: Any) -> dict[str, Any]:
+    """A canary between the Services cart and cart-canary."""
+    canary = {"stableService": "cart", "canaryService": "cart-canary", "steps": list(steps)}
+    container = {"name": "app", "image": "cart:1", "ports": [{"name": "http", "containerPort": 8080}]}
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": "cart", "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": {"app": "cart"}},
+            "strategy": {"canary": {**canary, **({"trafficRouting": routing} if routing else {})}},
+            "template": {
+                "metadata": {"labels": {"app": "cart", "tier": "web"}},
+                "spec": {
+                    "containers": [container],
+                    "initContainers": [
+                        {"name": "proxy", "image": "p", "ports": [{"name": "mesh", "containerPort": 1}]}
+                    ],
+                },
+            },
+        },
+    }
+
+
+def service(name: str = "cart", *, namespace: str = "shop", **spec: Any) -> dict[str, Any]:
+    """A Service of the pods above."""
+    whole = {"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}], **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {field: value for field, value in whole.items() if value is not None},
+    }
+
+
+def lint(*documents: dict[str, Any]) -> LintReport:
+    """What is said of one file with these."""
+    return lint_text(yaml.safe_dump_all(documents, sort_keys=False))
+
+
+def told(*documents: dict[str, Any]) -> list[tuple[str, str]]:
+    """The problems: of what, and which."""
+    return [(each.subject, each.message) for each in lint(*documents).problems]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (
+            {"selector": {"app": "basket"}},
+            "spec.selector: app=basket is no label of Rollout cart's pods, which have app=cart",
+        ),
+        ({"selector": {"app": "cart", "track": "stable"}}, "spec.selector: track=stable is no label"),
+        ({"selector": None}, "spec.selector: is missing"),
+        ({"selector": {}}, "spec.selector: is missing"),
+        ({"type": "ExternalName", "externalName": "a.example"}, "spec.type: ExternalName"),
+        ({"ports": [{"port": 80, "targetPort": "web"}]}, "spec.ports[0].targetPort: no container of Rollout cart"),
+        (
+            {"ports": [{"port": 80, "targetPort": "http", "protocol": "UDP"}]},
+            "spec.ports[0].targetPort: no container of Rollout cart has a UDP port named http",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["cart", "cart-canary"])
+def test_a_service_that_finds_none_of_the_pods_is_a_problem(name: str, spec: dict[str, Any], words: str) -> None:
+    """The update would wait for its EndpointSlices for ever; both documents are at hand, so nobody has to find out there."""
+    ((subject, message),) = told(rollout({"setWeight": 5}), service(name, **spec))
+
+    assert subject == f"Service {name}"
+    assert message.startswith(words)
+
+
+def test_a_port_that_the_router_names_and_the_service_lacks_is_a_problem() -> None:
+    """AWS's controller takes no action with such a target group, and keeps the rules that it had."""
+    routed = rollout({"setWeight": 5}, alb={"ingress": "cart", "servicePort": 80})
+
+    assert told(routed, service(), service("cart-canary", ports=[{"port": 8080, "targetPort": "http"}])) == [
+        (
+            "Service cart-canary",
+            "spec.ports: has no port 80, which Rollout cart names as trafficRouting.alb.servicePort",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        service(),
+        service(selector={"app": "cart", "tier": "web"}),
+        service(selector={"app": "cart", "rollouts.dev/revision": "abc"}),
+        service(
+            ports=[{"port": 80, "targetPort": 8080}, {"name": "b", "port": 81}, {"port": 82, "targetPort": "mesh"}]
+        ),
+        service("basket", selector={"app": "basket"}, ports=[{"port": 80, "targetPort": "web"}]),
+        service(namespace="other", selector={"app": "basket"}),
+    ],
+    ids=["plain", "two labels", "as the controller left it", "numbers and sidecars", "not named", "another namespace"],
+)
+def test_a_service_that_is_right_or_none_of_ours_is_no_problem(other: dict[str, Any]) -> None:
+    """Nor that the canary's Service is in another file."""
+    assert told(rollout({"setWeight": 5}), other) == []
+
+
+def test_the_line_is_that_of_the_service() -> None:
+    """Editors jump to it."""
+    text = yaml.safe_dump(rollout(), sort_keys=False) + "---\n" + "apiVersion: v1\nkind: Service\n"
+    text += "metadata: {name: cart, namespace: shop}\nspec:\n  selector: {app: basket}\n"
+
+    (problem,) = lint_text(text).problems
+
+    assert text.splitlines()[problem.line - 1] == "  selector: {app: basket}"
+
+
+def test_a_service_without_a_selector_is_told_once() -> None:
+    """As a problem, and not as advice too."""
+    report = lint(rollout(), service(selector=None))
+
+    assert len(report.problems) == 1
+    assert [each for each in report.advice if each.subject == "Service cart"] == []
+
+
+def test_a_broken_service_is_no_traceback() -> None:
+    """It is not our kind to judge; only what can be read is held against the Rollout."""
+    assert told(rollout(), {**service(), "spec": {"selector": {"app": "cart"}, "ports": [7, {"targetPort": []}]}}) == []
+    assert told(rollout(), {**service(), "metadata": []}) == []
+
+
+def test_a_step_that_the_router_cannot_do_is_a_problem_with_its_line(tmp_path: Any, capsys: Any) -> None:
+    """The controller says the same (`InvalidSpec`), by the same table."""
+    step = {"setHeaderRoute": {"name": "beta", "match": [{"headerName": "x-beta", "headerValue": {"exact": "1"}}]}}
+    routed = rollout(
+        {"setWeight": 5}, step, alb={"ingress": "cart", "servicePort": 80}, managedRoutes=[{"name": "beta"}]
+    )
+    file = tmp_path / "cart.yaml"
+    file.write_text(yaml.safe_dump(routed, sort_keys=False))
+
+    assert main(["lint", "-f", str(file)]) == 1
+    line = next(at for at, text in enumerate(file.read_text().splitlines(), 1) if "setHeaderRoute" in text)
+    assert (
+        f"{file}:{line}: Rollout cart: spec.strategy.canary.steps[1].setHeaderRoute: alb cannot"
+        in capsys.readouterr().out
+    )

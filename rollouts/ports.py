@@ -15,6 +15,12 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
+LINE_MAX_BYTES = 16 * 1024 * 1024
+"""Of a watch's line. etcd takes objects of 1.5 MiB, and a byte of one becomes up to six in JSON (`<` is `\\u003c`): 9 MiB."""
+
+BODY_MAX_BYTES = 64 * 1024 * 1024
+"""Of an answer: one object, or one page of a list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -59,7 +65,10 @@ class WatchStream(Protocol):
     async def readline(self) -> bytes:
         """The next event's line; b"" at the end of the stream.
 
-        Raises: ApiUnavailable when the connection broke or was silent for too long. Cancellation: safe.
+        A line of more than LINE_MAX_BYTES comes cut to that length and without its end; the rest of it is skipped.
+
+        Raises: ApiUnavailable when the connection broke, also in the middle of a line, or was silent for too long.
+        Cancellation: safe.
         """
         ...
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollouts.cluster.structs import ServerStatus, status_of
+from rollouts.cluster.decoding import ServerStatus, status_of
 from rollouts.errors import (
     ApiConflict,
     ApiExists,

@@ -16,13 +16,14 @@ import aiohttp
 import yarl
 
 from rollouts.cluster.credentials import ClientCertificate
+from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
-from rollouts.errors import ApiUnavailable, SettingsInvalid
-from rollouts.ports import Request, Response
+from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
+from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
 CONNECT_TIMEOUT_S = 5.0
 
-# InvalidURL, bad header values and lines over 4 MiB are ValueErrors.
+# InvalidURL and bad header values are ValueErrors.
 _BROKEN = (aiohttp.ClientError, OSError, ValueError)
 
 
@@ -78,7 +79,7 @@ class KubernetesConnection:
             async with asyncio.timeout(deadline_s):
                 answer = await self._send(request, limits)
                 async with answer:
-                    body = await answer.read()
+                    body = await _body(request, answer)
         except TimeoutError as exc:  # aiohttp's time-outs are TimeoutErrors, too
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
@@ -174,20 +175,36 @@ class KubernetesWatch:
         self.status = answer.status
         self._request = request
         self._answer = answer
+        self._lines = Lines(answer.content.readany, most_bytes=LINE_MAX_BYTES)
         self._silence_s = silence_s
 
     async def readline(self) -> bytes:
-        """As `ports.WatchStream.readline`; a line may have up to 4 MiB."""
+        """As `ports.WatchStream.readline`."""
         try:
-            return await self._answer.content.readline()
+            line = await self._lines.readline()
         except TimeoutError as exc:
             raise ApiUnavailable(f"watch {self._request.path}: silent for {self._silence_s:g} s") from exc
         except _BROKEN as exc:
             raise _unavailable(self._request, exc) from exc
+        if self.status == 200 and line and not line.endswith(b"\n") and len(line) < LINE_MAX_BYTES:
+            raise ApiUnavailable(f"watch {self._request.path}: ended in the middle of a line")
+        return line
 
     async def aclose(self) -> None:
         """Closes the watch's connection."""
         self._answer.close()
+
+
+async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
+    """The whole answer. Raises: AnswerTooLarge, before more than BODY_MAX_BYTES are in memory."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > BODY_MAX_BYTES:
+            raise AnswerTooLarge(
+                f"{request.method} {request.path}: the answer has more than {BODY_MAX_BYTES >> 20} MiB"
+            )
+    return bytes(body)
 
 
 def _unavailable(request: Request, exc: Exception) -> ApiUnavailable:

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 from rollouts.api.routing import ROUTING_PATH, router_path
+from rollouts.cluster.decoding import LEVELS_MAX
+from rollouts.cluster.json_parts import is_deeper
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.gateway_classes import GatewayClasses
@@ -250,6 +252,13 @@ class RouteReader:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+        deep = next((each for each in (user, owned) if each is not None and _is_deep(each)), None)
+        if deep is not None:
+            message = (
+                f"{place.route}: {deep.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter"
+            )
+            absent = RouteAbsent(place.route, now_s, message)
+            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
         objects = Objects(
             user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
         )
@@ -349,6 +358,11 @@ class RouteReader:
             if len(self._decoded) > READ_MAX:
                 self._decoded.popitem(last=False)
         return known[1]
+
+
+def _is_deep(seen: RouteObject) -> bool:
+    """Deeper than codecs, which are recursive, are sure to follow; no router's kind is half as deep."""
+    return any(is_deeper(bytes(each), most_levels=LEVELS_MAX) for each in (seen.spec, seen.status))
 
 
 def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:

@@ -229,6 +229,9 @@ class TrafficProviders:
             again_in_s = UNAVAILABLE_AGAIN_S if isinstance(exc, TransientError) else REFUSED_AGAIN_S
             log.warning("traffic_provider_status_not_written", name=name, why=str(exc), retry_in_s=again_in_s)
             self._do(name, at_s=self._clock.monotonic_s() + again_in_s)
+        except Exception:  # a bug; the others are looked after all the same
+            log.exception("traffic_provider_crashed", name=name, retry_in_s=REFUSED_AGAIN_S)
+            self._do(name, at_s=self._clock.monotonic_s() + REFUSED_AGAIN_S)
 
     async def _try(self, name: str, entry: _Entry, provider: Declared) -> None:
         judged = await tried(provider, _spec(entry.seen), api=self._api, client=self._client, namespace=self._namespace)
@@ -325,5 +328,8 @@ def _status(seen: TrafficProviderObject) -> Manifest:
 
 
 def _object(data: bytes) -> Manifest:
-    value = msgspec.json.decode(data) if data else {}
+    try:
+        value = msgspec.json.decode(data) if data else {}
+    except RecursionError:  # then it lacks everything, which is told
+        return {}
     return value if isinstance(value, dict) else {}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import decode_route
+from rollouts.cluster.decoding import decode_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.observe import Seen, Unreadable
 from rollouts.core.snapshot import DrainSeen

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
 from rollouts.controller.act import Performer, Target
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier

@@ -54,7 +54,7 @@ class ApiThrottled(TransientError):
     """429: the server asks for patience.
 
     Args:
-        retry_after_s: seconds to wait, >= 0; from Retry-After, RFC 9110 section 10.2.3.
+        retry_after_s: seconds to wait, 0 to 60; from Retry-After, RFC 9110 section 10.2.3.
     """
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:

@@ -48,7 +48,7 @@ class Response:
     Args:
         status: HTTP status code.
         body: JSON; for an error a `Status` object.
-        retry_after_s: seconds, when the server sent Retry-After in seconds.
+        retry_after_s: what Retry-After says, in seconds, >= 0 and possibly inf; None without one that can be understood.
     """
 
     status: int

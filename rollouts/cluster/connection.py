@@ -16,6 +16,7 @@ import aiohttp
 import yarl
 
 from rollouts.cluster.credentials import ClientCertificate
+from rollouts.cluster.http_headers import retry_after_s
 from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
@@ -84,7 +85,8 @@ class KubernetesConnection:
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
             raise _unavailable(request, exc) from exc
-        return Response(answer.status, body, _retry_after_s(answer.headers.get("Retry-After")))
+        headers = answer.headers
+        return Response(answer.status, body, retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> KubernetesWatch:
         """As `ports.ApiServer.open_watch`."""
@@ -209,8 +211,3 @@ async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
 
 def _unavailable(request: Request, exc: Exception) -> ApiUnavailable:
     return ApiUnavailable(f"{request.method} {request.path}: {exc or type(exc).__name__}")
-
-
-def _retry_after_s(header: str | None) -> float | None:
-    """Only the form in seconds: the API server sends no other, and a date needs two clocks that agree."""
-    return float(header) if header is not None and header.isascii() and header.isdigit() else None

@@ -261,16 +261,22 @@ async def test_no_answer_is_waited_for_beyond_the_deadline(tmp_path):
 
 
 async def test_errors_come_with_their_body_and_their_patience(tmp_path):
-    """429 names a time; a date, or nonsense, counts as no time named."""
-    headers = iter(["7", "Wed, 21 Oct 2026 07:28:00 GMT", "-1"])
+    """429 names a time in seconds or as a date (RFC 9110, 10.2.3), counted from the server's own Date; nonsense names none."""
+    server_s = "Wed, 21 Oct 2026 07:27:30 GMT"
+    headers = iter(
+        ["7", "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:00:00 GMT", "-1", "soon", "1.5", "\u0663"]
+    )
 
     async def busy(request: web.Request) -> web.Response:
-        return web.json_response({"kind": "Status"}, status=429, headers={"Retry-After": next(headers)})
+        return web.json_response(
+            {"kind": "Status"}, status=429, headers={"Retry-After": next(headers), "Date": server_s}
+        )
 
     async with serving(busy) as url, connected(kubeconfig(tmp_path, url, {"token": "abc"})) as connection:
-        answers = [await connection.request(VERSION, deadline_s=5) for _ in range(3)]
+        answers = [await connection.request(VERSION, deadline_s=5) for _ in range(7)]
 
-    assert [(answer.status, answer.retry_after_s) for answer in answers] == [(429, 7.0), (429, None), (429, None)]
+    assert [answer.status for answer in answers] == [429] * 7
+    assert [answer.retry_after_s for answer in answers] == [7.0, 30.0, 0.0, None, None, None, None]
     assert json.loads(answers[0].body) == {"kind": "Status"}
 
 

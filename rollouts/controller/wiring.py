@@ -173,7 +173,7 @@ class Controller:
         may_write = elector.holds if elector is not None else lambda: True
         self._store = new_store(clock, self._scopes)
         self.readiness = Readiness(self._store, wake_all=self._wake_all)
-        self._queue = WorkQueue(clock=clock, rng=rng)
+        self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
         self._steered = SteeredServices()
         self._steered_routes = SteeredRoutes()

@@ -167,7 +167,7 @@ class World:
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
         self.found_kinds: list[Kind] = []
         rng = random.Random(1)  # noqa: S311 - jitter
-        self.queue = WorkQueue(clock=self.clock, rng=rng)
+        self.queue = WorkQueue(clock=self.clock, rng=rng, workers=32)
         self.inbox = Inbox(clock=self.clock)
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)

@@ -104,7 +104,7 @@ class Clock(Protocol):
     """The two readings of time. Waiting is the event loop's, so virtual time needs no other port."""
 
     def now_s(self) -> float:
-        """Wall clock, seconds since 1970-01-01T00:00:00Z; may jump."""
+        """Wall clock, seconds since 1970-01-01T00:00:00Z; may be corrected, by seconds as a rule."""
         ...
 
     def monotonic_s(self) -> float:

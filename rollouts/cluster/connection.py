@@ -8,28 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import yarl
 
 from rollouts.cluster.credentials import ClientCertificate
-from rollouts.cluster.http_headers import retry_after_s
+from rollouts.cluster.http_headers import date_s, retry_after_s
 from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
 CONNECT_TIMEOUT_S = 5.0
+DATE_EVERY_S = 60.0
+
+OnDate: TypeAlias = Callable[[float], object]
+"""Called with the API server's time, whole seconds since 1970, about once a minute while there are requests."""
 
 # InvalidURL and bad header values are ValueErrors.
 _BROKEN = (aiohttp.ClientError, OSError, ValueError)
 
 
 async def connect(
-    *, kubeconfig: Path | None, context: str | None, user_agent: str, service_account: Path = SERVICE_ACCOUNT
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    service_account: Path = SERVICE_ACCOUNT,
+    on_date: OnDate | None = None,
 ) -> KubernetesConnection:
     """Reads the settings and makes a connection with a pool of its own; sends nothing to the API server yet.
 
@@ -45,7 +55,7 @@ async def connect(
     """
     target = await read_target(kubeconfig=kubeconfig, context=context, service_account=service_account)
     try:
-        return KubernetesConnection(target, user_agent=user_agent)
+        return KubernetesConnection(target, user_agent=user_agent, on_date=on_date)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
         raise SettingsInvalid(f"the cluster's TLS settings cannot be used: {exc}") from exc
 
@@ -53,9 +63,11 @@ async def connect(
 class KubernetesConnection:
     """Implements `ports.ApiServer`. Make it with `connect`."""
 
-    def __init__(self, target: Target, *, user_agent: str) -> None:
+    def __init__(self, target: Target, *, user_agent: str, on_date: OnDate | None = None) -> None:
         """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError over certificates."""
         self._target = target
+        self._on_date = on_date
+        self._date_again_at_s = float("-inf")
         self._credentials = target.credentials
         self._host = target.configuration.host.rstrip("/")
         self._certificate: ClientCertificate | None = None
@@ -130,7 +142,7 @@ class KubernetesConnection:
             headers["Authorization"] = authorization
         if request.body:
             headers["Content-Type"] = request.content_type
-        return await self._session.request(
+        answer = await self._session.request(
             request.method,
             self._url(request),
             data=request.body or None,
@@ -138,6 +150,16 @@ class KubernetesConnection:
             timeout=limits,
             **self._options,
         )
+        self._read_date(answer)
+        return answer
+
+    def _read_date(self, answer: aiohttp.ClientResponse) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._on_date is None or now_s < self._date_again_at_s:
+            return
+        if (server_s := date_s(answer.headers.get("Date"))) is not None:
+            self._date_again_at_s = now_s + DATE_EVERY_S
+            self._on_date(server_s)
 
     def _url(self, request: Request) -> yarl.URL:
         url = self._host + quote(request.path, safe="/:@")

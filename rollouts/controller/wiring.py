@@ -19,7 +19,7 @@ import structlog
 from rollouts.api.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import KubernetesConnection, connect
+from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
 from rollouts.cluster.structs import (
@@ -108,7 +108,9 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     async with contextlib.AsyncExitStack() as stack:
         namespace = settings.lease_namespace or "default"
         if api is None:
-            connection = await stack.enter_async_context(_connected(settings))
+            steady = SystemClock()
+            clock = clock or steady
+            connection = await stack.enter_async_context(_connected(settings, on_date=_following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # Its own pool: passes that wait for connections must not cost the lease.
@@ -456,12 +458,24 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
-    connection = await connect(kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent())
+async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
+    connection = await connect(
+        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+    )
     try:
         yield connection
     finally:
         await connection.aclose()
+
+
+def _following(clock: SystemClock) -> OnDate:
+    """Sets the clock by the API server's."""
+
+    def on_date(date_s: float) -> None:
+        if corrected_s := clock.heard(date_s):
+            log.warning("clock_corrected", by_s=round(corrected_s, 1), why="the API server's Date says another time")
+
+    return on_date
 
 
 def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:

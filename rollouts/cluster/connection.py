@@ -77,6 +77,13 @@ class KubernetesConnection:
         self._options: dict[str, Any] = {"allow_redirects": False}
         if target.configuration.proxy:
             self._options["proxy"] = target.configuration.proxy
+            if target.proxy_authorization is not None:
+                # https:// is asked for with CONNECT, which has headers of its own; of http:// the proxy sees the request.
+                proxy_headers = {"Proxy-Authorization": target.proxy_authorization.reveal()}
+                if self._host.startswith("https:"):
+                    self._options["proxy_headers"] = proxy_headers
+                else:
+                    self._headers |= proxy_headers
         if target.configuration.tls_server_name:
             self._options["server_hostname"] = target.configuration.tls_server_name
 
@@ -139,7 +146,7 @@ class KubernetesConnection:
             await self._change_certificate()
         headers = dict(self._headers)
         if authorization is not None:
-            headers["Authorization"] = authorization
+            headers["Authorization"] = authorization.reveal()
         if request.body:
             headers["Content-Type"] = request.content_type
         answer = await self._session.request(
@@ -178,7 +185,7 @@ class KubernetesConnection:
                 configuration.cert_file = str(Path(folder, "tls.crt"))
                 configuration.key_file = str(Path(folder, "tls.key"))
                 Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
-                Path(configuration.key_file).write_text(certificate.key, encoding="ascii")
+                Path(configuration.key_file).write_text(certificate.key.reveal(), encoding="ascii")
             session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
         # The library turns this on, which costs every request two hops to a thread for netrc and proxy settings; the proxy
         # has been looked up once. The session has no public switch.

@@ -45,6 +45,7 @@ from rollouts.controller.queue import WorkQueue
 from rollouts.controller.readiness import Readiness
 from rollouts.controller.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.routes import RouteReader
+from rollouts.controller.server_time import following
 from rollouts.controller.settle_times import parse_settle_times
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
@@ -110,7 +111,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if api is None:
             steady = SystemClock()
             clock = clock or steady
-            connection = await stack.enter_async_context(_connected(settings, on_date=_following(steady)))
+            connection = await stack.enter_async_context(_connected(settings, on_date=following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # Its own pool: passes that wait for connections must not cost the lease.
@@ -145,7 +146,10 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
             await stack.enter_async_context(health.listening(settings.metrics_address))
-        log.info("starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect)
+        loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+        log.info(
+            "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop
+        )
         return await controller.run(stop or asyncio.Event(), on_ready=on_ready, own_process=own_process)
 
 
@@ -466,16 +470,6 @@ async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> As
         yield connection
     finally:
         await connection.aclose()
-
-
-def _following(clock: SystemClock) -> OnDate:
-    """Sets the clock by the API server's."""
-
-    def on_date(date_s: float) -> None:
-        if corrected_s := clock.heard(date_s):
-            log.warning("clock_corrected", by_s=round(corrected_s, 1), why="the API server's Date says another time")
-
-    return on_date
 
 
 def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:

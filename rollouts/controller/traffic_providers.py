@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import TrafficProviderObject
 from rollouts.cluster.watch import reflect
@@ -127,7 +128,14 @@ class TrafficProviders:
             )
             listing = asyncio.create_task(self._when_listed(table))
             try:
-                await reflect(self._api, table, on_change=self._changed, on_problem=self._on_problem, rng=self._rng)
+                await reflect(
+                    self._api,
+                    table,
+                    on_change=self._changed,
+                    on_problem=self._on_problem,
+                    on_unreadable=self._unreadable,
+                    rng=self._rng,
+                )
             except _NoneHere as exc:
                 self._tell_none(exc.why)
             finally:
@@ -173,6 +181,15 @@ class TrafficProviders:
         else:
             self._read(name, after)
         self._do(name)
+
+    def _unreadable(self, _kind: Kind, seen: UnreadableObject) -> None:
+        """Its router is not steered by what was declared before: nobody knows whether that still holds."""
+        name = seen.metadata.name
+        log.error("object_unreadable", kind=TRAFFIC_PROVIDER.kind, name=name, why=seen.why)
+        self._entries.pop(name, None)
+        self._due_s.pop(name, None)
+        self._providers.lacks(name, f"it cannot be read: {seen.why}; make it smaller")
+        self._on_change(name)
 
     def _read(self, name: str, seen: TrafficProviderObject) -> None:
         """A new generation."""

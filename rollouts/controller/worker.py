@@ -177,8 +177,11 @@ class Worker:
             case Undecided():
                 return
             case Illegible():
-                self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, str(observed.trouble), warning=True),))
-                raise observed.trouble
+                why = str(observed.trouble)
+                self._count(ObjectUnreadable)
+                self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
+                log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
+                return  # the watch brings its key when it can be read
             case Unreadable():
                 decision = decide_invalid(
                     status=observed.status,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import BARRIER_DEADLINE_S, TOMBSTONES, Change, Store, Table
 from rollouts.cluster.structs import Metadata, OwnerReference, ReplicaSetObject
 from rollouts.objects import POD, REPLICA_SET
@@ -303,3 +306,104 @@ def test_a_kind_without_a_table_is_not_watched():
 
     assert store.watched(POD) is table
     assert store.watched(REPLICA_SET) is None
+
+
+def unread(version: int, *, name: str = "cart", uid: str = "u1", namespace: str = "shop") -> UnreadableObject:
+    """An object that the watch brought and nobody can read."""
+    return UnreadableObject(
+        Metadata(name=name, namespace=namespace, uid=uid, resource_version=str(version)), "too long"
+    )
+
+
+def test_an_unreadable_object_keeps_the_version_before_and_is_known_to_exist():
+    """Whoever looks for it finds what was last known, and that this is not all."""
+    _, table = empty()
+    before = replica_set(5)
+    table.put("", before)
+
+    assert table.put_unreadable("", unread(6))
+
+    assert table.get("shop", "cart") is before
+    assert table.unreadable["shop", "cart"].metadata.version == 6
+    assert table.version("") == 6
+    assert not table.put_unreadable("", unread(6))  # twice
+    assert table.put("", replica_set(5)) is None  # late
+
+
+def test_an_object_that_can_be_read_again_is_news_to_everybody():
+    """Even when nothing that is read has changed: somebody waits for it."""
+    _, table = empty()
+    table.put("", replica_set(5))
+    table.put_unreadable("", unread(6))
+    after = replica_set(7)
+
+    assert table.put("", after) == Change(None, after)
+    assert table.unreadable == {}
+
+
+def test_our_own_write_is_shown_by_an_unreadable_object_too():
+    """Else its Rollout would wait 30 s for a write that the watch has shown."""
+    store, table = empty()
+    table.put("", replica_set(5))
+    store.wrote(REPLICA_SET, "shop", "cart", "6", "u1")
+    table.put_unreadable("", unread(6))
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    store.wrote(REPLICA_SET, "shop", "cart", "6", "u1")  # the watch was faster than the answer
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_list_settles_what_can_be_read():
+    """What it lacks is gone, whether it could be read or not; another namespace's is not its concern."""
+    _, table = empty(namespaces=("shop", "other"))
+    table.put("shop", replica_set(3, name="a"))
+    for name in ("a", "b"):
+        table.put_unreadable("shop", unread(5, name=name, uid=name))
+    table.put_unreadable("other", unread(5, name="c", namespace="other"))
+
+    changes = table.replace("shop", [replica_set(5, name="b", uid="b")], "9", unreadable=[unread(8, name="d", uid="d")])
+
+    assert [(change.before is None, change.after is None) for change in changes] == [(False, True), (True, False)]
+    assert set(table.unreadable) == {("shop", "d"), ("other", "c")}
+    assert table.get("shop", "a") is None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
+    """A model: objects come, change, become unreadable, go and come again, with lists between; late and double events, too."""
+    rng = random.Random(seed)  # noqa: S311 - a test's
+    _, table = empty()
+    server: dict[str, ReplicaSetObject | UnreadableObject] = {}
+    told: list[tuple[str, ReplicaSetObject | UnreadableObject]] = []
+    for version in range(1, 80):
+        name = rng.choice("abc")
+        known = server.get(name)
+        uid = known.metadata.uid if known is not None else f"{name}{version}"
+        if known is not None and rng.random() < 0.2:
+            del server[name]
+            told.append(("gone", rng.choice([unread, replica_set])(version, name=name, uid=uid)))
+        else:
+            readable = rng.random() < 0.6
+            server[name] = replica_set(version, name=name, uid=uid) if readable else unread(version, name=name, uid=uid)
+            told.append(("there", server[name]))
+        again = [told[-1]] if rng.random() < 0.9 else [told[-1], rng.choice(told)]
+        for how, each in again:
+            if how == "gone":
+                table.remove("", each)
+            elif isinstance(each, UnreadableObject):
+                table.put_unreadable("", each)
+            else:
+                table.put("", each)
+        if rng.random() < 0.1:
+            readable_now = [each for each in server.values() if isinstance(each, ReplicaSetObject)]
+            others = [each for each in server.values() if isinstance(each, UnreadableObject)]
+            table.replace("", readable_now, str(version), unreadable=others)
+
+        assert {name for _, name in table.unreadable} == {
+            name for name, each in server.items() if isinstance(each, UnreadableObject)
+        }
+        for name, each in server.items():
+            if isinstance(each, ReplicaSetObject):
+                assert table.get("shop", name) is not None
+                assert table.get("shop", name).metadata.version == each.metadata.version
+        assert {each.metadata.name for each in table.all()} <= set(server)

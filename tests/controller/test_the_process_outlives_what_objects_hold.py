@@ -64,7 +64,7 @@ class Spoiling:
         self.streams: list[SpoilingStream] = []
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        if request.method == "GET" and request.path.rpartition("/")[2] in self.refused:
+        if request.method == "GET" and any(request.path.endswith(each) for each in self.refused):
             return Response(403, FORBIDDEN)
         answer = await self.api.request(request, deadline_s=deadline_s)
         return replace(answer, body=deep(answer.body))
@@ -72,7 +72,7 @@ class Spoiling:
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
         self.watches += 1
         plural = request.path.rpartition("/")[2]
-        if plural in self.refused:
+        if any(request.path.endswith(each) for each in self.refused):
             return Refused()
         stream = SpoilingStream(
             self, plural, await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
@@ -80,9 +80,9 @@ class Spoiling:
         self.streams.append(stream)
         return stream
 
-    async def refuse(self, kind: Kind) -> None:
-        """The watches of that kind end, and are refused from now on."""
-        self.refused.add(kind.plural)
+    def refuse(self, kind: Kind, *, namespace: str = "") -> None:
+        """The watches of that kind end, in one namespace or everywhere, and are refused from now on."""
+        self.refused.add(kind.path(namespace) if namespace else f"/{kind.plural}")
         for stream in self.streams:
             if stream.plural == kind.plural:
                 stream.ended.set()
@@ -193,7 +193,7 @@ def test_a_deep_rollout_is_told_so_and_the_next_one_is_served():
     async def scenario(cluster: SimulatedCluster) -> None:
         api = Spoiling(cluster.api)
         running = Running(cluster, api)
-        for name, levels in (("deep", 1_100), ("deeper", 9_000), ("high", 185)):
+        for name, levels in (("deep", 1_100), ("deeper", 9_000), ("high", 150), ("higher", 194)):
             cluster.apply(service(name))
             cluster.apply(rollout(name, more=f"deep-{levels}"))
         cluster.apply(service("cart"))
@@ -202,7 +202,8 @@ def test_a_deep_rollout_is_told_so_and_the_next_one_is_served():
         for name in ("deep", "deeper"):
             status = await until(cluster, name, lambda each: each.get("phase") == "Degraded")
             assert "nested" in status["message"], status["message"]
-        await until(cluster, "high", lambda each: each.get("phase") in ("Healthy", "Degraded"))
+        for name in ("high", "higher"):
+            await until(cluster, name, healthy)
 
         again = Running(cluster, api, identity="again")  # its list has them
         await asyncio.sleep(5)
@@ -285,7 +286,7 @@ def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up():
         cluster.apply(service("calm"))
         cluster.apply(rollout("calm"))
         await until(cluster, "calm", healthy)
-        await api.refuse(REPLICA_SET)
+        api.refuse(REPLICA_SET)
         cluster.apply(service("cart"))
         cluster.apply(rollout("cart"))
         status = await until(
@@ -319,7 +320,7 @@ def test_who_cannot_list_does_not_stand_for_election():
 
     async def scenario(cluster: SimulatedCluster) -> None:
         api = Spoiling(cluster.api)
-        await api.refuse(SERVICE)
+        api.refuse(SERVICE)
         unready = Running(cluster, api, leader_elect=True, identity="unready")
         await asyncio.sleep(30)
         assert holder(cluster) is None
@@ -330,3 +331,53 @@ def test_who_cannot_list_does_not_stand_for_election():
         assert [await each.stopped() for each in (unready, able)] == [EXIT_STOPPED] * 2
 
     play(scenario)
+
+
+def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting():
+    """A Role that was deleted in one of several namespaces is that namespace's trouble; the process stays."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        api = Spoiling(cluster.api)
+        running = Running(cluster, api, namespaces=("default", "other"))
+        await asyncio.sleep(5)
+        api.refuse(REPLICA_SET, namespace="other")
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        moved = [
+            each | {"metadata": {**each["metadata"], "namespace": "other"}}
+            for each in (service("shop"), rollout("shop"))
+        ]
+        for each in moved:
+            cluster.apply(each)
+        await asyncio.sleep(2 * BLIND_MAX_S)
+        cluster.apply(service("cart"))
+        cluster.apply(rollout("cart"))
+        await until(cluster, "cart", healthy)
+
+        shop = cluster.get(ROLLOUT, "other", "shop")
+        assert shop is not None
+        assert shop["status"]["waitingFor"]["reason"] == "WatchFailed"
+        assert await running.stopped() == EXIT_STOPPED
+
+    play(scenario)
+
+
+def test_a_short_outage_of_a_watch_is_no_news():
+    """Servers are restarted: nothing is written and nobody exits over a watch that is back within half a minute."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        api = Spoiling(cluster.api)
+        running = Running(cluster, api, leader_elect=True, identity="first")
+        cluster.apply(service("cart"))
+        cluster.apply(rollout("cart"))
+        await until(cluster, "cart", healthy)
+        before = cluster.get(ROLLOUT, "default", "cart")
+        for _ in range(5):
+            api.refuse(REPLICA_SET)
+            await asyncio.sleep(20)
+            api.refused.clear()
+            await asyncio.sleep(120)
+
+        assert cluster.get(ROLLOUT, "default", "cart") == before
+        assert await running.stopped() == EXIT_STOPPED
+
+    play(scenario, limit_s=3000)

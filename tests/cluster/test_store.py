@@ -368,42 +368,57 @@ def test_a_list_settles_what_can_be_read():
     assert table.get("shop", "a") is None
 
 
+Told = tuple[str, ReplicaSetObject | UnreadableObject]
+
+
+def tell(table: Table[ReplicaSetObject], events: list[Told]) -> None:
+    """What a watch brings."""
+    for how, each in events:
+        if how == "gone":
+            table.remove("", each)
+        elif isinstance(each, UnreadableObject):
+            table.put_unreadable("", each)
+        else:
+            table.put("", each)
+
+
+def check(table: Table[ReplicaSetObject], server: dict[str, ReplicaSetObject | UnreadableObject]) -> None:
+    """The table shows what is there, and says of which it does not know what it is."""
+    unreadable = {name for name, each in server.items() if isinstance(each, UnreadableObject)}
+    assert {name for _, name in table.unreadable} == unreadable
+    shown = {each.metadata.name: each for each in table.all()}
+    assert set(shown) <= set(server)
+    assert {name: shown.get(name) for name in set(server) - unreadable} == {
+        name: each for name, each in server.items() if name not in unreadable
+    }
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
     """A model: objects come, change, become unreadable, go and come again, with lists between; late and double events, too."""
     rng = random.Random(seed)  # noqa: S311 - a test's
     _, table = empty()
     server: dict[str, ReplicaSetObject | UnreadableObject] = {}
-    told: list[tuple[str, ReplicaSetObject | UnreadableObject]] = []
+    told: list[Told] = []
+    late: list[Told] = []
     for version in range(1, 80):
         name = rng.choice("abc")
         known = server.get(name)
         uid = known.metadata.uid if known is not None else f"{name}{version}"
+        seen = rng.choice([unread, replica_set])(version, name=name, uid=uid)
         if known is not None and rng.random() < 0.2:
             del server[name]
-            told.append(("gone", rng.choice([unread, replica_set])(version, name=name, uid=uid)))
+            told.append(("gone", seen))
         else:
-            readable = rng.random() < 0.6
-            server[name] = replica_set(version, name=name, uid=uid) if readable else unread(version, name=name, uid=uid)
-            told.append(("there", server[name]))
-        again = [told[-1]] if rng.random() < 0.9 else [told[-1], rng.choice(told)]
-        for how, each in again:
-            if how == "gone":
-                table.remove("", each)
-            elif isinstance(each, UnreadableObject):
-                table.put_unreadable("", each)
-            else:
-                table.put("", each)
+            server[name] = seen
+            told.append(("there", seen))
+        if not late and rng.random() < 0.2:
+            late = [told[-1]]
+            continue
+        tell(table, [told[-1], *late, *rng.choices(told, k=rng.choice([0, 0, 0, 1]))])
+        late = []
         if rng.random() < 0.1:
-            readable_now = [each for each in server.values() if isinstance(each, ReplicaSetObject)]
-            others = [each for each in server.values() if isinstance(each, UnreadableObject)]
-            table.replace("", readable_now, str(version), unreadable=others)
-
-        assert {name for _, name in table.unreadable} == {
-            name for name, each in server.items() if isinstance(each, UnreadableObject)
-        }
-        for name, each in server.items():
-            if isinstance(each, ReplicaSetObject):
-                assert table.get("shop", name) is not None
-                assert table.get("shop", name).metadata.version == each.metadata.version
-        assert {each.metadata.name for each in table.all()} <= set(server)
+            readable = [each for each in server.values() if isinstance(each, ReplicaSetObject)]
+            unreadable = [each for each in server.values() if isinstance(each, UnreadableObject)]
+            table.replace("", readable, str(version), unreadable=unreadable)
+        check(table, server)

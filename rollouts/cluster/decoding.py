@@ -173,7 +173,7 @@ class Decoder(Generic[T]):
             try:
                 items.append(self.object(each))
             except ApiUnavailable as exc:
-                if (named := _named(each, str(exc))) is None:
+                if (named := _named(each, str(exc.__cause__ or exc))) is None:
                     raise
                 unreadable.append(named)
         return Page(tuple(items), _version(metadata.resource_version), metadata.continue_, tuple(unreadable))
@@ -194,7 +194,7 @@ class Decoder(Generic[T]):
             try:
                 return WatchEvent(kind, self.object(data))
             except ApiUnavailable as unread:
-                why = str(unread)
+                why = str(unread.__cause__ or unread)
         if (named := _named(data, why)) is None:
             raise _unreadable(line, exc) from exc
         return WatchEvent(kind, None, unreadable=named)

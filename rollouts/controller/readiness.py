@@ -10,7 +10,7 @@ import structlog
 
 from rollouts.cluster.store import Store, Table
 from rollouts.controller.sight import FAILED_TELL_S
-from rollouts.controller.watched import WATCHED_KINDS
+from rollouts.controller.standing_watches import WATCHED_KINDS
 from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, Kind
 

@@ -252,16 +252,13 @@ class RouteReader:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
-        deep = next((each for each in (user, owned) if each is not None and _is_deep(each)), None)
-        if deep is not None:
-            message = (
-                f"{place.route}: {deep.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter"
+        try:
+            objects = Objects(
+                user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
             )
-            absent = RouteAbsent(place.route, now_s, message)
+        except Unroutable as exc:
+            absent = RouteAbsent(place.route, now_s, f"{place.route}: {exc}")
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
-        objects = Objects(
-            user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
-        )
         gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
         return RouteRead(
             place=place,
@@ -350,10 +347,12 @@ class RouteReader:
         return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
 
     def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
-        """The whole object, decoded once for each version. Nobody may change it."""
+        """The whole object, decoded once for each version. Nobody may change it. Raises: Unroutable, for one that is too deep."""
         uid = seen.metadata.uid
         known = self._decoded.get(uid)
         if known is None or known[0] is not seen:
+            if _is_deep(seen):
+                raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter")
             known = self._decoded[uid] = (seen, manifest_of(kind, seen))
             if len(self._decoded) > READ_MAX:
                 self._decoded.popitem(last=False)

@@ -14,8 +14,8 @@ from typing import Any
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
 from rollouts.controller.routes import RouteRead
+from rollouts.controller.standing_watches import WATCHED_KINDS
 from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.controller.watched import WATCHED_KINDS
 from rollouts.errors import ObjectUnreadable, WatchFailed
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
@@ -93,5 +93,5 @@ def unreadable(kind: Kind, seen: UnreadableObject) -> ObjectUnreadable:
     metadata = seen.metadata
     where = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
     return ObjectUnreadable(
-        f"{kind.kind} {where} cannot be read, so nothing is decided until it can: {seen.why}; make it smaller or delete it"
+        f"{kind.kind} {where} cannot be read, so nothing is decided until it can: {seen.why}; mend it or delete it"
     )

@@ -47,10 +47,10 @@ from rollouts.controller.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.routes import RouteReader
 from rollouts.controller.server_time import following
 from rollouts.controller.settle_times import parse_settle_times
+from rollouts.controller.standing_watches import WATCHED, new_store
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
 from rollouts.controller.triggers import Triggers
-from rollouts.controller.watched import WATCHED, new_store
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
 from rollouts.errors import SettingsInvalid

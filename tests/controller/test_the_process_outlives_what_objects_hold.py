@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
-from rollouts.objects import EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
+from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
@@ -87,6 +89,14 @@ class Spoiling:
             if stream.plural == kind.plural:
                 stream.ended.set()
 
+    def spoil(self, plural: str, event: Manifest) -> bool:
+        """Makes the object of an event unreadable, if it is to be; whether it did."""
+        metadata = event.get("object", {}).get("metadata", {})
+        if (plural, metadata.get("labels", {}).get("app") or metadata.get("name")) not in self.spoilt:
+            return False
+        metadata |= {"generation": "many"}
+        return True
+
     async def aclose(self) -> None:
         """The cluster closes its own."""
 
@@ -126,11 +136,7 @@ class SpoilingStream:
 
     def spoil(self, line: bytes) -> bytes:
         event = json.loads(line or b"{}")
-        metadata = event.get("object", {}).get("metadata", {})
-        if (self.plural, metadata.get("labels", {}).get("app") or metadata.get("name")) not in self.source.spoilt:
-            return line
-        event["object"]["metadata"] |= {"generation": "many"}
-        return json.dumps(event).encode() + b"\n"
+        return json.dumps(event).encode() + b"\n" if self.source.spoil(self.plural, event) else line
 
     async def aclose(self) -> None:
         await self.stream.aclose()
@@ -245,7 +251,7 @@ def test_an_unreadable_replica_set_is_not_taken_for_absent():
         api.spoilt.clear()
         for each in cluster.list(REPLICA_SET, "default"):
             noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"smaller": "now"}}
-            cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": noted})
+            cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": noted}, manager="mender")
         await until(cluster, "cart", healthy)
         assert await running.stopped() == EXIT_STOPPED
 
@@ -381,3 +387,56 @@ def test_a_short_outage_of_a_watch_is_no_news():
         assert await running.stopped() == EXIT_STOPPED
 
     play(scenario, limit_s=3000)
+
+
+HARM = (
+    {"generation": "many"},
+    {"labels": {"app": 3}},
+    {"annotations": []},
+    {"ownerReferences": {"controller": "yes"}},
+    {"creationTimestamp": {"deep": ["er"]}},
+    {"deletionTimestamp": False},
+    {"uid": 7},
+)
+
+
+class Harming(Spoiling):
+    """Three lines in ten are of objects that nobody can read, of every kind that is watched."""
+
+    def __init__(self, api: ApiServer, seed: int) -> None:
+        super().__init__(api)
+        self.rng = random.Random(seed)  # noqa: S311 - a test's
+        self.harms = True
+
+    def spoil(self, plural: str, event: Manifest) -> bool:  # noqa: ARG002 - whatever its kind
+        if self.harms and event.get("type") in ("ADDED", "MODIFIED") and self.rng.random() < 0.3:
+            event["object"]["metadata"] |= self.rng.choice(HARM)
+            return True
+        return False
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_once_everything_can_be_read_again_everything_is_rolled_out(seed):
+    """Rollouts under way while objects of every kind become unreadable: nobody restarts, and each is finished afterwards."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        api = Harming(cluster.api, seed)
+        running = Running(cluster, api)
+        names = ("cart", "shop", "web")
+        for version in (1, 2, 3):
+            for name in names:
+                cluster.apply(service(name))
+                cluster.apply(rollout(name, image=f"app:{version}"))
+            await asyncio.sleep(20)
+        api.harms = False
+        for kind in (ROLLOUT, REPLICA_SET, SERVICE, ENDPOINT_SLICE):
+            for each in cluster.list(kind, "default"):
+                noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"readable": "again"}}
+                cluster.apply({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": noted}, manager="mender")
+        for name in names:
+            await until(cluster, name, lambda each: healthy(each) and each["observedGeneration"] == 3)
+
+        assert len(running.telemetry) == 1
+        assert await running.stopped() == EXIT_STOPPED
+
+    play(scenario)

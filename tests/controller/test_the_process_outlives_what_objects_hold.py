@@ -440,3 +440,31 @@ def test_once_everything_can_be_read_again_everything_is_rolled_out(seed):
         assert await running.stopped() == EXIT_STOPPED
 
     play(scenario)
+
+
+class Webhooked(Spoiling):
+    """An API server that asks an admission webhook about every write in namespace `slow`, which takes ten seconds."""
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        if request.method != "GET" and "/namespaces/slow/" in request.path:
+            await asyncio.sleep(10)
+        return await super().request(request, deadline_s=deadline_s)
+
+
+def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another():
+    """64 Rollouts behind it took all workers, and another tenant's first write came 50 s late."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        running = Running(cluster, Webhooked(cluster.api))
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slow"}})
+        for index in range(64):
+            slow = rollout(f"r{index}")
+            cluster.apply(slow | {"metadata": {**slow["metadata"], "namespace": "slow"}})
+        await asyncio.sleep(2)
+        cluster.apply(rollout("cart"))
+        await asyncio.sleep(0.5)
+
+        assert [each["metadata"]["labels"]["app"] for each in cluster.list(REPLICA_SET, "default")] == ["cart"]
+        assert await running.stopped() == EXIT_STOPPED
+
+    play(scenario)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.cluster.structs import KubernetesObject, T
+from rollouts.cluster.structs import KubernetesObject, Metadata, T
 from rollouts.cluster.watch_state import WatchState
 from rollouts.objects import Kind
 from rollouts.ports import Clock
@@ -221,8 +221,9 @@ class Table(Generic[T]):
         if returned and before is not None and before.metadata.uid == metadata.uid:
             return None
         self._bury(metadata.uid, version)
-        if newer is None:
-            self.unreadable.pop(where, None)
+        unread = self.unreadable.pop(where, None) if newer is None else None
+        if before is None and unread is not None:
+            return Change(self._bare(metadata), None)
         if before is None or returned:
             return None
         if before.metadata.uid != metadata.uid:  # a later one of its name has gone, so it is gone too
@@ -249,6 +250,10 @@ class Table(Generic[T]):
         for where in could_not:
             del self.unreadable[where]
         self.unreadable |= cannot
+        never_read = (
+            each for where, each in could_not.items() if where not in self._objects and where not in {*listed, *cannot}
+        )
+        changes += [Change(self._bare(each.metadata), None) for each in never_read]
         for where in [each for each in state.names if each not in listed and each not in cannot]:
             before = self._objects[where]
             self._bury(before.metadata.uid, version)
@@ -285,6 +290,12 @@ class Table(Generic[T]):
         written = self._written.get(where)
         if written is not None and 0 < written.version <= version:
             written.version = 0
+
+    def _bare(self, metadata: Metadata) -> T:
+        """What is known of an object that could not be read, for whoever hears that it has gone."""
+        struct: Any = self.struct
+        bare: T = struct(metadata=metadata)
+        return bare
 
     def _is_old(self, where: Name, version: int) -> bool:
         """Whether a newer version of the object came and could not be read."""

@@ -422,3 +422,18 @@ def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
             unreadable = [each for each in server.values() if isinstance(each, UnreadableObject)]
             table.replace("", readable, str(version), unreadable=unreadable)
         check(table, server)
+
+
+def test_an_object_that_could_never_be_read_goes_like_any_other():
+    """Whoever waits for its end (Services of a Rollout that is gone are given back) hears of it."""
+    _, table = empty()
+    table.put_unreadable("", unread(5))
+
+    change = table.remove("", unread(6))
+
+    assert change is not None
+    assert (change.before.metadata.name, change.after) == ("cart", None)
+    table.put_unreadable("", unread(7, uid="u2"))
+    (change,) = table.replace("", [], "9")
+    assert (change.before.metadata.uid, change.after) == ("u2", None)
+    assert table.unreadable == {}

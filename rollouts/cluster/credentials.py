@@ -300,6 +300,9 @@ def _credential(printed: bytes, api_version: str) -> _Credential | str:
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
+    if not hasattr(os, "killpg"):  # Windows has no process groups
+        process.kill()
+        return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -156,7 +156,10 @@ def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Ca
         try:
             await loader.load_and_set(configuration)
         except (library.config_exception, *_MALFORMED) as exc:
-            raise ApiUnavailable(f"the credentials of the kubeconfig's auth-provider cannot be renewed: {exc}") from exc
+            why = type(exc).__name__  # its text may have the provider's answer in it
+            raise ApiUnavailable(
+                f"the credentials of the kubeconfig's auth-provider cannot be renewed ({why}); log in again"
+            ) from exc
         return _bearer(configuration)
 
     return load

@@ -21,7 +21,7 @@ from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
 from rollouts.ports import Clock
 
-FAILED_TELL_S = 30.0  # a connection to another API server takes seconds, and a blip is no news
+FAILED_TELL_S = 90.0  # the longest pause between two attempts is 60 s: at least one more has failed, so it is no blip
 
 
 @dataclass(frozen=True, slots=True)

@@ -374,7 +374,7 @@ def test_what_the_inbox_knows_of_a_rollout_goes_with_it():
         Response(200, b'{"metadata":{"name":"web","resourceVersion":"seven"}}'),
         Response(200, b"[" * 9_000),
         Response(200, b"\xff"),
-        Response(500, b"[" * 9_000),
+        Response(403, b"[" * 9_000),
     ],
     ids=["deep", "no version", "endless", "no text", "deep error"],
 )

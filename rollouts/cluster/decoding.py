@@ -7,6 +7,7 @@ trouble and not its neighbours'.
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from rollouts.cluster.structs import (
     TrafficProviderObject,
 )
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import Kind
+from rollouts.objects import Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -211,6 +212,18 @@ def decode(kind: Kind, data: bytes) -> Any:
 def decode_route(data: bytes) -> RouteObject:
     """A route of any kind. Raises: ApiUnavailable, when the bytes are no object."""
     return _ROUTES.object(data)
+
+
+def manifest_from(data: bytes) -> Manifest:
+    """The whole of an object, or of a list; where it is nested too deeply for a parser, with null below LEVELS_MAX.
+
+    Raises: ValueError, when the bytes are no JSON.
+    """
+    try:
+        found: Manifest = json.loads(data)
+    except RecursionError:
+        found = json.loads(shallow(data, most_levels=LEVELS_MAX))
+    return found
 
 
 def metadata_of(data: bytes) -> Metadata:

@@ -22,10 +22,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
-from rollouts.cluster.structs import (
-    STRUCTS,
-    RouteObject,
-)
+from rollouts.cluster.structs import STRUCTS, RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act import Performer
 from rollouts.controller.answers import Answers

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.decoding import Decoder, decode, decode_route, metadata_of, status_of
+from rollouts.cluster.decoding import Decoder, decode, decode_route, manifest_from, metadata_of, status_of
 from rollouts.cluster.json_parts import CutOff, members, shallow
 from rollouts.cluster.structs import (
     EndpointSliceObject,
@@ -68,6 +68,15 @@ def test_a_deep_field_that_is_not_read_hides_none_that_is(levels):
 
     assert found is not None
     assert found.spec.replicas == 3
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_a_deep_manifest_is_shown_down_to_where_it_can_be(levels):
+    """`rollouts get` lists a namespace with such an object in it, and a Lease with one in its managedFields is renewed."""
+    found = manifest_from(b'{"metadata":{"name":"cart","deep":%b},"spec":{"replicas":3}}' % nested(levels))
+
+    assert found["metadata"]["name"] == "cart"
+    assert found["spec"] == {"replicas": 3}
 
 
 def test_one_unreadable_item_leaves_the_rest_of_a_list():

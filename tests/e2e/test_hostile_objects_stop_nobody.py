@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -32,10 +34,21 @@ def test_deep_and_large_objects_are_their_authors_trouble(
     stage.kubectl("wait", "rollout/deep", "--for=jsonpath={.status.phase}=Degraded", "--timeout=60s")
     told = stage.kubectl("get", "rollout/deep", "--output=jsonpath={.status.message}")
     assert "nested too deeply" in told
+    listed = rollouts(control_plane, "get", "--namespace", namespace)
+    assert "deep" in listed
+    assert "web" in listed
     stage.apply(canary("web", image="web:2", steps=[{"setWeight": 50}]))
     second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
     stage.wait_ready("web")
     stage.until_pods("web", {second: 4})
+
+
+def rollouts(plane: ControlPlane, *arguments: str) -> str:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "rollouts", *arguments, "--kubeconfig", str(plane.kubeconfig_admin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def post(plane: ControlPlane, path: str, body: str) -> None:

@@ -1,17 +1,74 @@
-"""`ports.Clock` of this machine: the only reading of real time in the program."""
+"""`ports.Clock` of this machine: the only reading of real time in the program.
+
+Pauses and delays of hours are judged on the wall clock, as only that means the same after a restart and on another machine.
+So it is made steady: it is set once, goes on with the monotonic clock, and a jump of the machine's clock changes nothing. It is
+set by the API server's clock, the one that all controllers of a cluster see.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+TOLERANCE_S = 2.0  # the Date header has whole seconds and comes late by the way of an answer
+SLEW_S = 0.6  # at each look, once a minute: one per cent, so a wrong server ends a pause of an hour 36 s early at most
+
+
+def _elapsed_s() -> float:
+    """Linux' CLOCK_BOOTTIME counts while the machine is suspended, so a leader that wakes knows that its lease has run out."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if _COUNTS_SUSPEND else time.monotonic()
+
+
+_COUNTS_SUSPEND = hasattr(time, "CLOCK_BOOTTIME")
 
 
 class SystemClock:
-    """Wall clock and monotonic clock of the operating system."""
+    """A steady wall clock, and a monotonic clock that counts through suspend where the system has one.
+
+    Args:
+        wall_s: the machine's wall clock, seconds since 1970; may jump.
+        elapsed_s: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall_s: Callable[[], float] = time.time,
+        elapsed_s: Callable[[], float] = _elapsed_s,
+    ) -> None:
+        self._wall_s = wall_s
+        self._elapsed_s = elapsed_s
+        self._offset_s = wall_s() - elapsed_s()
+        self._was_set = False
 
     def now_s(self) -> float:
-        """Seconds since 1970-01-01T00:00:00Z; may jump."""
-        return time.time()
+        """Seconds since 1970-01-01T00:00:00Z, by the API server's clock once it was heard; jumps only when `heard` says so."""
+        return self._elapsed_s() + self._offset_s
 
     def monotonic_s(self) -> float:
         """Seconds that never go back."""
-        return time.monotonic()
+        return self._elapsed_s()
+
+    def heard(self, date_s: float) -> float:
+        """Looks at what the API server says the time is, and answers by how many seconds this clock was corrected.
+
+        The first time it is set by the server. Later two of three clocks decide: when the machine's agrees with the server's,
+        time has passed that ours did not see (a virtual machine was paused). A server alone is followed slowly, by SLEW_S at
+        each call; a machine alone, not at all.
+
+        Args:
+            date_s: of a Date header: whole seconds since 1970.
+        """
+        error_s = _beyond(self.now_s(), date_s)
+        if abs(error_s) <= TOLERANCE_S:
+            error_s = 0.0
+        elif self._was_set and abs(_beyond(self._wall_s(), date_s)) > TOLERANCE_S:
+            error_s = min(SLEW_S, max(-SLEW_S, error_s))
+        self._was_set = True
+        self._offset_s += error_s
+        return error_s
+
+
+def _beyond(now_s: float, date_s: float) -> float:
+    """Seconds from `now_s` to the second that the date names; 0 within it."""
+    return max(0.0, date_s - now_s) - max(0.0, now_s - (date_s + 1.0))

@@ -3,6 +3,7 @@
 * RolloutsError
   x TransientError        retry with back-off; says nothing about the user's spec
     + ApiUnavailable      refused, reset, deadline passed, 5xx: the write may or may not have happened
+    + AnswerTooLarge      more bytes than are read of one answer: ask for less at a time
     + ApiThrottled        429: wait `retry_after_s`
     + ApiConflict         409, or a JSON Patch test that failed: our view is old; observe again, decide again
     + ApiGone             410: the watch's resourceVersion has expired; list again
@@ -16,6 +17,8 @@
     + ApiExists           409 AlreadyExists: an object of that name is there and is not the one we would have made
     + SettingsInvalid     the administrator edits flags, environment or kubeconfig
     + Unroutable          somebody edits the route, or asks less of it
+    + ObjectUnreadable    somebody makes the object smaller, or deletes it: it exists and cannot be read
+    + WatchFailed         an administrator grants list and watch, or mends the way to the API server
     + ExpressionInvalid   the author edits a CEL expression
     + ExpressionFailed    the author edits a CEL expression, or somebody the object that it has no value for
 
@@ -43,11 +46,15 @@ class ApiUnavailable(TransientError):
     """No answer, or a 5xx: whether a write took effect shows only in the next observation."""
 
 
+class AnswerTooLarge(TransientError):
+    """An answer was not read to its end, as it has more than `ports.BODY_MAX_BYTES`."""
+
+
 class ApiThrottled(TransientError):
     """429: the server asks for patience.
 
     Args:
-        retry_after_s: seconds to wait, >= 0; from Retry-After, RFC 9110 section 10.2.3.
+        retry_after_s: seconds to wait, 0 to 60; from Retry-After, RFC 9110 section 10.2.3.
     """
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
@@ -93,6 +100,14 @@ class SettingsInvalid(TerminalError):
 
 class Unroutable(TerminalError):
     """A route cannot be steered, or not as wanted; the message says why and what to do."""
+
+
+class ObjectUnreadable(TerminalError):
+    """An object exists and cannot be read, so nothing is decided that depends on it; the message names it and says why."""
+
+
+class WatchFailed(TerminalError):
+    """What is known of the cluster is old, so nothing is decided on it; the message says since when and why."""
 
 
 class ExpressionInvalid(TerminalError):

@@ -15,6 +15,12 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
+LINE_MAX_BYTES = 16 * 1024 * 1024
+"""Of a watch's line. etcd takes objects of 1.5 MiB, and a byte of one becomes up to six in JSON (`<` is `\\u003c`): 9 MiB."""
+
+BODY_MAX_BYTES = 64 * 1024 * 1024
+"""Of an answer: one object, or one page of a list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -42,7 +48,7 @@ class Response:
     Args:
         status: HTTP status code.
         body: JSON; for an error a `Status` object.
-        retry_after_s: seconds, when the server sent Retry-After in seconds.
+        retry_after_s: what Retry-After says, in seconds, >= 0 and possibly inf; None without one that can be understood.
     """
 
     status: int
@@ -59,7 +65,10 @@ class WatchStream(Protocol):
     async def readline(self) -> bytes:
         """The next event's line; b"" at the end of the stream.
 
-        Raises: ApiUnavailable when the connection broke or was silent for too long. Cancellation: safe.
+        A line of more than LINE_MAX_BYTES comes cut to that length and without its end; the rest of it is skipped.
+
+        Raises: ApiUnavailable when the connection broke, also in the middle of a line, or was silent for too long.
+        Cancellation: safe.
         """
         ...
 
@@ -95,7 +104,7 @@ class Clock(Protocol):
     """The two readings of time. Waiting is the event loop's, so virtual time needs no other port."""
 
     def now_s(self) -> float:
-        """Wall clock, seconds since 1970-01-01T00:00:00Z; may jump."""
+        """Wall clock, seconds since 1970-01-01T00:00:00Z; may be corrected, by seconds as a rule."""
         ...
 
     def monotonic_s(self) -> float:

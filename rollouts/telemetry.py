@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -14,7 +14,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from rollouts.core.status import Phase
-from rollouts.objects import Key
+from rollouts.objects import Key, Kind
 from rollouts.settings import LogFormat, LogLevel
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -51,6 +51,21 @@ def set_up_logging(*, log_format: LogFormat, log_level: LogLevel, own_process: b
     logging.basicConfig(
         level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
     )
+
+
+class WatchedTable(Protocol):
+    """What is shown of a kind that is watched."""
+
+    kind: Kind
+
+    @property
+    def unreadable(self) -> Sized:
+        """Objects that exist and cannot be read."""
+        ...
+
+    def age_s(self) -> float:
+        """Seconds since its watches were last heard."""
+        ...
 
 
 class Telemetry:
@@ -99,7 +114,17 @@ class Telemetry:
         )
         self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
         self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
+        self.watch_ages = Gauge(
+            "rollouts_watch_age_seconds",
+            "Since the watch was last heard: bookmarks come about once a minute. +Inf before the first list.",
+            ["resource"],
+            registry=registry,
+        )
+        self.unreadable = Gauge(
+            "rollouts_unreadable_objects", "Objects that exist and cannot be read.", ["resource"], registry=registry
+        )
         self._phase_of: dict[Key, Phase] = {}
+        self._rollouts_in: dict[str, int] = {}
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
 
@@ -120,9 +145,19 @@ class Telemetry:
         if before is not None:
             self.phases.labels(key.namespace, before.value).dec()
             del self._phase_of[key]
+            self._rollouts_in[key.namespace] -= 1
         if phase is not None:
             self.phases.labels(key.namespace, phase.value).inc()
             self._phase_of[key] = phase
+            self._rollouts_in[key.namespace] = self._rollouts_in.get(key.namespace, 0) + 1
+        elif self._rollouts_in[key.namespace] == 0:
+            del self._rollouts_in[key.namespace]
+            self.phases.remove_by_labels({"namespace": key.namespace})
+
+    def follow_table(self, table: WatchedTable) -> None:
+        """Shows from now on how the kind's watches fare."""
+        self.watch_ages.labels(table.kind.plural).set_function(table.age_s)
+        self.unreadable.labels(table.kind.plural).set_function(lambda: float(len(table.unreadable)))
 
 
 @contextmanager

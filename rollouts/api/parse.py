@@ -146,6 +146,9 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
         try:
             spec = from_json(spec)
         except ValueError as error:
+            if "recursion" in str(error):  # pydantic_core follows some 200 levels and says so in this word alone
+                message = "is nested too deeply; no Kubernetes object needs 200 levels: make it flatter"
+                raise SpecInvalid((SpecProblem("spec", message),)) from error
             raise SpecInvalid((SpecProblem("spec", f"is not JSON: {error}"),)) from error
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem("spec", "must be an object"),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rollouts.cli.durations import short
 from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options, open_session
 from rollouts.cli.view import status_of
+from rollouts.cluster.decoding import manifest_from
 from rollouts.core.cutover import SIGNAL
 from rollouts.core.services import told
 from rollouts.core.status import Cutover, RolloutStatus
@@ -28,7 +28,7 @@ async def drain_report(options: Options, name: str, *, console: Console) -> Exit
     Raises: ApiNotFound; what `Client` raises.
     """
     async with open_session(options) as session:
-        rollout = json.loads(await session.client.get(ROLLOUT, session.namespace, name))
+        rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
         status = status_of(rollout)
         now_s = session.clock.now_s()
     for line in report(status, now_s=now_s):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from rollouts.cli.session import Session
 from rollouts.cluster.client import answer_of
+from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiForbidden, ApiGone, ApiInvalid, ApiNotFound, ApiUnavailable, TransientError
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import Request, Response
@@ -80,7 +81,7 @@ async def list_all(session: Session, collection: Collection) -> tuple[tuple[Mani
         path = collection.kind.path(collection.namespace)
         request = Request("GET", path, query)
         answer = await session.api.request(request, deadline_s=session.request_timeout_s)
-        page = json.loads(answer_of(request, answer))
+        page = manifest_from(answer_of(request, answer))
         # Items of a list come without apiVersion and kind, and `-o yaml` shall show whole objects.
         head = {"apiVersion": collection.kind.api_version, "kind": collection.kind.kind}
         objects += [head | thing for thing in page.get("items") or ()]
@@ -166,7 +167,7 @@ async def _watch(session: Session, followed: Followed, collection: Collection, v
             answer_of(request, Response(stream.status, await stream.readline()))
         while text := await stream.readline():
             try:
-                event = json.loads(text)
+                event = manifest_from(text)
             except ValueError as broken:
                 raise ApiUnavailable(f"the watch of {collection.kind.plural} was cut off") from broken
             thing = event["object"]

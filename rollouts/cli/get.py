@@ -29,6 +29,7 @@ from rollouts.cli.view import (
     status_of,
     view_of,
 )
+from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
@@ -260,7 +261,7 @@ def _table(session: Session, followed: Followed, *, wide: bool, all_namespaces: 
 
 async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
     if what.name is not None:
-        document = json.loads(await session.client.get(ROLLOUT, session.namespace, what.name))
+        document = manifest_from(await session.client.get(ROLLOUT, session.namespace, what.name))
         _drop_bookkeeping(document)
     else:
         namespace = None if what.all_namespaces else session.namespace

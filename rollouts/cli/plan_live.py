@@ -17,15 +17,10 @@ from rollouts.cli.follow import Collection, list_all
 from rollouts.cli.plan_routes import Routes
 from rollouts.cli.session import Session
 from rollouts.cli.view import controlled_by
+from rollouts.cluster.decoding import decode
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import (
-    EndpointSliceObject,
-    ReplicaSetObject,
-    RolloutObject,
-    ServiceObject,
-    decode,
-)
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
 from rollouts.controller.inbox import Inbox, ServiceAnswer
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rollouts.cli.follow import Collection, list_all
 from rollouts.cli.lint import providers
 from rollouts.cli.session import Session
-from rollouts.cluster.structs import decode_route
+from rollouts.cluster.decoding import decode_route
 from rollouts.controller.answers import read_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.render_routes import question_about

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollouts.cluster.structs import ServerStatus, status_of
+from rollouts.cluster.decoding import ServerStatus, status_of
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
@@ -37,6 +37,7 @@ Body: TypeAlias = bytes | Mapping[str, Any] | Sequence[Any]
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+RETRY_AFTER_MAX_S = 60.0  # whatever stands between us and the server may say anything; the server itself says 1 s
 THROTTLED_PAUSE_S = 1.0  # for a 429 that names no time, as client-go
 
 
@@ -260,8 +261,8 @@ def _error(request: Request, response: Response, said: ServerStatus, message: st
             # more than "error in our request"; when it is the resulting object that is refused, it names the object's kind.
             return ApiConflict(message)
         case 429:
-            after_s = response.retry_after_s
-            return ApiThrottled(message, retry_after_s=THROTTLED_PAUSE_S if after_s is None else after_s)
+            after_s = THROTTLED_PAUSE_S if response.retry_after_s is None else response.retry_after_s
+            return ApiThrottled(message, retry_after_s=min(after_s, RETRY_AFTER_MAX_S))
         case status if 400 <= status < 500:
             return ApiInvalid(message)
         case _:  # 5xx; 1xx and 3xx come from something that is not an API server

@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import yarl
 
 from rollouts.cluster.credentials import ClientCertificate
+from rollouts.cluster.http_headers import date_s, retry_after_s
+from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
-from rollouts.errors import ApiUnavailable, SettingsInvalid
-from rollouts.ports import Request, Response
+from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
+from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
 CONNECT_TIMEOUT_S = 5.0
+DATE_EVERY_S = 60.0
 
-# InvalidURL, bad header values and lines over 4 MiB are ValueErrors.
+OnDate: TypeAlias = Callable[[float], object]
+"""Called with the API server's time, whole seconds since 1970, about once a minute while there are requests."""
+
+# InvalidURL and bad header values are ValueErrors.
 _BROKEN = (aiohttp.ClientError, OSError, ValueError)
 
 
 async def connect(
-    *, kubeconfig: Path | None, context: str | None, user_agent: str, service_account: Path = SERVICE_ACCOUNT
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    user_agent: str,
+    service_account: Path = SERVICE_ACCOUNT,
+    on_date: OnDate | None = None,
 ) -> KubernetesConnection:
     """Reads the settings and makes a connection with a pool of its own; sends nothing to the API server yet.
 
@@ -43,7 +55,7 @@ async def connect(
     """
     target = await read_target(kubeconfig=kubeconfig, context=context, service_account=service_account)
     try:
-        return KubernetesConnection(target, user_agent=user_agent)
+        return KubernetesConnection(target, user_agent=user_agent, on_date=on_date)
     except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
         raise SettingsInvalid(f"the cluster's TLS settings cannot be used: {exc}") from exc
 
@@ -51,9 +63,11 @@ async def connect(
 class KubernetesConnection:
     """Implements `ports.ApiServer`. Make it with `connect`."""
 
-    def __init__(self, target: Target, *, user_agent: str) -> None:
+    def __init__(self, target: Target, *, user_agent: str, on_date: OnDate | None = None) -> None:
         """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError over certificates."""
         self._target = target
+        self._on_date = on_date
+        self._date_again_at_s = float("-inf")
         self._credentials = target.credentials
         self._host = target.configuration.host.rstrip("/")
         self._certificate: ClientCertificate | None = None
@@ -63,6 +77,13 @@ class KubernetesConnection:
         self._options: dict[str, Any] = {"allow_redirects": False}
         if target.configuration.proxy:
             self._options["proxy"] = target.configuration.proxy
+            if target.proxy_authorization is not None:
+                # https:// is asked for with CONNECT, which has headers of its own; of http:// the proxy sees the request.
+                proxy_headers = {"Proxy-Authorization": target.proxy_authorization.reveal()}
+                if self._host.startswith("https:"):
+                    self._options["proxy_headers"] = proxy_headers
+                else:
+                    self._headers |= proxy_headers
         if target.configuration.tls_server_name:
             self._options["server_hostname"] = target.configuration.tls_server_name
 
@@ -78,12 +99,13 @@ class KubernetesConnection:
             async with asyncio.timeout(deadline_s):
                 answer = await self._send(request, limits)
                 async with answer:
-                    body = await answer.read()
+                    body = await _body(request, answer)
         except TimeoutError as exc:  # aiohttp's time-outs are TimeoutErrors, too
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
             raise _unavailable(request, exc) from exc
-        return Response(answer.status, body, _retry_after_s(answer.headers.get("Retry-After")))
+        headers = answer.headers
+        return Response(answer.status, body, retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> KubernetesWatch:
         """As `ports.ApiServer.open_watch`."""
@@ -124,10 +146,10 @@ class KubernetesConnection:
             await self._change_certificate()
         headers = dict(self._headers)
         if authorization is not None:
-            headers["Authorization"] = authorization
+            headers["Authorization"] = authorization.reveal()
         if request.body:
             headers["Content-Type"] = request.content_type
-        return await self._session.request(
+        answer = await self._session.request(
             request.method,
             self._url(request),
             data=request.body or None,
@@ -135,6 +157,16 @@ class KubernetesConnection:
             timeout=limits,
             **self._options,
         )
+        self._read_date(answer)
+        return answer
+
+    def _read_date(self, answer: aiohttp.ClientResponse) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._on_date is None or now_s < self._date_again_at_s:
+            return
+        if (server_s := date_s(answer.headers.get("Date"))) is not None:
+            self._date_again_at_s = now_s + DATE_EVERY_S
+            self._on_date(server_s)
 
     def _url(self, request: Request) -> yarl.URL:
         url = self._host + quote(request.path, safe="/:@")
@@ -153,7 +185,7 @@ class KubernetesConnection:
                 configuration.cert_file = str(Path(folder, "tls.crt"))
                 configuration.key_file = str(Path(folder, "tls.key"))
                 Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
-                Path(configuration.key_file).write_text(certificate.key, encoding="ascii")
+                Path(configuration.key_file).write_text(certificate.key.reveal(), encoding="ascii")
             session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
         # The library turns this on, which costs every request two hops to a thread for netrc and proxy settings; the proxy
         # has been looked up once. The session has no public switch.
@@ -174,26 +206,37 @@ class KubernetesWatch:
         self.status = answer.status
         self._request = request
         self._answer = answer
+        self._lines = Lines(answer.content.readany, most_bytes=LINE_MAX_BYTES)
         self._silence_s = silence_s
 
     async def readline(self) -> bytes:
-        """As `ports.WatchStream.readline`; a line may have up to 4 MiB."""
+        """As `ports.WatchStream.readline`."""
         try:
-            return await self._answer.content.readline()
+            line = await self._lines.readline()
         except TimeoutError as exc:
             raise ApiUnavailable(f"watch {self._request.path}: silent for {self._silence_s:g} s") from exc
         except _BROKEN as exc:
             raise _unavailable(self._request, exc) from exc
+        if self.status == 200 and line and not line.endswith(b"\n") and len(line) < LINE_MAX_BYTES:
+            raise ApiUnavailable(f"watch {self._request.path}: ended in the middle of a line")
+        return line
 
     async def aclose(self) -> None:
         """Closes the watch's connection."""
         self._answer.close()
 
 
+async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:
+    """The whole answer. Raises: AnswerTooLarge, before more than BODY_MAX_BYTES are in memory."""
+    body = bytearray()
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > BODY_MAX_BYTES:
+            raise AnswerTooLarge(
+                f"{request.method} {request.path}: the answer has more than {BODY_MAX_BYTES >> 20} MiB"
+            )
+    return bytes(body)
+
+
 def _unavailable(request: Request, exc: Exception) -> ApiUnavailable:
     return ApiUnavailable(f"{request.method} {request.path}: {exc or type(exc).__name__}")
-
-
-def _retry_after_s(header: str | None) -> float | None:
-    """Only the form in seconds: the API server sends no other, and a date needs two clocks that agree."""
-    return float(header) if header is not None and header.isascii() and header.isdigit() else None

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from rollouts.errors import ApiUnavailable
+from rollouts.secret import Secret
 
 TOKEN_FILE_PERIOD_S = 60.0  # kubelet rotates a token long before it expires; client-go re-reads once a minute too
 PLUGIN_DEADLINE_S = 30.0
 PLUGIN_RETRY_S = 10.0
+PLUGIN_MAX_BYTES = 1024 * 1024  # a token has some KB, a certificate with its chain some more
 RENEW_AT_REMAINING = 0.2  # of a plugin token's life; what is left covers a slow plugin
 
 
@@ -26,7 +31,7 @@ class ClientCertificate:
     """A client certificate and its key, both PEM."""
 
     certificate: str
-    key: str
+    key: Secret
 
 
 class Credentials(Protocol):
@@ -37,7 +42,7 @@ class Credentials(Protocol):
         """The client certificate that a plugin gave, for new connections."""
         ...
 
-    async def authorization(self) -> str | None:
+    async def authorization(self) -> Secret | None:
         """Value of the header, or None to send none.
 
         Raises: ApiUnavailable, when there is none that is still good and a new one cannot be had.
@@ -61,10 +66,10 @@ class FixedCredentials:
 
     certificate: ClientCertificate | None = None
 
-    def __init__(self, authorization: str | None) -> None:
+    def __init__(self, authorization: Secret | None) -> None:
         self._authorization = authorization
 
-    async def authorization(self) -> str | None:
+    async def authorization(self) -> Secret | None:
         """The header, always the same."""
         return self._authorization
 
@@ -91,15 +96,15 @@ class TokenFile:
             path: the file; white space around the token is ignored.
         """
         self._path = path
-        self._token = ""
+        self._token: Secret | None = None
         self._read_again_at_s = float("-inf")
 
-    async def authorization(self) -> str | None:
+    async def authorization(self) -> Secret | None:
         """The header, from the file as it was at most a minute ago."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._read_again_at_s:
             self._read(now_s)
-        return f"Bearer {self._token}"
+        return self._token
 
     async def renew(self) -> bool:
         """Reads the file at once."""
@@ -115,12 +120,14 @@ class TokenFile:
         try:
             token = self._path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as exc:
-            if not self._token:
-                raise ApiUnavailable(f"the token file {self._path} cannot be read: {exc}") from exc
+            if self._token is None:
+                # An undecodable byte is named with what stands around it.
+                why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
+                raise ApiUnavailable(f"the token file {self._path} cannot be read: {why}") from None
             return
         if token:
-            self._token = token
-        elif not self._token:
+            self._token = Secret(f"Bearer {token}")
+        elif self._token is None:
             raise ApiUnavailable(f"the token file {self._path} is empty")
 
 
@@ -129,13 +136,13 @@ class ReloadedCredentials:
 
     certificate: ClientCertificate | None = None
 
-    def __init__(self, load: Callable[[], Awaitable[str | None]]) -> None:
+    def __init__(self, load: Callable[[], Awaitable[Secret | None]]) -> None:
         """Args: load: runs the loader and returns the header; raises ApiUnavailable."""
         self._load = load
-        self._authorization: str | None = None
+        self._authorization: Secret | None = None
         self._load_again_at_s = float("-inf")
 
-    async def authorization(self) -> str | None:
+    async def authorization(self) -> Secret | None:
         """The header, looked at again once a minute."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._load_again_at_s:
@@ -173,14 +180,14 @@ class ExecPlugin:
         info = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         self._environment = {**environment, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         self._api_version = api_version
-        self._authorization: str | None = None
+        self._authorization: Secret | None = None
         self._have_any = False
         self._renew_at_s = float("-inf")
         self._expires_at_s = float("-inf")
         self._run: asyncio.Task[None] | None = None
         self.certificate: ClientCertificate | None = None
 
-    async def authorization(self) -> str | None:
+    async def authorization(self) -> Secret | None:
         """The header; starts the plugin early enough, and waits for it only when there is no good token left."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._renew_at_s:
@@ -211,32 +218,20 @@ class ExecPlugin:
     async def _refresh(self) -> None:
         now_s = asyncio.get_running_loop().time()
         self._renew_at_s = now_s + PLUGIN_RETRY_S if self._have_any else float("-inf")
-        printed = await self._printed()
-        try:
-            answer = json.loads(printed)
-            status: dict[str, Any] = answer["status"]
-            if answer["apiVersion"] != self._api_version:
-                raise ValueError(f"its apiVersion is {answer['apiVersion']}, not {self._api_version}")
-            certificate = None
-            if "clientCertificateData" in status:
-                certificate = ClientCertificate(status["clientCertificateData"], status["clientKeyData"])
-            token = status.get("token")
-            if not token and certificate is None:
-                raise ValueError("it has neither a token nor a client certificate")
-            expires = status.get("expirationTimestamp")
-            left_s = _seconds_until(expires) if expires else float("inf")
-        except (ValueError, KeyError, TypeError) as exc:
+        printed = _credential(await self._printed(), self._api_version)
+        if isinstance(printed, str):
             raise ApiUnavailable(
-                f"the credential plugin {self._command[0]} printed no usable ExecCredential: {exc!r}"
-            ) from exc
-        if certificate != self.certificate:
-            self.certificate = certificate
-        self._authorization = f"Bearer {token}" if token else None
+                f"the credential plugin {self._command[0]} printed no usable ExecCredential: {printed}"
+            )
+        if printed.certificate != self.certificate:
+            self.certificate = printed.certificate
+        self._authorization = printed.authorization
         self._have_any = True
-        self._expires_at_s = now_s + left_s
-        self._renew_at_s = now_s + left_s * (1 - RENEW_AT_REMAINING)
+        self._expires_at_s = now_s + printed.left_s
+        self._renew_at_s = now_s + printed.left_s * (1 - RENEW_AT_REMAINING)
 
     async def _printed(self) -> bytes:
+        """What the plugin prints. What it says on its standard error may hold what it was given, so nobody repeats it."""
         program = self._command[0]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -244,22 +239,83 @@ class ExecPlugin:
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,  # what it starts itself ends with it
             )
         except OSError as exc:
-            raise ApiUnavailable(f"the credential plugin {program} cannot be run: {exc}") from exc
+            raise ApiUnavailable(f"the credential plugin {program} cannot be run: {exc.strerror}") from exc
         try:
             async with asyncio.timeout(PLUGIN_DEADLINE_S):
-                printed, complaint = await process.communicate()
+                printed = await _read(process, most_bytes=PLUGIN_MAX_BYTES)
+                if len(printed) > PLUGIN_MAX_BYTES:
+                    _kill(process)
+                await process.communicate()
         except TimeoutError as exc:
             raise ApiUnavailable(f"the credential plugin {program} took more than {PLUGIN_DEADLINE_S:.0f} s") from exc
         finally:
             if process.returncode is None:
-                process.kill()  # the event loop reaps it
+                _kill(process)  # the event loop reaps it
+        if len(printed) > PLUGIN_MAX_BYTES:
+            raise ApiUnavailable(f"the credential plugin {program} printed more than {PLUGIN_MAX_BYTES >> 20} MiB")
         if process.returncode != 0:
-            said = complaint.decode(errors="replace").strip()[-500:]
-            raise ApiUnavailable(f"the credential plugin {program} ended with {process.returncode}: {said}")
+            raise ApiUnavailable(
+                f"the credential plugin {program} ended with {process.returncode}; run it by hand to see what it says"
+            )
         return printed
+
+
+@dataclass(frozen=True, slots=True)
+class _Credential:
+    """What an ExecCredential gives."""
+
+    authorization: Secret | None
+    certificate: ClientCertificate | None
+    left_s: float
+
+
+def _credential(printed: bytes, api_version: str) -> _Credential | str:
+    """The credential, or what is wrong with it in words that are ours: no part of what was printed is repeated."""
+    try:
+        answer = json.loads(printed)
+        status = answer["status"]
+        found = answer["apiVersion"]
+        certificate = None
+        if "clientCertificateData" in status:
+            certificate = ClientCertificate(str(status["clientCertificateData"]), Secret(str(status["clientKeyData"])))
+        token = status.get("token")
+        expires = status.get("expirationTimestamp")
+    except KeyError as exc:
+        return f"it has no {exc}"  # the name of a field that we look for
+    except (ValueError, TypeError, AttributeError, RecursionError) as exc:
+        return f"it is no such JSON object ({type(exc).__name__})"
+    if found != api_version:
+        return f"its apiVersion is not {api_version}"
+    if not token and certificate is None:
+        return "it has neither a token nor a client certificate"
+    try:
+        left_s = _seconds_until(expires) if expires else float("inf")
+    except (ValueError, TypeError):
+        return "its expirationTimestamp is no RFC 3339 time"
+    return _Credential(Secret(f"Bearer {token}") if token else None, certificate, left_s)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if not hasattr(os, "killpg"):  # Windows has no process groups
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _read(process: asyncio.subprocess.Process, *, most_bytes: int) -> bytes:
+    """Its standard output, to its end or to a little more than `most_bytes`."""
+    printed = bytearray()
+    while process.stdout is not None and len(printed) <= most_bytes:
+        chunk = await process.stdout.read(65_536)
+        if not chunk:
+            break
+        printed += chunk
+    return bytes(printed)
 
 
 def _seconds_until(rfc3339: str) -> float:

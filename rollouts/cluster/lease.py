@@ -21,6 +21,7 @@ from enum import Enum, auto
 from typing import Any
 
 from rollouts.cluster.client import answer_of
+from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
@@ -224,7 +225,7 @@ class Elector:
         request = Request(method, path, {}, b"" if body is None else json.dumps(body).encode())
         answer = answer_of(request, await self._api.request(request, deadline_s=deadline_s))
         try:
-            lease: Any = json.loads(answer)
+            lease: Any = manifest_from(answer)
             lease["metadata"]["resourceVersion"]
         except (ValueError, KeyError, TypeError) as exc:
             raise ApiUnavailable(f"{method} {path}: the answer is no Lease: {answer[:80]!r}") from exc

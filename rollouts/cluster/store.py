@@ -9,11 +9,14 @@ The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
-from rollouts.cluster.structs import T
+from rollouts.cluster.decoding import UnreadableObject
+from rollouts.cluster.structs import KubernetesObject, Metadata, T
+from rollouts.cluster.watch_state import WatchState
 from rollouts.objects import Kind
 from rollouts.ports import Clock
 
@@ -48,6 +51,7 @@ class _Scope:
 
     version: int = 0  # of the last list, event or bookmark
     synced: bool = False
+    watch: WatchState = field(default_factory=WatchState)
     names: dict[Name, None] = field(default_factory=dict)  # in the order they came, so that a run can be repeated
 
 
@@ -64,6 +68,8 @@ class Table(Generic[T]):
         self.struct = struct
         self.synced = asyncio.Event()
         """Set when every scope has been listed once; never cleared."""
+        self.unreadable: dict[Name, UnreadableObject] = {}
+        """Objects that exist and cannot be read; where an older version could be, that is still here, too."""
         self.barriers_dropped = 0
         """Writes of ours that the watch did not show in time."""
         self._clock = clock
@@ -84,6 +90,23 @@ class Table(Generic[T]):
     def covers(self, namespace: str) -> bool:
         """Whether one of its watches shows the objects of that namespace."""
         return "" in self._scopes or namespace in self._scopes
+
+    def now_s(self) -> float:
+        """Monotonic, on the clock of all of the table's times."""
+        return self._clock.monotonic_s()
+
+    def age_s(self) -> float:
+        """Seconds since the watch was heard that has been silent the longest; inf before each has been once."""
+        heard = [each.watch.heard_at_s for each in self._scopes.values()]
+        return max((math.inf if at_s is None else self.now_s() - at_s for at_s in heard), default=math.inf)
+
+    def watch(self, namespace: str) -> WatchState:
+        """How the watch fares that shows the objects of that namespace. Raises: KeyError, when none does."""
+        return self._scopes["" if "" in self._scopes else namespace].watch
+
+    def watches(self) -> Mapping[str, WatchState]:
+        """How each of its watches fares, by namespace; "" for all namespaces."""
+        return {namespace: scope.watch for namespace, scope in self._scopes.items()}
 
     def all(self) -> Collection[T]:
         """Every object; a live view."""
@@ -111,6 +134,7 @@ class Table(Generic[T]):
         version = int(resource_version) if resource_version is not None else 0
         if version and (
             (current is not None and current.metadata.version >= version)
+            or self._is_old(where, version)
             or self._tombstones.get(uid, 0) >= version  # the watch was faster than the answer to our write
         ):
             version = 0
@@ -148,12 +172,17 @@ class Table(Generic[T]):
         return self._scopes[scope].version
 
     def put(self, scope: str, seen: T) -> Change[T] | None:
-        """An object that was created or changed; None when the event is old or came twice."""
+        """An object that was created or changed; None when the event is old or came twice.
+
+        One that could not be read before comes as a change from nothing: whoever waits for it must look again.
+        """
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
         version = metadata.version
         self._progress(scope, where, version)
         before = self._objects.get(where)
+        if self._is_old(where, version):
+            return None
         if before is not None and before.metadata.version >= version:
             return None
         if self._tombstones.get(metadata.uid, -1) >= version:
@@ -161,19 +190,40 @@ class Table(Generic[T]):
         if before is not None and before.metadata.uid != metadata.uid:  # its deletion is late or lost
             self._bury(before.metadata.uid, version)
         self._insert(scope, where, before, seen)
-        return Change(before, seen)
+        return Change(None if self.unreadable.pop(where, None) else before, seen)
 
-    def remove(self, scope: str, seen: T) -> Change[T] | None:
+    def put_unreadable(self, scope: str, seen: UnreadableObject) -> bool:
+        """An object that was created or changed and cannot be read; False when the event is old or came twice."""
+        metadata = seen.metadata
+        where = (metadata.namespace, metadata.name)
+        self._progress(scope, where, metadata.version)
+        before = self._objects.get(where)
+        if self._is_old(where, metadata.version) or (
+            before is not None and before.metadata.version >= metadata.version
+        ):
+            return False
+        if self._tombstones.get(metadata.uid, -1) >= metadata.version:
+            return False
+        self.unreadable[where] = seen
+        return True
+
+    def remove(self, scope: str, seen: KubernetesObject) -> Change[T] | None:
         """An object that was deleted or left the filter, as it was last; None when that is known, or it has come back."""
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
         version = metadata.version
         self._progress(scope, where, version)
         before = self._objects.get(where)
+        newer = self.unreadable.get(where) if self._is_old(where, version + 1) else None
+        if newer is not None and newer.metadata.uid == metadata.uid:
+            return None
         returned = before is not None and before.metadata.version > version
         if returned and before is not None and before.metadata.uid == metadata.uid:
             return None
         self._bury(metadata.uid, version)
+        unread = self.unreadable.pop(where, None) if newer is None else None
+        if before is None and unread is not None:
+            return Change(self._bare(metadata), None)
         if before is None or returned:
             return None
         if before.metadata.uid != metadata.uid:  # a later one of its name has gone, so it is gone too
@@ -181,7 +231,9 @@ class Table(Generic[T]):
         self._drop(scope, where, before)
         return Change(before, None)
 
-    def replace(self, scope: str, seen: Iterable[T], resource_version: str) -> list[Change[T]]:
+    def replace(
+        self, scope: str, seen: Iterable[T], resource_version: str, *, unreadable: Iterable[UnreadableObject] = ()
+    ) -> list[Change[T]]:
         """A whole new list of the scope, changed in one moment; what is not in it is gone.
 
         The caller has made sure that the list is not older than `version(scope)`, unless history itself was turned back
@@ -193,17 +245,27 @@ class Table(Generic[T]):
         if version < state.version:
             self._tombstones.clear()
         changes: list[Change[T]] = []
-        for where in [each for each in state.names if each not in listed]:
+        could_not = {where: each for where, each in self.unreadable.items() if scope in ("", where[0])}
+        cannot = {(each.metadata.namespace, each.metadata.name): each for each in unreadable}
+        for where in could_not:
+            del self.unreadable[where]
+        self.unreadable |= cannot
+        never_read = (
+            each for where, each in could_not.items() if where not in self._objects and where not in {*listed, *cannot}
+        )
+        changes += [Change(self._bare(each.metadata), None) for each in never_read]
+        for where in [each for each in state.names if each not in listed and each not in cannot]:
             before = self._objects[where]
             self._bury(before.metadata.uid, version)
             self._drop(scope, where, before)
             changes.append(Change(before, None))
         for where, after in listed.items():
             known = self._objects.get(where)
-            if known is not None and known.metadata.resource_version == after.metadata.resource_version:
+            same = known is not None and known.metadata.resource_version == after.metadata.resource_version
+            if same and where not in could_not:
                 continue
             self._insert(scope, where, known, after)
-            changes.append(Change(known, after))
+            changes.append(Change(None if where in could_not else known, after))
         self._advance(scope, version, relisted=True)
         return changes
 
@@ -228,6 +290,17 @@ class Table(Generic[T]):
         written = self._written.get(where)
         if written is not None and 0 < written.version <= version:
             written.version = 0
+
+    def _bare(self, metadata: Metadata) -> T:
+        """What is known of an object that could not be read, for whoever hears that it has gone."""
+        struct: Any = self.struct
+        bare: T = struct(metadata=metadata)
+        return bare
+
+    def _is_old(self, where: Name, version: int) -> bool:
+        """Whether a newer version of the object came and could not be read."""
+        unreadable = self.unreadable.get(where)
+        return unreadable is not None and unreadable.metadata.version >= version
 
     def _insert(self, scope: str, where: Name, before: T | None, after: T) -> None:
         if before is not None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import urllib.request
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rollouts.cluster import slim_import
 from rollouts.cluster.credentials import Credentials, ExecPlugin, FixedCredentials, ReloadedCredentials, TokenFile
 from rollouts.errors import ApiUnavailable, SettingsInvalid
+from rollouts.secret import Secret, without_password
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_CONNECTIONS = 64
@@ -30,12 +32,14 @@ class Target:
         configuration: the library's Configuration: host, TLS, proxy.
         credentials: what goes into the Authorization header.
         namespace: the context's, or the service account's; `default` when neither says.
+        proxy_authorization: value of the Proxy-Authorization header; None for none.
     """
 
     library: slim_import.Library
     configuration: Any
     credentials: Credentials
     namespace: str
+    proxy_authorization: Secret | None = None
 
 
 async def read_target(
@@ -64,13 +68,17 @@ async def read_target(
     # Python 3.13 began to refuse CA certificates without key identifiers, which kubectl and many clusters accept.
     configuration.disable_strict_ssl_verification = True
     if urlsplit(configuration.host).scheme not in ("http", "https"):
-        raise SettingsInvalid(f"the cluster's server {configuration.host!r} must begin with https:// or http://")
-    configuration.proxy = configuration.proxy or _proxy_from_environment(configuration.host)
-    if configuration.proxy and urlsplit(configuration.proxy).scheme not in ("http", "https"):
+        server = without_password(configuration.host)
+        raise SettingsInvalid(f"the cluster's server {server!r} must begin with https:// or http://")
+    url = configuration.proxy or _proxy_from_environment(configuration.host)
+    if not url:
+        return target
+    configuration.proxy = without_password(url)  # so that no error of a library has it
+    if urlsplit(url).scheme not in ("http", "https"):
         raise SettingsInvalid(
             f"the proxy {configuration.proxy!r} is not an HTTP proxy, the only kind that is supported"
         )
-    return target
+    return replace(target, proxy_authorization=_basic(url))
 
 
 def _kubeconfig_paths(given: Path | None) -> str:
@@ -143,12 +151,15 @@ def _own_credentials(kube: Any, user: Any) -> Credentials | None:
     return None
 
 
-def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Callable[[], Awaitable[str | None]]:
-    async def load() -> str | None:
+def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Callable[[], Awaitable[Secret | None]]:
+    async def load() -> Secret | None:
         try:
             await loader.load_and_set(configuration)
         except (library.config_exception, *_MALFORMED) as exc:
-            raise ApiUnavailable(f"the credentials of the kubeconfig's auth-provider cannot be renewed: {exc}") from exc
+            why = type(exc).__name__  # its text may have the provider's answer in it
+            raise ApiUnavailable(
+                f"the credentials of the kubeconfig's auth-provider cannot be renewed ({why}); log in again"
+            ) from exc
         return _bearer(configuration)
 
     return load
@@ -174,9 +185,18 @@ def _from_service_account(folder: Path) -> Target:
     return Target(library, configuration, TokenFile(token), namespace or "default")
 
 
-def _bearer(configuration: Any) -> str | None:
+def _bearer(configuration: Any) -> Secret | None:
     header: str | None = configuration.api_key.get("BearerToken")
-    return header
+    return None if header is None else Secret(header)
+
+
+def _basic(proxy: str) -> Secret | None:
+    """User and password of a proxy's URL as HTTP Basic authentication; None without them."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return Secret("Basic " + base64.b64encode(pair.encode()).decode())
 
 
 def _proxy_from_environment(server: str) -> str | None:

@@ -17,15 +17,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeAlias
 
+import structlog
+
 from rollouts.cluster.client import answer_of
-from rollouts.cluster.store import Change, Table
-from rollouts.cluster.structs import Decoder, ServerStatus, T
-from rollouts.errors import ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
+from rollouts.cluster.decoding import Decoder, ServerStatus, UnreadableObject
+from rollouts.cluster.store import Change, Name, Table
+from rollouts.cluster.structs import Metadata, T
+from rollouts.cluster.watch_state import WatchState
+from rollouts.errors import AnswerTooLarge, ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 OnChange: TypeAlias = Callable[[Kind, Any, Any], None]
 """Called for every difference with (kind, object before or None, object after or None), after the store shows it."""
+
+OnUnreadable: TypeAlias = Callable[[Kind, UnreadableObject], None]
+"""Called for every object that exists and cannot be read, after the store shows it so."""
 
 OnProblem: TypeAlias = Callable[[Kind, RolloutsError], None]
 """Called when a watch has to pause or list again."""
@@ -45,8 +52,10 @@ TOO_LARGE = (
 )
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
+log = structlog.get_logger()
 
-async def reflect(
+
+async def reflect(  # noqa: PLR0913 - what there is to say to whoever watches, each by a name of its own
     api: ApiServer,
     table: Table[T],
     *,
@@ -55,6 +64,7 @@ async def reflect(
     on_change: OnChange,
     rng: random.Random,
     on_problem: OnProblem | None = None,
+    on_unreadable: OnUnreadable | None = None,
     silence_s: float = SILENCE_S,
 ) -> NoReturn:
     """Keeps the table's scope for that namespace like the API server until cancelled.
@@ -62,13 +72,15 @@ async def reflect(
     Args:
         namespace: one of the table's scopes; "" for all namespaces and for cluster-scoped kinds.
         label_selector: objects that leave it come as deleted.
-        on_change: a plain function; what it raises ends this task.
+        on_change: a plain function. What it raises is a bug that only the object it was called for pays for: the object
+            counts as unreadable until it changes.
+        on_unreadable: a plain function; the watch goes on behind such an object.
         rng: for the length of watches and of pauses.
         silence_s: longest quiet of a watch; bookmarks come about once a minute.
 
-    Raises: only what `on_change` raises. Cancellation: safe; the table stays as it is.
+    Raises: only what `on_problem` raises. Cancellation: safe; the table stays as it is.
     """
-    reflector = _Reflector(api, table, namespace, label_selector, on_change, rng, silence_s)
+    reflector = _Reflector(api, table, namespace, label_selector, on_change, rng, silence_s, on_unreadable)
     loop = asyncio.get_running_loop()
     failures = 0
     while True:
@@ -83,6 +95,7 @@ async def reflect(
             trouble = exc
         except RolloutsError as exc:
             trouble = exc
+        reflector.ended(trouble)
         if loop.time() - began_s >= GOOD_SPELL_S:
             failures = 0
         if trouble is None:
@@ -98,6 +111,30 @@ async def reflect(
 
 
 @dataclass(slots=True)
+class _Listed(Generic[T]):
+    """What a list has shown so far."""
+
+    objects: dict[Name, T] = field(default_factory=dict)
+    unreadable: dict[Name, UnreadableObject] = field(default_factory=dict)
+
+    def put(self, seen: T, *, gone: bool = False) -> None:
+        where = self._take_out(seen.metadata)
+        if not gone:
+            self.objects[where] = seen
+
+    def put_unreadable(self, seen: UnreadableObject, *, gone: bool = False) -> None:
+        where = self._take_out(seen.metadata)
+        if not gone:
+            self.unreadable[where] = seen
+
+    def _take_out(self, metadata: Metadata) -> Name:
+        where = (metadata.namespace, metadata.name)
+        self.objects.pop(where, None)
+        self.unreadable.pop(where, None)
+        return where
+
+
+@dataclass(slots=True)
 class _Reflector(Generic[T]):
     """What one `reflect` remembers between connections."""
 
@@ -108,9 +145,11 @@ class _Reflector(Generic[T]):
     on_change: OnChange
     rng: random.Random
     silence_s: float
+    on_unreadable: OnUnreadable | None = None
     resource_version: str | None = None
     """Where the watch goes on; None when a list is needed."""
     decoder: Decoder[T] = field(init=False)
+    state: WatchState = field(init=False)
     streaming_lists: bool = True
     errors_here: int = 0
     lists_from_the_past: int = 0
@@ -119,6 +158,14 @@ class _Reflector(Generic[T]):
 
     def __post_init__(self) -> None:
         self.decoder = Decoder(self.table.struct)
+        self.state = self.table.watch(self.namespace)
+
+    def ended(self, trouble: RolloutsError | None) -> None:
+        """Notes how a list or a watch ended; an old resourceVersion (410) is no failure, what follows from it may be one."""
+        if trouble is None or isinstance(trouble, ApiGone):
+            self.state.ended()
+        else:
+            self.state.failed(str(trouble), now_s=self.table.now_s())
 
     async def list(self) -> None:
         """Replaces the scope's objects by what the server has now."""
@@ -162,7 +209,7 @@ class _Reflector(Generic[T]):
     async def _streaming_list(self) -> None:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         stream = await self._open(query)
-        listed: dict[tuple[str, str], T] = {}
+        listed = _Listed[T]()
         try:
             while True:
                 async with asyncio.timeout(SYNC_SILENCE_S):
@@ -172,16 +219,15 @@ class _Reflector(Generic[T]):
                 event = self.decoder.event(line)
                 if event.error is not None:
                     self._refused(event.error.code, event.error)
+                if event.unreadable is not None:
+                    listed.put_unreadable(event.unreadable, gone=event.type == "DELETED")
                 if event.object is None:
                     continue
                 metadata = event.object.metadata
-                if event.type == "BOOKMARK":
-                    if (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
-                        break
-                elif event.type == "DELETED":  # a server may mix later changes in before the end mark
-                    listed.pop((metadata.namespace, metadata.name), None)
-                else:
-                    listed[metadata.namespace, metadata.name] = event.object
+                if event.type != "BOOKMARK":  # a server may mix later changes in before the end mark
+                    listed.put(event.object, gone=event.type == "DELETED")
+                elif (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
+                    break
             self._swap(listed, metadata.resource_version)
         except TimeoutError as exc:
             await stream.aclose()
@@ -204,28 +250,38 @@ class _Reflector(Generic[T]):
         await self._pages({})
 
     async def _pages(self, since: dict[str, str]) -> None:
-        listed: dict[tuple[str, str], T] = {}
+        listed = _Listed[T]()
         query = {"limit": str(PAGE_LIMIT)} | since
         if self.label_selector:
             query["labelSelector"] = self.label_selector
         while True:
             request = Request("GET", self._path(), query)
-            response = await self.api.request(request, deadline_s=SYNC_SILENCE_S)
+            try:
+                response = await self.api.request(request, deadline_s=SYNC_SILENCE_S)
+            except AnswerTooLarge:
+                limit = int(query.get("limit", PAGE_LIMIT * 10)) // 10
+                if not limit:
+                    raise
+                query["limit"] = str(limit)
+                continue
             if response.status == 410 and "continue" in query:
                 # The pages are too slow for the server's history: all in one, as client-go does.
-                listed.clear()
+                listed = _Listed()
                 del query["continue"], query["limit"]
                 query |= since
                 continue
             page = self.decoder.page(answer_of(request, response))
-            listed.update(((each.metadata.namespace, each.metadata.name), each) for each in page.items)
+            for each in page.items:
+                listed.put(each)
+            for unreadable in page.unreadable:
+                listed.put_unreadable(unreadable)
             if not page.continue_token:
                 break
             query = {name: value for name, value in query.items() if name not in since}  # the token says it
             query["continue"] = page.continue_token
         self._swap(listed, page.resource_version)
 
-    def _swap(self, listed: dict[tuple[str, str], T], resource_version: str) -> None:
+    def _swap(self, listed: _Listed[T], resource_version: str) -> None:
         seen = self.table.version(self.namespace)
         if int(resource_version) < seen and self.lists_from_the_past < PATIENCE_WITH_THE_PAST:
             self.lists_from_the_past += 1
@@ -233,15 +289,24 @@ class _Reflector(Generic[T]):
                 f"the list of {self.table.kind.plural} is from the past: resourceVersion {resource_version}, seen {seen}"
             )
         self.lists_from_the_past = 0
-        changes = self.table.replace(self.namespace, listed.values(), resource_version)
+        known = dict(self.table.unreadable)
+        unreadable = listed.unreadable.values()
+        changes = self.table.replace(self.namespace, listed.objects.values(), resource_version, unreadable=unreadable)
         self.resource_version = resource_version
+        self.state.heard(now_s=self.table.now_s())
         for change in changes:
             self._tell(change)
+        for where, each in listed.unreadable.items():
+            if where not in known or known[where].metadata.version != each.metadata.version:
+                self._tell_unreadable(each)
 
     def _apply(self, line: bytes) -> None:
         event = self.decoder.event(line)
         if event.error is not None:
             self._refused(event.error.code, event.error)
+        self.state.heard(now_s=self.table.now_s())
+        if event.unreadable is not None:
+            self._apply_unreadable(event.type, event.unreadable)
         if event.object is None:
             return
         version = event.object.metadata.resource_version
@@ -255,13 +320,37 @@ class _Reflector(Generic[T]):
                 change = None
             case other:
                 raise ApiUnavailable(f"the watch of {self.table.kind.plural} said {other!r}, which is no event")
-        if int(version) > int(self.resource_version or 0):
-            self.resource_version = version
+        self._go_on_behind(version)
         if change is not None:
             self._tell(change)
 
+    def _apply_unreadable(self, kind: str, seen: UnreadableObject) -> None:
+        """The watch goes on behind it: asked for again, it would be the same."""
+        self._go_on_behind(seen.metadata.resource_version)
+        if kind == "DELETED":
+            if (change := self.table.remove(self.namespace, seen)) is not None:
+                self._tell(change)
+        elif self.table.put_unreadable(self.namespace, seen):
+            self._tell_unreadable(seen)
+
+    def _go_on_behind(self, version: str) -> None:
+        if int(version) > int(self.resource_version or 0):
+            self.resource_version = version
+
+    def _tell_unreadable(self, seen: UnreadableObject) -> None:
+        if self.on_unreadable is not None:
+            self.on_unreadable(self.table.kind, seen)
+
     def _tell(self, change: Change[T]) -> None:
-        self.on_change(self.table.kind, change.before, change.after)
+        try:
+            self.on_change(self.table.kind, change.before, change.after)
+        except Exception as exc:
+            log.exception("change_not_followed", kind=self.table.kind.kind)
+            if change.after is not None:
+                why = f"it makes the controller fail ({type(exc).__name__}), which is a bug of the controller"
+                seen = UnreadableObject(change.after.metadata, why)
+                self.table.unreadable[seen.metadata.namespace, seen.metadata.name] = seen
+                self._tell_unreadable(seen)
 
     async def _open(self, query: dict[str, str]) -> WatchStream:
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(self.rng.randint(*WATCH_S))}
@@ -270,6 +359,7 @@ class _Reflector(Generic[T]):
         request = Request("GET", self._path(), query)
         stream = await self.api.open_watch(request, deadline_s=HEAD_DEADLINE_S, silence_s=self.silence_s)
         if stream.status == 200:
+            self.state.opened()
             return stream
         try:
             body = await stream.readline()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store, Table
-from rollouts.cluster.structs import metadata_of
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.calls import (

@@ -12,8 +12,9 @@ from typing import assert_never
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import PodObject, RouteObject, decode, decode_route
+from rollouts.cluster.structs import PodObject, RouteObject
 from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.gateway_lags import GatewayLags
@@ -32,6 +33,7 @@ from rollouts.probes.questions import DrainQuestion, LiveQuestion
 
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
+ASK_AGAIN_CRASHED_S = 30.0
 ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
 PLANES_AT_ONCE = 32
@@ -102,6 +104,11 @@ class Answers:
                 "question_failed", rollout=str(key), question=type(ask).__name__, error=str(exc), again_in_s=again_s
             )
             self._queue.add_at(key, self._clock.monotonic_s() + again_s)
+        except Exception:  # a bug; whatever was answered, it is this Rollout's trouble alone
+            log.exception(
+                "question_crashed", rollout=str(key), question=type(ask).__name__, again_in_s=ASK_AGAIN_CRASHED_S
+            )
+            self._queue.add_at(key, self._clock.monotonic_s() + ASK_AGAIN_CRASHED_S)
         finally:
             self._asking.pop((key, ask), None)
 

@@ -20,7 +20,9 @@ EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the controller until SIGTERM or SIGINT (0), until it loses its lease (1), or refuses its settings (2)."""
+    """Runs the controller until SIGTERM or SIGINT (0), or until it loses its lease (1), or refuses its settings (2), or has been
+    unable to watch for three minutes (3).
+    """
     try:
         settings = _settings(arguments)
         set_up_logging(log_format=settings.log_format, log_level=settings.log_level, own_process=True)

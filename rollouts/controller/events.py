@@ -78,6 +78,9 @@ class EventSender:
             except RolloutsError as exc:
                 self._telemetry.events_dropped.labels(type(exc).__name__).inc()
                 log.debug("event_dropped", namespace=namespace, error=str(exc))
+            except Exception:  # a bug; an Event is no reason to end
+                self._telemetry.events_dropped.labels("crashed").inc()
+                log.exception("event_crashed", namespace=namespace)
             finally:
                 self._sending -= 1
                 if not self._sending and not self._waiting:

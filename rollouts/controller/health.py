@@ -1,4 +1,8 @@
-"""The small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request a connection."""
+"""The small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request a connection.
+
+Probes need no port of their own, as nobody can take their room: every connection has its deadlines, and where there are too many
+the oldest one goes, whatever it is doing. A probe is answered within milliseconds, so it is never the oldest one.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ class HealthServer:
     def __init__(self, *, not_ready: Callable[[], str], exposition: Callable[[], bytes]) -> None:
         self._not_ready = not_ready
         self._exposition = exposition
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest one first
 
     @contextlib.asynccontextmanager
     async def listening(self, address: Address) -> AsyncIterator[int]:
@@ -65,10 +69,12 @@ class HealthServer:
                 return 404, _PLAIN, b"there are /metrics, /healthz and /readyz\n"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        if len(self._open) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
-            if self._open > CONNECTIONS_MAX:
-                return
             async with asyncio.timeout(HEAD_DEADLINE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             method, path, *_ = [*head.split(b"\r\n", 1)[0].decode("latin-1").split(" "), "", ""]
@@ -84,5 +90,5 @@ class HealthServer:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a peer that is slow, gone or talks nonsense is not our trouble
         finally:
-            self._open -= 1
+            self._open.pop(writer, None)
             writer.close()

@@ -26,6 +26,7 @@ from rollouts.controller.gateway_lags import GatewayLags, names_of
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.routes import Place, RouteRead, RouteReader
+from rollouts.controller.sight import Sight, unreadable
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.subsets import host_name, rule_of, subset_services
 from rollouts.controller.triggers import SERVICE_NAME
@@ -37,7 +38,7 @@ from rollouts.core.services import is_subset, named_services
 from rollouts.core.snapshot import ReplicaSet, Service, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName
-from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.ownership import (
     MANAGED,
     MANAGED_VALUE,
@@ -67,12 +68,14 @@ class Seen:
     Args:
         status_wire: `.status` as the API server has it: what a patch is computed against.
         routes: what stands behind the snapshot's routes: what a write to one is computed against.
+        trouble: why the snapshot does not show everything, so that nothing may be decided on it; None when it does.
     """
 
     metadata: Metadata
     snapshot: Snapshot
     status_wire: Manifest
     routes: Mapping[RouteName, RouteRead] = field(default_factory=dict)
+    trouble: ObjectUnreadable | WatchFailed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +90,19 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
+class Illegible:
+    """A Rollout that the watch brought and nobody can read: its status cannot be written, as it is not known."""
+
+    metadata: Metadata
+    trouble: ObjectUnreadable
+
+
+@dataclass(frozen=True, slots=True)
 class Undecided:
     """It names a traffic provider that may be declared in the cluster, and that is not known yet; then its key comes again."""
 
 
-Observation: TypeAlias = Seen | Unreadable | Undecided | Gone
+Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +150,14 @@ class Observer:
         self._facts = facts
         self._lags = lags
         self._clock = clock
+        self._sight = Sight(store, clock)
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
         self._read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = OrderedDict()
 
     def observe(self, key: Key) -> Observation:
         """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
+        if (illegible := self._rollouts.unreadable.get((key.namespace, key.name))) is not None:
+            return Illegible(illegible.metadata, unreadable(ROLLOUT, illegible))
         rollout: RolloutObject | None = self._rollouts.get(key.namespace, key.name)
         if rollout is None:
             return Gone()
@@ -189,7 +203,8 @@ class Observer:
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
         )
-        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes)
+        trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
+        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def forget(self, uid: str) -> None:
         """Drops what was parsed of a Rollout that is gone."""

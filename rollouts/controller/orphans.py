@@ -12,8 +12,8 @@ from contextlib import suppress
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import metadata_of
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.calls import Delete, Patch, Write
 from rollouts.controller.render_routes import release

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rollouts.api.times import parse_time
-from rollouts.cluster.structs import Condition, Decoder, Page, PodObject, ReplicaSetObject
+from rollouts.cluster.decoding import Decoder, Page
+from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
 from rollouts.core.snapshot import Pod, PodsSeen
+from rollouts.errors import ApiUnavailable
 from rollouts.manifests.ownership import REVISION
 
 PROBLEM_MAX = 300  # characters: it goes into status
@@ -15,8 +17,11 @@ _DECODER: Decoder[PodObject] = Decoder(PodObject)
 
 
 def pod_page(data: bytes) -> Page[PodObject]:
-    """One page of a list of pods. Raises: ApiUnavailable, when it is none."""
-    return _DECODER.page(data)
+    """One page of a list of pods. Raises: ApiUnavailable, when it is none, or a pod in it cannot be read."""
+    page = _DECODER.page(data)
+    for each in page.unreadable:
+        raise ApiUnavailable(f"pod {each.metadata.namespace}/{each.metadata.name} cannot be read: {each.why}")
+    return page
 
 
 def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float) -> PodsSeen:

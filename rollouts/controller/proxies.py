@@ -116,6 +116,9 @@ class Proxies:
             except RolloutsError as exc:
                 good = False
                 log.warning("proxies_not_asked", error=type(exc).__name__, why=str(exc), again_in_s=AGAIN_S)
+            except Exception:  # a bug, or an answer of a shape that nobody expected: what was known stays known
+                good = False
+                log.exception("proxies_not_understood", again_in_s=AGAIN_S)
         if self.facts != before:
             proxy = self.facts.proxy
             tell = log.warning if proxy.mode is ProxyMode.UNKNOWN else log.info

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.discovery import first_served
-from rollouts.cluster.structs import Decoder, RouteObject
+from rollouts.cluster.structs import RouteObject
 from rollouts.errors import RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import Kind
@@ -86,7 +87,8 @@ class RouteKinds:
 async def _any_steered(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
     for namespace in namespaces:
         page = await client.list_page(kind, namespace or None, label_selector=f"{MANAGED}={MANAGED_VALUE}", limit=1)
-        if _ROUTES.page(page).items:
+        found = _ROUTES.page(page)
+        if found.items or found.unreadable:
             return True
     return False
 

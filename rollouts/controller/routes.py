@@ -14,6 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
+from rollouts.cluster.decoding import LEVELS_MAX
+from rollouts.cluster.json_parts import is_deeper
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.gateway_classes import GatewayClasses
@@ -255,9 +257,13 @@ class RouteReader:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
-        objects = Objects(
-            user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
-        )
+        try:
+            objects = Objects(
+                user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
+            )
+        except Unroutable as exc:
+            absent = RouteAbsent(place.route, now_s, f"{place.route}: {exc}")
+            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
         gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
         return RouteRead(
             place=place,
@@ -346,14 +352,21 @@ class RouteReader:
         return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
 
     def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
-        """The whole object, decoded once for each version. Nobody may change it."""
+        """The whole object, decoded once for each version. Nobody may change it. Raises: Unroutable, for one that is too deep."""
         uid = seen.metadata.uid
         known = self._decoded.get(uid)
         if known is None or known[0] is not seen:
+            if _is_deep(seen):
+                raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter")
             known = self._decoded[uid] = (seen, manifest_of(kind, seen))
             if len(self._decoded) > READ_MAX:
                 self._decoded.popitem(last=False)
         return known[1]
+
+
+def _is_deep(seen: RouteObject) -> bool:
+    """Deeper than codecs, which are recursive, are sure to follow; no router's kind is half as deep."""
+    return any(is_deeper(bytes(each), most_levels=LEVELS_MAX) for each in (seen.spec, seen.status))
 
 
 def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:

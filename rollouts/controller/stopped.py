@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rollouts.core.plan import NOT_SEEN
 from rollouts.core.reasons import Reason
-from rollouts.core.status import Condition, Phase, RolloutStatus
-from rollouts.errors import ApiExists, ApiForbidden, TerminalError, Unroutable
+from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.errors import ApiExists, ApiForbidden, ObjectUnreadable, TerminalError, Unroutable, WatchFailed
 
 MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
 
@@ -20,6 +21,10 @@ def reason_of(error: TerminalError) -> Reason:
             return Reason.NAME_TAKEN
         case Unroutable():
             return Reason.ROUTE_NOT_USABLE
+        case ObjectUnreadable():
+            return Reason.OBJECT_UNREADABLE
+        case WatchFailed():
+            return Reason.WATCH_FAILED
         case _:
             return Reason.API_REFUSED
 
@@ -45,10 +50,15 @@ def stopped_status(
             since_s=before.since_s if before is not None and before.status is true else now_s,
             observed_generation=generation,
         )
+    waiting_for = status.waiting_for
+    if reason in NOT_SEEN:
+        since_s = waiting_for.since_s if waiting_for is not None and waiting_for.reason is reason else now_s
+        waiting_for = WaitingFor(reason, message, since_s, None)
     return replace(
         status,
         phase=Phase.DEGRADED,
         message=message,
+        waiting_for=waiting_for,
         observed_generation=generation,
         conditions=tuple(conditions.values()),
     )

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import TrafficProviderObject
 from rollouts.cluster.watch import reflect
@@ -127,7 +128,14 @@ class TrafficProviders:
             )
             listing = asyncio.create_task(self._when_listed(table))
             try:
-                await reflect(self._api, table, on_change=self._changed, on_problem=self._on_problem, rng=self._rng)
+                await reflect(
+                    self._api,
+                    table,
+                    on_change=self._changed,
+                    on_problem=self._on_problem,
+                    on_unreadable=self._unreadable,
+                    rng=self._rng,
+                )
             except _NoneHere as exc:
                 self._tell_none(exc.why)
             finally:
@@ -173,6 +181,15 @@ class TrafficProviders:
         else:
             self._read(name, after)
         self._do(name)
+
+    def _unreadable(self, _kind: Kind, seen: UnreadableObject) -> None:
+        """Its router is not steered by what was declared before: nobody knows whether that still holds."""
+        name = seen.metadata.name
+        log.error("object_unreadable", kind=TRAFFIC_PROVIDER.kind, name=name, why=seen.why)
+        self._entries.pop(name, None)
+        self._due_s.pop(name, None)
+        self._providers.lacks(name, f"it cannot be read: {seen.why}; make it smaller")
+        self._on_change(name)
 
     def _read(self, name: str, seen: TrafficProviderObject) -> None:
         """A new generation."""
@@ -229,6 +246,9 @@ class TrafficProviders:
             again_in_s = UNAVAILABLE_AGAIN_S if isinstance(exc, TransientError) else REFUSED_AGAIN_S
             log.warning("traffic_provider_status_not_written", name=name, why=str(exc), retry_in_s=again_in_s)
             self._do(name, at_s=self._clock.monotonic_s() + again_in_s)
+        except Exception:  # a bug; the others are looked after all the same
+            log.exception("traffic_provider_crashed", name=name, retry_in_s=REFUSED_AGAIN_S)
+            self._do(name, at_s=self._clock.monotonic_s() + REFUSED_AGAIN_S)
 
     async def _try(self, name: str, entry: _Entry, provider: Declared) -> None:
         judged = await tried(provider, _spec(entry.seen), api=self._api, client=self._client, namespace=self._namespace)
@@ -325,5 +345,8 @@ def _status(seen: TrafficProviderObject) -> Manifest:
 
 
 def _object(data: bytes) -> Manifest:
-    value = msgspec.json.decode(data) if data else {}
+    try:
+        value = msgspec.json.decode(data) if data else {}
+    except RecursionError:  # then it lacks everything, which is told
+        return {}
     return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,10 +19,10 @@ import structlog
 from rollouts.api.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import KubernetesConnection, connect
+from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
-from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, RouteObject, ServiceObject
+from rollouts.cluster.structs import STRUCTS, RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act import Performer
 from rollouts.controller.answers import Answers
@@ -39,17 +39,20 @@ from rollouts.controller.orphans import Orphans
 from rollouts.controller.planes import Planes
 from rollouts.controller.proxies import Proxies
 from rollouts.controller.queue import WorkQueue
+from rollouts.controller.readiness import Readiness
 from rollouts.controller.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.routes import RouteReader
+from rollouts.controller.server_time import following
 from rollouts.controller.settle_times import parse_settle_times
+from rollouts.controller.standing_watches import WATCHED, new_store
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
-from rollouts.controller.triggers import SERVICE_NAME, Triggers
+from rollouts.controller.triggers import Triggers
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
-from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
-from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.errors import SettingsInvalid
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
+from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import ApiServer, Clock
 from rollouts.probes.kube_proxy import learnt_lag_s
 from rollouts.probes.named_planes import parse_data_planes
@@ -70,15 +73,9 @@ STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of
 
 EXIT_STOPPED = 0
 EXIT_LEASE_LOST = 1
+EXIT_BLIND = 3
 
 log = structlog.get_logger()
-
-_WATCHES: tuple[tuple[Kind, str], ...] = (
-    (ROLLOUT, ""),
-    (REPLICA_SET, NAME),
-    (SERVICE, f"{MANAGED}={MANAGED_VALUE}"),
-    (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
-)
 
 
 async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces it
@@ -109,7 +106,9 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     async with contextlib.AsyncExitStack() as stack:
         namespace = settings.lease_namespace or "default"
         if api is None:
-            connection = await stack.enter_async_context(_connected(settings))
+            steady = SystemClock()
+            clock = clock or steady
+            connection = await stack.enter_async_context(_connected(settings, on_date=following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # Its own pool: passes that wait for connections must not cost the lease.
@@ -142,9 +141,12 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             namespace=namespace,
         )
         if settings.metrics_address is not None:
-            health = HealthServer(not_ready=controller.not_ready, exposition=controller.telemetry.exposition)
+            health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
             await stack.enter_async_context(health.listening(settings.metrics_address))
-        log.info("starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect)
+        loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+        log.info(
+            "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop
+        )
         return await controller.run(stop or asyncio.Event(), on_ready=on_ready, own_process=own_process)
 
 
@@ -170,12 +172,11 @@ class Controller:
         self._clock = clock
         self._rng = rng
         self._scopes = settings.namespaces or ("",)
-        self._ready = asyncio.Event()
         self._leading = False
-        self._crd_missing = False
         may_write = elector.holds if elector is not None else lambda: True
-        self._store = _store(clock, self._scopes)
-        self._queue = WorkQueue(clock=clock, rng=rng)
+        self._store = new_store(clock, self._scopes)
+        self.readiness = Readiness(self._store, wake_all=self._wake_all)
+        self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
         self._steered = SteeredServices()
         self._steered_routes = SteeredRoutes()
@@ -219,6 +220,8 @@ class Controller:
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
+        for kind, _ in WATCHED:
+            self.telemetry.follow_table(self._store.table(kind))
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -232,15 +235,6 @@ class Controller:
             on_change=self._wake_naming,
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
-
-    def not_ready(self) -> str:
-        """Why this process is not ready to lead, "" when it is. A standby is ready."""
-        if self._crd_missing:
-            return "the Rollout CRD is not installed: rollouts crds | kubectl apply -f -"
-        unlisted = [kind.plural for kind, _ in _WATCHES if not self._store.table(kind).synced.is_set()]
-        if unlisted:
-            return f"not listed yet: {', '.join(unlisted)}"
-        return "" if self._ready.is_set() else "starting"
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
         """See `run_controller`."""
@@ -267,30 +261,36 @@ class Controller:
                     task.cancel()
 
     async def _lead_until(self, stop: asyncio.Event) -> int:
-        run: Awaitable[None] = self._lead() if self._elector is None else self._elector.run(self._lead)
-        leading = asyncio.ensure_future(run)
+        leading = asyncio.ensure_future(self._stand())
         stopping = asyncio.ensure_future(stop.wait())
+        blind = asyncio.ensure_future(self.readiness.blind.wait())
         try:
-            await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({leading, stopping, blind}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 log.info("stopping", leading=self._leading)
                 self._queue.close()
                 if self._leading:
                     await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
         finally:
-            stopping.cancel()
-            leading.cancel()
-            await asyncio.wait({leading, stopping})
+            for each in (stopping, blind, leading):
+                each.cancel()
+            await asyncio.wait({leading, stopping, blind})
         if not leading.cancelled():
             leading.result()
         if stop.is_set():
             return EXIT_STOPPED
+        if self.readiness.blind.is_set():
+            return EXIT_BLIND
         log.error("lease_lost", identity=self._settings.identity)
         return EXIT_LEASE_LOST
 
+    async def _stand(self) -> None:
+        """Stands for election once it could lead: a leader that sees nothing would keep the lease from one that does."""
+        await self.readiness.ready.wait()
+        await (self._lead() if self._elector is None else self._elector.run(self._lead))
+
     async def _lead(self) -> None:
         """Makes passes until the queue is closed. Cancellation: ends the passes at their next await."""
-        await self._ready.wait()
         self._leading = True
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
@@ -359,7 +359,7 @@ class Controller:
         )
 
     def _watched(self) -> list[tuple[Kind, str, str]]:
-        return [(kind, labels, scope) for kind, labels in _WATCHES for scope in self._scopes]
+        return [(kind, labels, scope) for kind, labels in WATCHED for scope in self._scopes]
 
     def _look_for_routes(self, routers: Iterable[tuple[Kind, ...]]) -> None:
         """A Rollout may have gone while nobody ran; its routes are looked for once, when there is something to compare with."""
@@ -375,7 +375,7 @@ class Controller:
         """A Rollout names a route of this kind: those that are steered are watched from now on, until the process ends."""
         if self._group is None or self._store.watched(kind) is not None:
             return
-        self._store.add(kind, RouteObject, namespaces=self._scopes)
+        self.telemetry.follow_table(self._store.add(kind, RouteObject, namespaces=self._scopes))
         for scope in self._scopes:
             watch = self._watch(kind, f"{MANAGED}={MANAGED_VALUE}", scope)
             self._background.append(self._group.create_task(watch))
@@ -388,7 +388,8 @@ class Controller:
             namespace=scope,
             label_selector=labels,
             on_change=self._on_change,
-            on_problem=self._on_problem,
+            on_problem=self.readiness.on_problem,
+            on_unreadable=self._on_unreadable,
             rng=self._rng,
         )
 
@@ -400,11 +401,19 @@ class Controller:
         elif isinstance(after or before, RouteObject):
             self._steered_routes.learn(kind, before, after)
         elif kind == ROLLOUT:
-            self._crd_missing = False
+            self.readiness.crd_is_there()
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
                 self._forget(Key(metadata.namespace, metadata.name), before.metadata.uid)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         for key in self._triggers.keys(before, after):
+            self._queue.add(key)
+
+    def _on_unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
+        """An object exists and cannot be read: its Rollout's pass says so, and all others go on."""
+        metadata = seen.metadata
+        log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
+        self._barrier.shown(kind, metadata.namespace, metadata.name)
+        for key in self._triggers.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata)):
             self._queue.add(key)
 
     def _forget(self, key: Key, uid: str) -> None:
@@ -429,23 +438,15 @@ class Controller:
         for rollout in self._store.table(ROLLOUT).all():
             self._queue.add(Key(rollout.metadata.namespace, rollout.metadata.name))
 
-    def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
-        missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
-        if missing and not self._crd_missing:
-            log.error("crd_missing", why=str(error), remedy="rollouts crds | kubectl apply -f -")
-        self._crd_missing = missing or (self._crd_missing and kind != ROLLOUT)
-        if not missing:
-            log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
-
     async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
         await self._store.wait_synced()
         with contextlib.suppress(TimeoutError):  # a late answer is no reason not to lead
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
-        self._crd_missing = False
+        self.readiness.crd_is_there()
         warm_up()  # the first pass would otherwise pay for building the validators
-        self._ready.set()
+        self.readiness.ready.set()
         if own_process:
             # What was listed lives long: no full collection need look at it again. What a pass makes is free of cycles, so
             # the default of a collection for every 700 new objects finds nothing, at 3 % of the CPU.
@@ -458,8 +459,10 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
-    connection = await connect(kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent())
+async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
+    connection = await connect(
+        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+    )
     try:
         yield connection
     finally:
@@ -469,15 +472,6 @@ async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
 def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:
     named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
     return DataPlanes(named, prometheus_url=settings.prometheus_url, ca_file=ca_file, clock=clock, api=api)
-
-
-def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:
-    store = Store(clock=clock)
-    store.add(ROLLOUT, RolloutObject, namespaces=scopes)
-    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes)
-    store.add(SERVICE, ServiceObject, namespaces=scopes)
-    store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
-    return store
 
 
 def _providers(settings: Settings) -> Mapping[str, Provider]:

@@ -29,7 +29,7 @@ from rollouts.controller.calls import (
 )
 from rollouts.controller.events import EventSender
 from rollouts.controller.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
-from rollouts.controller.observe import Gone, Observer, Seen, Undecided, Unreadable
+from rollouts.controller.observe import Gone, Illegible, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.orphans import Orphans
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.render import render, render_notice, render_status
@@ -37,15 +37,18 @@ from rollouts.controller.stopped import reason_of, stopped_status
 from rollouts.core.decide import decide, decide_invalid
 from rollouts.core.intents import Decision, Notice
 from rollouts.core.reasons import Reason
+from rollouts.core.status import Phase
 from rollouts.core.update import step_count
 from rollouts.errors import (
     ApiConflict,
     ApiForbidden,
     ApiThrottled,
     NotLeader,
+    ObjectUnreadable,
     TerminalError,
     TransientError,
     Unroutable,
+    WatchFailed,
 )
 from rollouts.objects import Key
 from rollouts.ports import Clock
@@ -173,6 +176,12 @@ class Worker:
                 return
             case Undecided():
                 return
+            case Illegible():
+                why = str(observed.trouble)
+                self._count(ObjectUnreadable)
+                self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
+                log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
+                return  # the watch brings its key when it can be read
             case Unreadable():
                 decision = decide_invalid(
                     status=observed.status,
@@ -182,6 +191,9 @@ class Worker:
                 )
                 calls: list[Write | Ask] = []
             case Seen():
+                if observed.trouble is not None:
+                    self._stop_unless_settled(this, observed, observed.trouble)
+                    return
                 decision = decide(observed.snapshot)
                 calls, refused = _rendered(observed, decision)
             case _:
@@ -197,6 +209,18 @@ class Worker:
         self._count_routes(calls, decision.notices)
         self._requeue(this, decision, now_s=_now_s(observed))
         self._telemetry.set_phase(this.key, decision.status.phase)
+
+    def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
+        """What has nothing to do is not held up by a watch: its status stays, and it is looked at again.
+
+        Raises: the trouble, otherwise.
+        """
+        status = seen.snapshot.status
+        settled = status.phase is Phase.HEALTHY and status.observed_generation == seen.metadata.generation
+        if not settled or isinstance(trouble, ObjectUnreadable):
+            this.rollout = seen
+            raise trouble
+        self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
 
     async def _carry_out(
         self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
@@ -260,7 +284,8 @@ class Worker:
         if write is not None:
             this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])
             self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
-        retry_in_s = FORBIDDEN_RETRY_S if isinstance(error, ApiForbidden) else REFUSED_RETRY_S
+        soon = isinstance(error, ApiForbidden | WatchFailed)
+        retry_in_s = FORBIDDEN_RETRY_S if soon else REFUSED_RETRY_S
         self._queue.failed(this.key, retry_in_s=retry_in_s)
         self._telemetry.set_phase(this.key, status.phase)
         this.decision = None

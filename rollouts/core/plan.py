@@ -23,7 +23,10 @@ PAUSES = frozenset(
 )
 """Waits that the user asked for: the progress deadline does not run."""
 
-NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRAINING}
+NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
+"""Waits for the controller's own sight: they say nothing of the revision."""
+
+NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRAINING} | NOT_SEEN
 """Waits that no progress deadline ends."""
 
 

@@ -106,3 +106,11 @@ class Reason(StrEnum):
     # the controller's own trouble
     API_FORBIDDEN = "ApiForbidden", "The controller's ServiceAccount may not do what the Rollout needs."
     API_REFUSED = "ApiRefused", "The API server refuses an object that the Rollout asks for."
+    OBJECT_UNREADABLE = (
+        "ObjectUnreadable",
+        "The Rollout, or an object that it depends on, exists and cannot be read; nothing is decided until it can.",
+    )
+    WATCH_FAILED = (
+        "WatchFailed",
+        "A watch is refused or gets no answer, so what is known is old; nothing is decided until it works.",
+    )

@@ -13,6 +13,7 @@ from rollouts.core.traffic import VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes.counter_series import KINDS, Counters
 from rollouts.probes.questions import ASKED_KINDS
+from rollouts.secret import without_password
 
 EVERY_GATEWAY = "*"
 """Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
@@ -89,7 +90,7 @@ def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
         kind, _, rest = place.partition(":")
         if not gateway or kind not in {*PlaneKind, PROMETHEUS, AWS}:
             raise SettingsInvalid(
-                f"--data-plane: {text!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
+                f"--data-plane: {without_password(text)!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
                 f" kinds are {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, of {', '.join(Counters)};"
                 f" or {_ALB}={AWS}:REGION"
             )
@@ -110,7 +111,9 @@ def parse_url(flag: str, text: str) -> str:
     except ValueError:  # a port that is no number, an address with half a bracket
         good = False
     if not good or parts.username is not None or parts.query or parts.fragment:
-        raise SettingsInvalid(f"{flag}: {text!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most")
+        raise SettingsInvalid(
+            f"{flag}: {without_password(text)!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most"
+        )
     return text.rstrip("/")
 
 

@@ -216,14 +216,14 @@ class DataPlanes:
         if self._asker is None or not self._prometheus_url:
             return None, "the controller has no --prometheus-url"
         path = f"{prometheus.QUERY_PATH}?{urlencode({'query': query, 'timeout': f'{deadline_s:g}'})}"
-        why = ""
+        why, most_bytes = "", prometheus.ANSWER_MAX_BYTES
         try:
             for replica in await self._asker.replicas(self._prometheus_url, deadline_s=deadline_s):
                 try:
-                    return read(await self._asker.get(replica, path, deadline_s=deadline_s))
+                    return read(await self._asker.get(replica, path, deadline_s=deadline_s, most_bytes=most_bytes))
                 except Unanswered as exc:  # another one may know
                     why = str(exc)
-                except msgspec.DecodeError as exc:
+                except (msgspec.DecodeError, RecursionError) as exc:
                     why = f"{replica.told}: what it answers cannot be read: {exc}"
         except Unanswered as exc:
             why = str(exc)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 QUERY_PATH = "/api/v1/query"
+ANSWER_MAX_BYTES = 4 * 1024 * 1024  # some 10,000 series; queries are written by whoever writes Rollouts
 
 
 @dataclass(frozen=True, slots=True)

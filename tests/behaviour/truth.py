@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.status import status_from_wire
+from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     EndpointSliceObject,
@@ -17,8 +18,6 @@ from rollouts.cluster.structs import (
     RolloutObject,
     RouteObject,
     ServiceObject,
-    decode,
-    decode_route,
 )
 from rollouts.controller.declarations import provider_of
 from rollouts.controller.inbox import Inbox, RouteAnswer

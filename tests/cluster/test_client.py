@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.client import Client
+from rollouts.cluster.client import RETRY_AFTER_MAX_S, Client, answer_of
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
@@ -265,3 +265,14 @@ def test_every_attempt_is_counted():
         assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
 
     run(main())
+
+
+@pytest.mark.parametrize("asked_s", [61.0, 86_400.0, float("9" * 400)])
+def test_a_server_is_given_a_minute_of_patience_and_no_more(asked_s):
+    """A proxy that says 86400 would hold a Rollout's key for a day; 400 nines for ever."""
+    request = Request("GET", "/x")
+
+    with pytest.raises(ApiThrottled) as refused:
+        answer_of(request, Response(429, b"{}", retry_after_s=asked_s))
+
+    assert refused.value.retry_after_s == RETRY_AFTER_MAX_S == 60

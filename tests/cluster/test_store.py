@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import BARRIER_DEADLINE_S, TOMBSTONES, Change, Store, Table
 from rollouts.cluster.structs import Metadata, OwnerReference, ReplicaSetObject
 from rollouts.objects import POD, REPLICA_SET
@@ -303,3 +306,134 @@ def test_a_kind_without_a_table_is_not_watched():
 
     assert store.watched(POD) is table
     assert store.watched(REPLICA_SET) is None
+
+
+def unread(version: int, *, name: str = "cart", uid: str = "u1", namespace: str = "shop") -> UnreadableObject:
+    """An object that the watch brought and nobody can read."""
+    return UnreadableObject(
+        Metadata(name=name, namespace=namespace, uid=uid, resource_version=str(version)), "too long"
+    )
+
+
+def test_an_unreadable_object_keeps_the_version_before_and_is_known_to_exist():
+    """Whoever looks for it finds what was last known, and that this is not all."""
+    _, table = empty()
+    before = replica_set(5)
+    table.put("", before)
+
+    assert table.put_unreadable("", unread(6))
+
+    assert table.get("shop", "cart") is before
+    assert table.unreadable["shop", "cart"].metadata.version == 6
+    assert table.version("") == 6
+    assert not table.put_unreadable("", unread(6))  # twice
+    assert table.put("", replica_set(5)) is None  # late
+
+
+def test_an_object_that_can_be_read_again_is_news_to_everybody():
+    """Even when nothing that is read has changed: somebody waits for it."""
+    _, table = empty()
+    table.put("", replica_set(5))
+    table.put_unreadable("", unread(6))
+    after = replica_set(7)
+
+    assert table.put("", after) == Change(None, after)
+    assert table.unreadable == {}
+
+
+def test_our_own_write_is_shown_by_an_unreadable_object_too():
+    """Else its Rollout would wait 30 s for a write that the watch has shown."""
+    store, table = empty()
+    table.put("", replica_set(5))
+    store.wrote(REPLICA_SET, "shop", "cart", "6", "u1")
+    table.put_unreadable("", unread(6))
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    store.wrote(REPLICA_SET, "shop", "cart", "6", "u1")  # the watch was faster than the answer
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+def test_a_list_settles_what_can_be_read():
+    """What it lacks is gone, whether it could be read or not; another namespace's is not its concern."""
+    _, table = empty(namespaces=("shop", "other"))
+    table.put("shop", replica_set(3, name="a"))
+    for name in ("a", "b"):
+        table.put_unreadable("shop", unread(5, name=name, uid=name))
+    table.put_unreadable("other", unread(5, name="c", namespace="other"))
+
+    changes = table.replace("shop", [replica_set(5, name="b", uid="b")], "9", unreadable=[unread(8, name="d", uid="d")])
+
+    assert [(change.before is None, change.after is None) for change in changes] == [(False, True), (True, False)]
+    assert set(table.unreadable) == {("shop", "d"), ("other", "c")}
+    assert table.get("shop", "a") is None
+
+
+Told = tuple[str, ReplicaSetObject | UnreadableObject]
+
+
+def tell(table: Table[ReplicaSetObject], events: list[Told]) -> None:
+    """What a watch brings."""
+    for how, each in events:
+        if how == "gone":
+            table.remove("", each)
+        elif isinstance(each, UnreadableObject):
+            table.put_unreadable("", each)
+        else:
+            table.put("", each)
+
+
+def check(table: Table[ReplicaSetObject], server: dict[str, ReplicaSetObject | UnreadableObject]) -> None:
+    """The table shows what is there, and says of which it does not know what it is."""
+    unreadable = {name for name, each in server.items() if isinstance(each, UnreadableObject)}
+    assert {name for _, name in table.unreadable} == unreadable
+    shown = {each.metadata.name: each for each in table.all()}
+    assert set(shown) <= set(server)
+    assert {name: shown.get(name) for name in set(server) - unreadable} == {
+        name: each for name, each in server.items() if name not in unreadable
+    }
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
+    """A model: objects come, change, become unreadable, go and come again, with lists between; late and double events, too."""
+    rng = random.Random(seed)  # noqa: S311 - a test's
+    _, table = empty()
+    server: dict[str, ReplicaSetObject | UnreadableObject] = {}
+    told: list[Told] = []
+    late: list[Told] = []
+    for version in range(1, 80):
+        name = rng.choice("abc")
+        known = server.get(name)
+        uid = known.metadata.uid if known is not None else f"{name}{version}"
+        seen = rng.choice([unread, replica_set])(version, name=name, uid=uid)
+        if known is not None and rng.random() < 0.2:
+            del server[name]
+            told.append(("gone", seen))
+        else:
+            server[name] = seen
+            told.append(("there", seen))
+        if not late and rng.random() < 0.2:
+            late = [told[-1]]
+            continue
+        tell(table, [told[-1], *late, *rng.choices(told, k=rng.choice([0, 0, 0, 1]))])
+        late = []
+        if rng.random() < 0.1:
+            readable = [each for each in server.values() if isinstance(each, ReplicaSetObject)]
+            unreadable = [each for each in server.values() if isinstance(each, UnreadableObject)]
+            table.replace("", readable, str(version), unreadable=unreadable)
+        check(table, server)
+
+
+def test_an_object_that_could_never_be_read_goes_like_any_other():
+    """Whoever waits for its end (Services of a Rollout that is gone are given back) hears of it."""
+    _, table = empty()
+    table.put_unreadable("", unread(5))
+
+    change = table.remove("", unread(6))
+
+    assert change is not None
+    assert (change.before.metadata.name, change.after) == ("cart", None)
+    table.put_unreadable("", unread(7, uid="u2"))
+    (change,) = table.replace("", [], "9")
+    assert (change.before.metadata.uid, change.after) == ("u2", None)
+    assert table.unreadable == {}

@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.structs import (
-    LAST_APPLIED,
-    Decoder,
-    ReplicaSetObject,
-    RolloutObject,
-    decode,
-    decode_route,
-    metadata_of,
-)
+from rollouts.cluster.decoding import LAST_APPLIED, Decoder, decode, decode_route, metadata_of
+from rollouts.cluster.structs import ReplicaSetObject, RolloutObject
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE
 

@@ -13,7 +13,7 @@ from typing import Any
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import ServiceObject
 from rollouts.cluster.watch import INITIAL_EVENTS_END, reflect
-from rollouts.errors import ApiUnavailable, RolloutsError
+from rollouts.errors import AnswerTooLarge, ApiUnavailable, RolloutsError
 from rollouts.objects import SERVICE
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock
@@ -397,3 +397,62 @@ def test_a_cancelled_watch_closes_its_connection():
     check(Streams(stream), 1, nothing_more)
 
     assert stream.closed
+
+
+class LargePages(Streams):
+    """An API server whose pages of more than ten objects have more bytes than are read."""
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        if int(request.query.get("limit", "1000")) > 10:
+            self.lists.append(Request(request.method, request.path, dict(request.query)))
+            raise AnswerTooLarge("the answer has more than 64 MiB")
+        return await super().request(request, deadline_s=deadline_s)
+
+
+def test_pages_that_are_too_large_are_asked_for_in_smaller_ones():
+    """A tenant's many large objects would else keep every controller from listing, and so from starting."""
+    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
+    pages = (Response(200, json.dumps(first).encode()), paged(9, service("b", 4)))
+    api = LargePages(Stream(NO_STREAMING_LISTS, status=422), Stream(), pages=pages)
+
+    def verify(seen: Seen) -> None:
+        assert seen.names() == ["a", "b"]
+        assert [request.query["limit"] for request in api.lists] == ["500", "50", "5", "5"]
+        assert api.lists[-1].query["continue"] == "more"
+        assert seen.problems == []
+
+    check(api, 1, verify)
+
+
+def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on():
+    """A bug that one object's content brings out must not cost the others their controller."""
+    api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), event("ADDED", "b", 7)))
+    told: list[str] = []
+
+    async def main() -> None:
+        table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
+
+        def follow(_kind: Any, _before: Any, after: ServiceObject) -> None:
+            if after.metadata.name == "a":
+                raise RuntimeError("a bug")
+
+        reflecting = asyncio.ensure_future(
+            reflect(
+                api,
+                table,
+                on_change=follow,
+                on_unreadable=lambda _, each: told.append(each.why),
+                rng=random.Random(7),  # noqa: S311 - jitter
+                silence_s=SILENCE_S,
+            )
+        )
+        await asyncio.sleep(1)
+        assert not reflecting.done()
+        assert set(table.unreadable) == {("shop", "a")}
+        assert table.get("shop", "b") is not None
+        reflecting.cancel()
+        await asyncio.wait({reflecting})
+
+    run(main())
+
+    assert told == ["it makes the controller fail (RuntimeError), which is a bug of the controller"]

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from rollouts.cluster.structs import RolloutObject, RouteObject, decode_route
+from rollouts.cluster.decoding import decode_route
+from rollouts.cluster.structs import RolloutObject, RouteObject
 from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.planes import Planes
 from rollouts.controller.routes import RouteReader

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import decode_route
+from rollouts.cluster.decoding import decode_route
 from rollouts.controller.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
 from rollouts.controller.observe import Seen
 from rollouts.controller.render import render

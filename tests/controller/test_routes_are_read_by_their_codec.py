@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import decode_route
+from rollouts.cluster.decoding import decode_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.observe import Seen, Unreadable
 from rollouts.core.snapshot import DrainSeen
@@ -39,6 +39,22 @@ def seen_route(arrange: Callable[[Reading], None], name: RouteName = ROUTE, **op
     seen = observed(arrange, **options)
     assert isinstance(seen, Seen), seen
     return seen.snapshot.routes[name]
+
+
+@pytest.mark.parametrize("levels", [70, 500, 1_100, 9_000])
+def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int):
+    """Codecs are recursive; the pass of its Rollout says what to mend, and no other pass notices."""
+    deep = b'{"rules":%b}' % (b"[" * levels + b"]" * levels)
+    data = b'{"metadata":%b,"spec":%b}' % (msgspec.json.encode(metadata("cart", **MARKS)), deep)
+
+    def arrange(reading: Reading) -> None:
+        reading.world.rollouts.put("", routed())
+        reading.shown(decode_route(data))
+
+    seen = seen_route(arrange)
+
+    assert isinstance(seen, RouteAbsent)
+    assert "nested more than 64 levels deep; make it flatter" in seen.message
 
 
 def problems(**routing: Any) -> list[tuple[str, str]]:

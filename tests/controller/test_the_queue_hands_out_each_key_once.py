@@ -16,7 +16,7 @@ A, B, C = Key("n", "a"), Key("n", "b"), Key("n", "c")
 
 def queue() -> WorkQueue:
     """An empty queue on the running loop's time."""
-    return WorkQueue(clock=SimClock(asyncio.get_running_loop()), rng=random.Random(7))  # noqa: S311 - jitter
+    return WorkQueue(clock=SimClock(asyncio.get_running_loop()), rng=random.Random(7), workers=4)  # noqa: S311 - jitter
 
 
 def now_s() -> float:

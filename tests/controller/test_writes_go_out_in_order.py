@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rollouts.controller.act import Performer
+from rollouts.controller.answers import ASK_AGAIN_CRASHED_S
 from rollouts.controller.calls import (
     Create,
     Delete,
@@ -21,7 +22,7 @@ from rollouts.controller.calls import (
 )
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
 from rollouts.objects import REPLICA_SET, SERVICE
-from rollouts.ports import MERGE_PATCH, Response
+from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.sim.clock import run_virtual
 from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says, service
 
@@ -364,3 +365,47 @@ def test_what_the_inbox_knows_of_a_rollout_goes_with_it():
         assert world.inbox.askers("shop", "web") == frozenset()
 
     run(scenario, says(error(429, "TooManyRequests")), says(error(404, "NotFound")))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(200, b'{"metadata":{"name":"web","labels":%b}}' % (b"[" * 1_100 + b"]" * 1_100)),
+        Response(200, b'{"metadata":{"name":"web","resourceVersion":"seven"}}'),
+        Response(200, b"[" * 9_000),
+        Response(200, b"\xff"),
+        Response(403, b"[" * 9_000),
+    ],
+    ids=["deep", "no version", "endless", "no text", "deep error"],
+)
+def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response):
+    """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.api.answers = [lambda _request: answer]
+        await performer.perform(world.target(), [ReadService(name="web")])
+        await asyncio.sleep(1)
+        world.api.answers = [lambda _request: ok(4)]
+        await performer.perform(world.target(), [ReadService(name="other")])
+        await asyncio.sleep(1)
+        assert world.inbox.service(CART, "web") is None
+        assert world.inbox.service(CART, "other") is not None
+
+    run(scenario)
+
+
+def test_a_bug_in_a_question_is_its_rollouts_trouble_alone():
+    """Whatever an answer brings out: the key comes again later, and the group of questions lives."""
+
+    def fails(_request: Request) -> Response:
+        raise RuntimeError("a bug")
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.api.answers = [fails]
+        began_s = asyncio.get_running_loop().time()
+        await performer.perform(world.target(), [ReadService(name="web")])
+
+        assert await world.queue.take() == CART
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(ASK_AGAIN_CRASHED_S, abs=0.1)
+
+    run(scenario)

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject, decode
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
 from rollouts.controller.act import Performer, Target
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
@@ -166,7 +167,7 @@ class World:
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
         self.found_kinds: list[Kind] = []
         rng = random.Random(1)  # noqa: S311 - jitter
-        self.queue = WorkQueue(clock=self.clock, rng=rng)
+        self.queue = WorkQueue(clock=self.clock, rng=rng, workers=32)
         self.inbox = Inbox(clock=self.clock)
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)

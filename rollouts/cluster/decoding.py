@@ -1,0 +1,348 @@
+"""JSON of the API server to the structs of `structs.py`, and what is done with an object that cannot be read.
+
+Depth alone makes nothing unreadable: what is read of an object lies less deep than LEVELS_MAX, and a `spec` or `status` that is
+kept as bytes is for its own parser to refuse. What still cannot be read is named by its metadata, so that it is that object's
+trouble and not its neighbours'.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import msgspec
+
+from rollouts.cluster.json_parts import CutOff, members, shallow
+from rollouts.cluster.structs import (
+    STRUCTS,
+    Metadata,
+    ReplicaSetObject,
+    RolloutObject,
+    RouteObject,
+    Struct,
+    T,
+    TrafficProviderObject,
+)
+from rollouts.errors import ApiUnavailable
+from rollouts.objects import Kind, Manifest
+from rollouts.ports import LINE_MAX_BYTES
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's copy of the whole manifest. It is dropped when an object is decoded: it doubles the memory and says nothing new."""
+
+LEVELS_MAX = 64
+"""Brackets around what is still read of an object that is nested too deeply for the decoder (about 1,000; the server's limit is
+10,000). Our structs end at the tenth level."""
+
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class StatusDetails(Struct, frozen=True):
+    """`.details` of a `Status`: which object was refused; empty when no object was looked at."""
+
+    kind: str = ""
+
+
+class ServerStatus(Struct, frozen=True):
+    """The `Status` object of an error. Only answers have one, so it is never kept."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableObject:
+    """An object that exists and cannot be read.
+
+    Args:
+        metadata: as much of it as can be read; at least name and resourceVersion.
+        why: for people: what is wrong with it.
+    """
+
+    metadata: Metadata
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One line of a watch.
+
+    Args:
+        type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+        object: the object; for a BOOKMARK only its metadata means anything; None for an ERROR.
+        error: what an ERROR says.
+        unreadable: in place of an object that cannot be read.
+    """
+
+    type: str
+    object: T | None
+    error: ServerStatus | None = None
+    unreadable: UnreadableObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list.
+
+    Args:
+        resource_version: of the whole list.
+        continue_token: asks for the next page; empty on the last one.
+        unreadable: objects that are in the list and not among `items`.
+    """
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_token: str
+    unreadable: tuple[UnreadableObject, ...] = ()
+
+
+class Decoder(Generic[T]):
+    """Decodes one kind's objects, lists and watch lines. What it returns shares no memory with what it was given.
+
+    Raises: ApiUnavailable from every method, when the bytes are not what the API promises (cut off, a proxy's HTML).
+    """
+
+    def __init__(self, struct: type[T]) -> None:
+        # The type parameters are values here, which mypy cannot follow: hence the casts to Any.
+        kept: Any = struct
+        self._object = msgspec.json.Decoder(kept)
+        self._event = msgspec.json.Decoder(_Event[kept])
+        self._list = msgspec.json.Decoder(_List[kept])
+        self._raw_fields = tuple(
+            field.encode_name for field in msgspec.structs.fields(kept) if field.type is msgspec.Raw
+        )
+
+    def object(self, data: bytes) -> T:
+        """One object, as GET, POST and PATCH return it."""
+        try:
+            decoded: T = self._object.decode(data)
+        except RecursionError:
+            decoded = self._deep(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise _unreadable(data, exc) from exc
+        return _keep(decoded)
+
+    def page(self, data: bytes) -> Page[T]:
+        """One page of a list. An object in it that cannot be read is named; a list that cannot be taken apart is no answer."""
+        try:
+            page = self._list.decode(data)
+            items = tuple(_keep(item) for item in page.items or ())
+        except (*_MALFORMED, ApiUnavailable):
+            return self._page_in_parts(data)
+        return Page(items, _version(page.metadata.resource_version), page.metadata.continue_)
+
+    def event(self, line: bytes) -> WatchEvent[T]:
+        """One line of a watch. A line of LINE_MAX_BYTES may be the beginning of a longer one."""
+        try:
+            event = self._event.decode(line)
+            if event.type != "ERROR":
+                return WatchEvent(event.type, _keep(event.object))
+        except (*_MALFORMED, ApiUnavailable) as exc:
+            if (error := _error_in(line)) is None:  # a Status need not fit the kind's struct
+                return self._event_in_parts(line, exc)
+            return WatchEvent("ERROR", None, error)
+        return WatchEvent("ERROR", None, _error_in(line))
+
+    def _deep(self, data: bytes) -> T:
+        """An object that is nested too deeply for the decoder: all that we read of it, and its raw fields as they are."""
+        try:
+            decoded: T = self._object.decode(shallow(data, most_levels=LEVELS_MAX))
+            parts = dict(members(data))
+        except (*_MALFORMED, CutOff) as exc:
+            raise _unreadable(data, exc) from exc
+        for name in self._raw_fields:
+            if (value := parts.get(b'"%b"' % name.encode())) is not None:
+                struct: Any = decoded
+                msgspec.structs.force_setattr(struct, name, msgspec.Raw(value))
+        return decoded
+
+    def _page_in_parts(self, data: bytes) -> Page[T]:
+        items: list[T] = []
+        unreadable: list[UnreadableObject] = []
+        try:
+            parts = dict(members(data))
+            metadata = _LIST_METADATA.decode(parts[b'"metadata"'])
+            listed = [value for _, value in members(parts[b'"items"'])]
+        except (*_MALFORMED, CutOff, KeyError) as exc:
+            raise _unreadable(data, exc) from exc
+        for each in listed:
+            try:
+                items.append(self.object(each))
+            except ApiUnavailable as exc:
+                if (named := _named(each, str(exc.__cause__ or exc))) is None:
+                    raise
+                unreadable.append(named)
+        return Page(tuple(items), _version(metadata.resource_version), metadata.continue_, tuple(unreadable))
+
+    def _event_in_parts(self, line: bytes, exc: Exception) -> WatchEvent[T]:
+        parts: dict[bytes, bytes] = {}
+        cut = False
+        try:
+            parts.update(members(line))  # before it raises, it has put in what there is
+        except CutOff:
+            cut = True
+        kind, data = parts.get(b'"type"', b"").strip(b'"').decode(errors="replace"), parts.get(b'"object"', b"")
+        too_long = cut and len(line) >= LINE_MAX_BYTES
+        if kind not in _CHANGES or (cut and not too_long):
+            raise _unreadable(line, exc) from exc
+        why = f"it has more than {LINE_MAX_BYTES >> 20} MiB"
+        if not too_long:
+            try:
+                return WatchEvent(kind, self.object(data))
+            except ApiUnavailable as unread:
+                why = str(unread.__cause__ or unread)
+        if (named := _named(data, why)) is None:
+            raise _unreadable(line, exc) from exc
+        return WatchEvent(kind, None, unreadable=named)
+
+
+def decode(kind: Kind, data: bytes) -> Any:
+    """The struct of `STRUCTS` for one object's JSON.
+
+    Raises: ApiUnavailable, when the bytes are not such an object; KeyError for a kind without a struct.
+    """
+    return _decoder(kind).object(data)
+
+
+def decode_route(data: bytes) -> RouteObject:
+    """A route of any kind. Raises: ApiUnavailable, when the bytes are no object."""
+    return _ROUTES.object(data)
+
+
+def manifest_from(data: bytes) -> Manifest:
+    """The whole of an object, or of a list; where it is nested too deeply for a parser, with null below LEVELS_MAX.
+
+    Raises: ValueError, when the bytes are no JSON.
+    """
+    try:
+        found: Manifest = json.loads(data)
+    except RecursionError:
+        found = json.loads(shallow(data, most_levels=LEVELS_MAX))
+    return found
+
+
+def metadata_of(data: bytes) -> Metadata:
+    """Metadata of what a write returned, for `Store.wrote`; a DELETE may answer with a Status, whose metadata is empty.
+
+    Raises: ApiUnavailable.
+    """
+    return _ONLY_METADATA.object(data).metadata
+
+
+def status_of(data: bytes) -> ServerStatus:
+    """What an error's body says; bodies that are no `Status` (a proxy's HTML) become its message, shortened."""
+    try:
+        return _STATUS.decode(data)
+    except _MALFORMED:
+        return ServerStatus(message=data[:200].decode(errors="replace"))
+
+
+class _Event(msgspec.Struct, Generic[T], gc=False):
+    type: str
+    object: T
+
+
+class _ListMetadata(Struct, frozen=True):
+    resource_version: str = "0"
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[T]):
+    metadata: _ListMetadata = _ListMetadata()
+    items: list[T] | None = None
+
+
+class _OnlyMetadata(Struct, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+class _ErrorEvent(Struct, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw()
+
+
+_CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+_ONLY_METADATA: Decoder[_OnlyMetadata] = Decoder(_OnlyMetadata)
+_METADATA = msgspec.json.Decoder(Metadata)
+_LIST_METADATA = msgspec.json.Decoder(_ListMetadata)
+_STATUS = msgspec.json.Decoder(ServerStatus)
+_ERROR_EVENT = msgspec.json.Decoder(_ErrorEvent)
+_DECODERS: dict[Kind, Decoder[Any]] = {}
+_ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
+
+
+def _decoder(kind: Kind) -> Decoder[Any]:
+    if kind not in _DECODERS:
+        _DECODERS[kind] = Decoder(STRUCTS[kind])
+    return _DECODERS[kind]
+
+
+def _error_in(line: bytes) -> ServerStatus | None:
+    try:
+        event = _ERROR_EVENT.decode(line)
+    except _MALFORMED:
+        return None
+    return status_of(bytes(event.object)) if event.type == "ERROR" else None
+
+
+def _named(data: bytes, why: str) -> UnreadableObject | None:
+    """An unreadable object by what can be read of its metadata; None when that does not say which object it is."""
+    parts: dict[bytes, bytes] = {}
+    found: dict[bytes, bytes] = {}
+    with suppress(CutOff):
+        parts.update(members(data))
+    with suppress(CutOff):
+        for name, value in members(parts.get(b'"metadata"', b"")):
+            with suppress(*_MALFORMED):
+                _METADATA.decode(b"{%b:%b}" % (name, value))
+                found[name] = value
+    metadata = _METADATA.decode(b"{%b}" % b",".join(b"%b:%b" % each for each in found.items()))
+    if not metadata.name or not _is_version(metadata.resource_version):
+        return None
+    return UnreadableObject(metadata, why)
+
+
+def _is_version(text: str) -> bool:
+    """Decimal (KEP-5504), of at most 20 digits, which holds 64 bits."""
+    return text.isascii() and text.isdigit() and len(text) <= 20
+
+
+def _version(text: str) -> str:
+    if not _is_version(text):
+        raise ApiUnavailable(f"the API server's answer cannot be read (resourceVersion {text[:40]!r} is no number)")
+    return text
+
+
+def _unreadable(data: bytes, exc: Exception) -> ApiUnavailable:
+    return ApiUnavailable(f"the API server's answer cannot be read ({exc}): {data[:80]!r}")
+
+
+def _keep(kept: T) -> T:
+    """Makes an object fit to be kept: own copies of what points into the answer, one copy of what many objects share."""
+    metadata = kept.metadata
+    _version(metadata.resource_version)
+    if metadata.labels:
+        _intern(metadata.labels)
+    if metadata.annotations and LAST_APPLIED in metadata.annotations:
+        del metadata.annotations[LAST_APPLIED]
+    match kept:
+        case RolloutObject() | RouteObject() | TrafficProviderObject():
+            # A Raw points into the whole line that it was read from and would keep it alive.
+            msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
+            msgspec.structs.force_setattr(kept, "status", kept.status.copy())
+        case ReplicaSetObject():
+            if labels := kept.spec.template.metadata.labels:
+                _intern(labels)
+        case _:
+            pass
+    return kept
+
+
+def _intern(labels: dict[str, str]) -> None:
+    for key, value in labels.items():
+        labels[key] = sys.intern(value)

@@ -1,0 +1,79 @@
+"""Takes JSON apart without recursion, so that neither depth nor a cut-off end keeps the readable rest from being read.
+
+Used only after the fast decoder has given up: a token costs 0.2 µs here, so a page of 5 MB takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# A string, a lone quote (of a string that is cut off), or punctuation. Possessive: a string of 8 MB is matched without stacking.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},:]', re.DOTALL)
+_OPEN, _CLOSE, _COMMA, _COLON, _QUOTE = b"[{", b"]}", ord(","), ord(":"), ord('"')
+
+
+class CutOff(ValueError):
+    """The JSON ends before its last bracket."""
+
+
+def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Members of the object (name in its quotes, value) or elements of the array (with the name b"") that `data` is.
+
+    Raises: CutOff, after the last member was given as far as it goes.
+    """
+    depth, start, name = 0, 0, b""
+    for token in _TOKEN.finditer(data):
+        at = token.start()
+        mark = data[at]
+        if mark in _OPEN:
+            depth += 1
+            if depth == 1:
+                start = at + 1
+        elif mark in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                if last := data[start:at].strip():
+                    yield name, last
+                return
+        elif depth == 1 and mark == _COLON:
+            name, start = data[start:at].strip(), at + 1
+        elif depth == 1 and mark == _COMMA:
+            yield name, data[start:at].strip()
+            name, start = b"", at + 1
+        elif mark == _QUOTE and token.end() == at + 1:
+            break
+    yield name, data[start:].strip()
+    raise CutOff("it ends before its last bracket")
+
+
+def is_deeper(data: bytes, *, most_levels: int) -> bool:
+    """Whether anything in `data` has more than `most_levels` brackets around it. Raises: nothing."""
+    if data.count(b"[") + data.count(b"{") <= most_levels:
+        return False
+    depth = 0
+    for token in _TOKEN.finditer(data):
+        mark = data[token.start()]
+        depth += (mark in _OPEN) - (mark in _CLOSE)
+        if depth > most_levels:
+            return True
+    return False
+
+
+def shallow(data: bytes, *, most_levels: int) -> bytes:
+    """`data` with `null` for each array and object that has `most_levels` brackets around it. Raises: nothing."""
+    parts: list[bytes] = []
+    depth, kept_to = 0, 0
+    for token in _TOKEN.finditer(data):
+        mark = data[token.start()]
+        if mark in _OPEN:
+            depth += 1
+            if depth == most_levels + 1:
+                parts += (data[kept_to : token.start()], b"null")
+        elif mark in _CLOSE:
+            if depth == most_levels + 1:
+                kept_to = token.end()
+            depth -= 1
+    if depth <= most_levels:
+        parts.append(data[kept_to:])
+    return b"".join(parts)

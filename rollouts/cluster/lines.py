@@ -1,0 +1,50 @@
+"""A stream of bytes, line by line, with a limit on the length of a line that harms no other line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+
+class Lines:
+    """Reads lines.
+
+    Args:
+        read: the next bytes of the stream, b"" at its end.
+        most_bytes: of a longer line only so many bytes are given, without its end; the rest is read and dropped.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]], *, most_bytes: int) -> None:
+        self._read = read
+        self._most_bytes = most_bytes
+        self._buffer = bytearray()  # taking bytes off its front moves nothing
+        self._searched = 0  # bytes at its front in which there is no end of line
+        self._cut = b""  # the beginning of a line whose rest is being dropped
+
+    async def readline(self) -> bytes:
+        """The next line with its end; b"" at the end of the stream, before which a last line may lack its end.
+
+        Cancellation: safe; no byte is lost. Raises: what `read` raises.
+        """
+        while True:
+            end = self._buffer.find(b"\n", self._searched) + 1
+            if end:
+                line, self._cut = self._cut, b""
+                line = line or bytes(self._buffer[: min(end, self._most_bytes)])
+                self._take(end)
+                return line
+            self._searched = len(self._buffer)
+            if self._cut:
+                self._take(len(self._buffer))
+            elif len(self._buffer) >= self._most_bytes:
+                self._cut = bytes(self._buffer[: self._most_bytes])
+                self._take(len(self._buffer))
+            chunk = await self._read()
+            if not chunk:
+                line, self._cut = self._cut or bytes(self._buffer), b""
+                self._take(len(self._buffer))
+                return line
+            self._buffer += chunk
+
+    def _take(self, size_bytes: int) -> None:
+        del self._buffer[:size_bytes]
+        self._searched = 0

@@ -1,0 +1,74 @@
+"""What a tenant may store in a real API server, as large and as deep as that takes it, stops nobody else's rollout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.manifests import canary, service
+from tests.e2e.stage import Stage, current
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+LEVELS = 1_100
+
+
+def test_deep_and_large_objects_are_their_authors_trouble(
+    control_plane: ControlPlane, namespace: str, stage: Stage
+) -> None:
+    """3 KB of brackets, and 1.4 MB that the API server writes as 8.4 MB, each ended every controller of a cluster."""
+    stage.apply(canary("web"), service("web", app="web"))
+    first = current(stage.wait_ready("web"))
+
+    deep = json.dumps(canary("deep")).replace(
+        '"containers"', '"more": %s, "containers"' % ("[" * LEVELS + "]" * LEVELS)
+    )
+    post(control_plane, f"/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/rollouts", deep)
+    post(control_plane, f"/apis/apps/v1/namespaces/{namespace}/replicasets", large(owner="web"))
+
+    # Python's own JSON parser follows no deeper than ours, so kubectl reads it.
+    stage.kubectl("wait", "rollout/deep", "--for=jsonpath={.status.phase}=Degraded", "--timeout=60s")
+    told = stage.kubectl("get", "rollout/deep", "--output=jsonpath={.status.message}")
+    assert "nested too deeply" in told
+    listed = rollouts(control_plane, "get", "--namespace", namespace)
+    assert "deep" in listed
+    assert "web" in listed
+    stage.apply(canary("web", image="web:2", steps=[{"setWeight": 50}]))
+    second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
+    stage.wait_ready("web")
+    stage.until_pods("web", {second: 4})
+
+
+def rollouts(plane: ControlPlane, *arguments: str) -> str:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "rollouts", *arguments, "--kubeconfig", str(plane.kubeconfig_admin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def post(plane: ControlPlane, path: str, body: str) -> None:
+    """Creates an object from JSON that no client of ours would write."""
+    plane.api.post(path, content=body, headers={"Content-Type": "application/json"}).raise_for_status()
+
+
+def large(*, owner: str) -> str:
+    """A ReplicaSet with the label by which we watch ReplicaSets, whose environment is `<`, six bytes each in JSON."""
+    labels = {"app": "large", "rollouts.dev/name": owner}
+    container = {"name": "web", "image": "web:1", "env": [{"name": "LARGE", "value": "<" * 1_400_000}]}
+    return json.dumps(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "large", "labels": labels},
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "large"}},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        }
+    )

@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import aiohttp
 import yarl
@@ -137,7 +137,7 @@ class KubernetesConnection:
         )
 
     def _url(self, request: Request) -> yarl.URL:
-        url = self._host + quote(request.path, safe="/:@")
+        url = self._host + request.path
         if request.query:
             url += "?" + urlencode(request.query)
         return yarl.URL(url, encoded=True)

@@ -293,10 +293,11 @@ def test_an_absent_service_is_an_answer_and_an_error_is_none():
 
 
 def test_only_pods_of_our_replica_sets_are_seen():
-    """A stray pod with our labels is not evicted, relabelled or counted."""
+    """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
 
-    def pod(name: str, owner: str) -> dict[str, object]:
-        references = [{"kind": "ReplicaSet", "name": "r", "uid": owner, "controller": True, "apiVersion": "apps/v1"}]
+    def pod(name: str, /, **owner: object) -> dict[str, object]:
+        true = {"kind": "ReplicaSet", "name": "cart-v1", "uid": "cart-v1-uid", "controller": True}
+        references = [{"apiVersion": "apps/v1", **true, **owner}]
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
         labels = {"rollouts.dev/revision": "v1"}
         return {
@@ -321,7 +322,9 @@ def test_only_pods_of_our_replica_sets_are_seen():
             ("a", "v1", "ImagePullBackOff: no such image")
         ]
 
-    listed = {"metadata": {"resourceVersion": "9"}, "items": [pod("a", "cart-v1-uid"), pod("b", "someone's")]}
+    lies = ({"uid": "someone's"}, {"name": "other"}, {"kind": "Job"}, {"apiVersion": "x/v1"}, {"controller": False})
+    items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
+    listed = {"metadata": {"resourceVersion": "9"}, "items": items}
     run(scenario, says(Response(200, msgspec.json.encode(listed))))
 
 

@@ -25,7 +25,9 @@ def name_problem(name: str) -> str:
     """What is wrong with the name of an object; "" for nothing."""
     if _NAME.fullmatch(name) and len(name) <= NAME_MAX:
         return ""
-    return f"must be the name of an object: lower-case letters, digits, '-' and '.', {NAME_MAX} at most, not {name[:80]!r}"
+    return (
+        f"must be the name of an object: lower-case letters, digits, '-' and '.', {NAME_MAX} at most, not {name[:80]!r}"
+    )
 
 
 def namespace_problem(name: str) -> str:

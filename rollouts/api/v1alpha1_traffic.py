@@ -96,7 +96,9 @@ class Alb(Wire):
     ingress: ObjectName | None = Field(None, description="The Ingress.")
     ingresses: ObjectNames | None = Field(None, description="Several of them.")
     service_port: Count | None = Field(None, description="Port of the Service in the Ingress.")
-    root_service: ObjectName | None = Field(None, description="Service that the Ingress names; default: the stable one.")
+    root_service: ObjectName | None = Field(
+        None, description="Service that the Ingress names; default: the stable one."
+    )
     annotation_prefix: Text | None = Field(None, description="Default alb.ingress.kubernetes.io.")
     stickiness_config: Stickiness | None = Field(None, description="Sticky target groups.")
 

@@ -1,7 +1,7 @@
 """What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
 
-Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by the value of a label that was registered. Nothing here
-awaits, so a reader that does not await either sees one moment.
+Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by the
+value of a label that was registered. Nothing here awaits, so a reader that does not await either sees one moment.
 
 The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
 """
@@ -90,7 +90,10 @@ class Table(Generic[T]):
         return self._objects.values()
 
     def owned_by(self, namespace: str, uid: str) -> Collection[T]:
-        """Objects of the namespace whose controlling owner has that uid; a live view. Raises: LookupError, when not indexed by owner."""
+        """Objects of the namespace whose controlling owner has that uid; a live view.
+
+        Raises: LookupError, when not indexed by owner.
+        """
         if self._by_owner is None:
             raise LookupError(f"{self.kind.plural} are not indexed by owner")
         return self._by_owner.get((namespace, uid), _NONE).values()

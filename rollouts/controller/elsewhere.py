@@ -29,7 +29,9 @@ def as_told_to(
     if user is None and (not isinstance(absent, RouteAbsent) or absent.message):
         return absent, None
     at_s, named = (absent.at_s, absent.named) if isinstance(absent, RouteAbsent) else (now_s, absent.named)
-    return RouteAbsent(name, at_s, f"{name} does not exist, or {how_to_allow(key.namespace, name, kind)}", named=named), None
+    return RouteAbsent(
+        name, at_s, f"{name} does not exist, or {how_to_allow(key.namespace, name, kind)}", named=named
+    ), None
 
 
 def how_to_allow(namespace: str, name: RouteName, kind: Kind) -> str:

@@ -20,8 +20,8 @@ from rollouts.controller.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
-from rollouts.controller.settle_times import SettleTimes, settle_s
 from rollouts.controller.route_kinds import RouteKinds, kinds_named
+from rollouts.controller.settle_times import SettleTimes, settle_s
 from rollouts.controller.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.traffic import (
@@ -317,7 +317,11 @@ class RouteReader:
         target = place.target
         user = self._watched(kind, target.namespace, target.name)
         if user is not None:
-            return RouteUnasked(place.route, place.named), user, self._watched(owned_kind, target.namespace, target.owned_name)
+            return (
+                RouteUnasked(place.route, place.named),
+                user,
+                self._watched(owned_kind, target.namespace, target.owned_name),
+            )
         answer = self.inbox.route(key, place.route)
         if answer is None:
             return RouteUnasked(place.route, place.named), None, None

@@ -226,7 +226,9 @@ class Stage:
                 ]
                 for each in self.cluster.list(REPLICA_SET, KEY.namespace)
             },
-            "pods": dict(Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD, KEY.namespace))),
+            "pods": dict(
+                Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD, KEY.namespace))
+            ),
             "services": {
                 each["metadata"]["name"]: [each["spec"]["selector"], each["metadata"].get("labels") or {}]
                 for each in self.cluster.list(SERVICE, KEY.namespace)

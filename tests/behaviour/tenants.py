@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from rollouts.manifests.ownership import ALLOW_FROM, BESIDE, MANAGED, MANAGED_BY, NAME, REVISION, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.traffic.codec import LEDGER
 from tests.behaviour.routed import http_route
 from tests.behaviour.scenarios import canary, rollout, service

@@ -113,15 +113,16 @@ class Witness:
         """Holds one write to the rule about namespaces; before it takes effect.
 
         A write outside the namespace of `key` is for a Rollout that lives there, or lived there by the object's own mark; or for
-        `key` itself, whose spec names the object, and whose namespace the object's owner allows. Writes within the namespace are
-        held to what `key` may do, by `judge`.
+        `key` itself, whose spec or record names the object, and whose namespace the object's owner allows. Writes within the
+        namespace are held to what `key` may do, by `judge`.
         """
         target = self.cluster.api.target(request.path)
         if target is None or not target.home or target.home == self.key.namespace:
             return
         stored = self.cluster.api.history.get(target.resource.kind, target.home, target.name or "")
-        spec = (self.cluster.get(ROLLOUT, self.key.namespace, self.key.name) or {}).get("spec") or {}
-        named = target.name is not None and _mentions(spec.get("strategy"), {target.name, target.home})
+        rollout = self.cluster.get(ROLLOUT, self.key.namespace, self.key.name) or {}
+        said = [rollout.get("spec", {}).get("strategy"), *(rollout.get("status") or {}).get("routesElsewhere", ())]
+        named = any(_mentions(each, {target.name or "", target.home}) for each in said)
         annotations = (stored.metadata.get("annotations") or {}) if stored is not None else {}
         allowed = self.key.namespace in annotations.get(ALLOW_FROM, "").replace(" ", "").split(",")
         marked = annotations.get(MANAGED_BY, "/")

@@ -388,7 +388,10 @@ OURS = [{"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart
         ({}, False),
         ({"annotations": {"rollouts.dev/managed-by": "cart"}}, False),
         ({"annotations": {"rollouts.dev/managed-by": "other"}, "ownerReferences": OURS}, False),
-        ({"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": [{**OURS[0], "name": "other"}]}, False),
+        (
+            {"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": [{**OURS[0], "name": "other"}]},
+            False,
+        ),
         ({"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": OURS}, True),
     ],
     ids=["nobody's", "a mark alone", "another mark", "another owner", "ours"],

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.invariants import broken_by
 from rollouts.core.decide import decide
 from rollouts.core.intents import AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.invariants import broken_by
 from rollouts.core.rollout import Canary, Router, TrafficRouting
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Phase

@@ -1,7 +1,7 @@
 """What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
 
-Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by the
-value of a label that was registered. Nothing here awaits, so a reader that does not await either sees one moment.
+Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by
+the value of a label that was registered. Nothing here awaits, so a reader that does not await either sees one moment.
 
 The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
 """

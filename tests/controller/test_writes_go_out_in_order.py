@@ -20,7 +20,7 @@ from rollouts.controller.calls import (
     WriteStatus,
 )
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
-from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Response
 from rollouts.sim.clock import run_virtual
 from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says, service
@@ -93,6 +93,18 @@ def test_the_first_failure_stops_the_rest():
     api = run(scenario, says(ok(8)), says(error(403, "Forbidden"))).api
 
     assert [request.method for request in api.requests] == ["PATCH", "POST"]
+
+
+def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do():
+    """The right to change every pod is the chart's to leave out; a Rollout that needs it must not wait for a riddle's answer."""
+    metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or take canaryMetadata") as refused:
+            await performer.perform(world.target(), [metadata])
+        assert 'cannot patch resource "pods"' in str(refused.value)
+
+    run(scenario, says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"')))
 
 
 def test_no_write_leaves_without_the_lease():

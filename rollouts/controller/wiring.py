@@ -468,7 +468,10 @@ async def _connected(settings: Settings) -> AsyncIterator[KubernetesConnection]:
 
 def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:
     named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
-    return DataPlanes(named, prometheus_url=settings.prometheus_url, ca_file=ca_file, clock=clock, api=api)
+    any_query = settings.drain_queries == "any"
+    return DataPlanes(
+        named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
+    )
 
 
 def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:

@@ -124,7 +124,9 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
 
 def _name_problems(target: Target) -> Iterator[str]:
     """Names come from settings that only their provider knows, and end in the paths of URLs."""
-    if problem := namespace_problem(target.namespace):
+    if target.namespace and (
+        problem := namespace_problem(target.namespace)
+    ):  # "": a file of a Rollout that is in none yet
         yield f"namespace {problem}"
     for name in filter(None, (target.name, target.owned_name)):
         if problem := name_problem(name):

@@ -27,6 +27,7 @@ and `{"cel": "object.status.ready"}`, where `object` is the whole. Places are al
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
-from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
-from rollouts.expressions import Expression, Result, compiled
+from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid, SpecProblem, Unroutable
+from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.header_template import HeaderTemplate, read_header, read_headers
@@ -45,6 +46,9 @@ from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side, rules_at
 
 SETTLE_MAX_S = 300
+SPEC_BYTES_MAX = 12 * 1024
+TESTS_UNITS_MAX = 100_000
+"""Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
 
 _TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
 _WEIGHT_MOST = 2**31 - 1
@@ -55,6 +59,12 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
     Raises: SpecInvalid, with every problem at once, failed tests among them.
     """
+    size_bytes = len(json.dumps(declaration, ensure_ascii=False).encode(errors="replace"))
+    if size_bytes > SPEC_BYTES_MAX:
+        message = (
+            f"has {size_bytes} bytes, and {SPEC_BYTES_MAX} are allowed; leave tests out, or make their objects smaller"
+        )
+        raise SpecInvalid((SpecProblem("tests", message),))
     read = Settings(declaration)
     match, weight = read.part("match"), read.part("weight")
     places, service = read.text("backends", needed=True), _service(read, declaration)
@@ -82,7 +92,10 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
-    tried = [_run(found, test, usable=not read.problems) for test in tests]
+    with metered(TESTS_UNITS_MAX) as meter:
+        tried = [_run(found, test, usable=not read.problems) for test in tests]
+    if meter.left < 0:
+        read.refuse("tests", "cost too much together; leave some out, or make their objects and answers smaller")
     if not read.problems:
         _check_tried(read, found, frozenset[object]().union(*tried))
     read.done()

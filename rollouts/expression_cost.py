@@ -20,6 +20,7 @@ UNITS_MAX = 100_000
 
 _BYTES_A_UNIT = 250
 _COMPARED_A_UNIT = 5_000
+_QUOTED_TIMES = 6  # `\u0000` for one character
 _UNITS_A_VALUE = 2
 _UNITS_LARGE = 10**18  # more is not told apart
 
@@ -30,6 +31,7 @@ _ROUND = re.compile(
 _CALL = re.compile(r"[A-Za-z_]\w*\s*\(")
 _STEP = re.compile(r"[A-Za-z_]\w*|[-+*/%<>=!?&|\[{]+|\d+")
 _MULTIPLIES = re.compile(r"\.\s*(?:replace|format)\s*\(")
+_QUOTES = re.compile(r"\bquote\s*\(")
 _JOINS = re.compile(r"\.\s*join\s*\(")
 _SPLITS = re.compile(r"\.\s*split\s*\(")
 
@@ -81,7 +83,7 @@ class Shape:
         source_bytes: its length.
         rounds: calls that go through a list; `depth` of them stand in each other.
         steps, calls, compares: operators and names; calls of functions; comparisons.
-        sums, commas: how often values are put together.
+        sums, commas, quotes: how often values are put together, or made longer.
         multiplies, joins, splits: it has a call that multiplies texts; that makes one text of a list; or a list of a text.
         spreads: what it gives may be a list or an object, in which one value may stand many times.
     """
@@ -94,6 +96,7 @@ class Shape:
     compares: int
     sums: int
     commas: int
+    quotes: int
     multiplies: bool
     joins: bool
     splits: bool
@@ -104,17 +107,17 @@ class Shape:
         if size.values > VALUES_MAX:
             return _UNITS_LARGE
         rounds = max(1, self.rounds)
-        text = (size.text_bytes + self.source_bytes) * (1 + self.sums) ** rounds
+        text: int = (size.text_bytes + self.source_bytes) * (1 + self.sums) ** rounds * _QUOTED_TIMES**self.quotes
         if self.multiplies:
             text *= text
         items = (max(size.items, text if self.splits else 0) + self.commas + 1) * (1 + self.sums)
         if self.joins:
             text *= items
-        iterations = min(ITERATIONS_MAX, self.rounds * int(items**self.depth)) if self.rounds else 1
+        iterations: int = min(ITERATIONS_MAX, self.rounds * items**self.depth) if self.rounds else 1
         work = self.steps + self.calls * text // _BYTES_A_UNIT + self.compares * text // _COMPARED_A_UNIT
         result = text // _BYTES_A_UNIT
         if self.spreads and self.rounds:
-            result = (1 + self.commas) ** self.rounds * min(items, ITERATIONS_MAX) * (1 + result)
+            result = int((1 + self.commas) ** self.rounds) * min(items, ITERATIONS_MAX) * (1 + result)
         made = items if self.splits else 0
         return min(_UNITS_LARGE, size.values * _UNITS_A_VALUE + iterations * (work + made) + result)
 
@@ -138,6 +141,7 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
         compares=sum(map(looked_at.count, ("=", "<", ">", " in "))),
         sums=looked_at.count("+"),
         commas=looked_at.count(","),
+        quotes=len(_QUOTES.findall(looked_at)),
         multiplies=_MULTIPLIES.search(looked_at) is not None,
         joins=_JOINS.search(looked_at) is not None,
         splits=_SPLITS.search(looked_at) is not None,

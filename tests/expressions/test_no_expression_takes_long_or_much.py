@@ -40,6 +40,7 @@ HARMFUL: list[tuple[str, Any]] = [
     ("'%s%s%s%s'.format([s, s, s, s])", {"s": LONG * 10}),
     ("[s].map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x)[0]", {"s": LONG * 10}),
     ("l.filter(r, r.name == 'n9')[0].hosts.map(h, s + h).join(s)", {"s": LONG, "l": ROWS}),
+    ("strings.quote(" * 20 + "s" + ")" * 20, {"s": '"'}),
     (" + ".join(["s"] * 30), {"s": LONG * 10}),
 ]
 USUAL: list[tuple[str, Any]] = [
@@ -108,6 +109,7 @@ CALLS = st.sampled_from(
         "{}.replace('a', s)",
         "{}.join(',')",
         "{}.lowerAscii()",
+        "strings.quote({})",
     ]
 )
 ROUNDS = st.sampled_from(["{}.map(x, {})", "{}.filter(x, {} == 'a')", "{}.all(x, {} != 1)", "{}.exists(x, {} == s)"])

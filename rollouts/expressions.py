@@ -1,19 +1,23 @@
 """Expressions in CEL that people write into objects: compiled once, bounded, and with a result of the type that was asked for.
 
 The library (Google's cel-cpp) is loaded with the first expression: a cluster without any never pays for it. It bounds depth and
-iterations itself; the length of the source and the number of calls that can multiply a value are bounded here, and with them
-memory. No I/O, no clock; time is a variable that somebody gives.
+iterations itself; what those may cost, in time and memory, is bounded before each evaluation by what it is given
+(`expression_cost.py`). No I/O, no clock; time is a variable that somebody gives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.expression_cost import SMALL, UNITS_MAX, VALUES_MAX, Shape, shape_of, size_of
 
 SOURCE_BYTES_MAX = 1_024
 ROUNDS_MAX = 4
@@ -35,15 +39,37 @@ class Result(Enum):
     ANY = "dyn"
 
 
+@dataclass(slots=True)
+class Meter:
+    """What may still be spent together, in units of `expression_cost.py`; below 0 when something was refused for it."""
+
+    left: int
+
+
+_METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
+
+
+@contextmanager
+def metered(units: int) -> Iterator[Meter]:
+    """All evaluations in it cost so many units at most, together; those that would cost more fail."""
+    meter = Meter(units)
+    token = _METER.set(meter)
+    try:
+        yield meter
+    finally:
+        _METER.reset(token)
+
+
 class Expression:
     """An expression that compiles; made by `compiled`."""
 
-    __slots__ = ("_program", "result", "source")
+    __slots__ = ("_program", "_shape", "result", "source")
 
-    def __init__(self, source: str, result: Result, program: Any) -> None:
+    def __init__(self, source: str, result: Result, program: Any, shape: Shape) -> None:
         self.source = source
         self.result = result
         self._program = program
+        self._shape = shape
 
     def truth(self, data: Data) -> bool:
         """Its value for `data`, true or false. Raises: ExpressionFailed."""
@@ -64,6 +90,7 @@ class Expression:
         return self._value(data)
 
     def _value(self, data: Data) -> Any:
+        self._spend(data)
         cel = _library()
         try:
             value = self._program.eval(data=dict(data))
@@ -75,6 +102,21 @@ class Expression:
         if failed:
             raise self._failed(str(plain))
         return plain
+
+    def _spend(self, data: Data) -> None:
+        size = size_of(data)
+        units = self._shape.units(size)
+        if units > UNITS_MAX:
+            much = f"more than {VALUES_MAX}" if size.values > VALUES_MAX else str(size.values)
+            raise self._failed(
+                f"what it is given is too large for it: {much} values, a list of {size.items}, a text of {size.text_bytes} bytes;"
+                " write it with fewer calls, or give it less"
+            )
+        meter = _METER.get()
+        if meter is not None:
+            meter.left -= units
+            if meter.left < 0:
+                raise self._failed("all of them together cost too much; leave some out, or make their objects smaller")
 
     def _failed(self, why: str) -> ExpressionFailed:
         return ExpressionFailed(f"{self.source}: {why[:500]}")
@@ -107,7 +149,10 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
     wanted = {Result.TRUTH: cel.Type.BOOL, Result.TEXT: cel.Type.STRING, Result.ANY: given}[result]
     if given not in (wanted, cel.Type.DYN):
         raise ExpressionInvalid(f"must give a {result.value}, not {given.name()}")
-    return Expression(source, result, program)
+    shape = shape_of(source, spreads=given not in (cel.Type.BOOL, cel.Type.STRING))
+    if shape.units(SMALL) > UNITS_MAX:
+        raise ExpressionInvalid("may cost too much whatever it is given; write it with fewer calls and fewer +")
+    return Expression(source, result, program, shape)
 
 
 def _library() -> Any:

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 Manifest: TypeAlias = dict[str, Any]
 """A JSON object as the API server takes and gives it."""
+
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""Of an object's name, 253 characters at most. Source: apimachinery, validation.IsDNS1123Subdomain."""
+NAME_MAX = 253
+NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""Of a namespace's name, 63 characters at most. Source: apimachinery, validation.IsDNS1123Label."""
+NAMESPACE_MAX = 63
+
+_NAME = re.compile(NAME_PATTERN[1:-1])
+_NAMESPACE = re.compile(NAMESPACE_PATTERN[1:-1])
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with the name of an object; "" for nothing."""
+    if _NAME.fullmatch(name) and len(name) <= NAME_MAX:
+        return ""
+    return (
+        f"must be the name of an object: lower-case letters, digits, '-' and '.', {NAME_MAX} at most, not {name[:80]!r}"
+    )
+
+
+def namespace_problem(name: str) -> str:
+    """What is wrong with the name of a namespace; "" for nothing."""
+    if _NAMESPACE.fullmatch(name) and len(name) <= NAMESPACE_MAX:
+        return ""
+    return f"must be the name of a namespace: lower-case letters, digits and '-', {NAMESPACE_MAX} at most, not {name[:80]!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +61,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of the collection, of one object, or of its subresource.
+        """URL path of the collection, of one object, or of its subresource; percent-encoded, so that no name leads elsewhere.
 
         Args:
             namespace: None for all namespaces, or for a cluster-scoped kind.
@@ -41,10 +69,17 @@ class Kind:
             subresource: `status`, `scale`, `eviction`; needs `name`.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        where = f"/namespaces/{namespace}" if namespace else ""
-        what = f"/{name}" if name else ""
+        where = f"/namespaces/{_escaped(namespace)}" if namespace else ""
+        what = f"/{_escaped(name)}" if name else ""
         part = f"/{subresource}" if subresource else ""
         return f"{root}{where}/{self.plural}{what}{part}"
+
+
+def _escaped(name: str) -> str:
+    """One segment of a path. Source: RFC 3986, sections 2.1 and 5.2.4 (`.` and `..` are segments that mean something else)."""
+    if _NAME.fullmatch(name):  # all but hostile ones
+        return name
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
 
 
 ROLLOUT = Kind("rollouts.dev", "v1alpha1", "Rollout", "rollouts")

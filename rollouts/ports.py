@@ -28,7 +28,7 @@ class Request:
 
     Args:
         method: GET, POST, PUT, PATCH or DELETE.
-        path: starts with `/api/` or `/apis/`; no query.
+        path: starts with `/api/` or `/apis/`; percent-encoded; no query.
         query: parameters, not yet escaped.
         body: JSON, or empty.
         content_type: of the body; one of the constants above.

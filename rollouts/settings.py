@@ -18,6 +18,8 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 ProxyModeSetting: TypeAlias = Literal["auto", "iptables", "nftables", "ipvs", "other"]
 
+DrainQueries: TypeAlias = Literal["own", "any"]
+
 DEFAULT_LEASE_NAME = "rollouts-controller"
 DEFAULT_METRICS_ADDRESS = ":8080"
 WORKERS_MAX = 1024
@@ -58,6 +60,7 @@ class Settings:
             for none.
         settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/settle_times.py`.
         prometheus_url: of Prometheus' HTTP API; "" for none.
+        drain_queries: what queries of Rollouts' drain probes may look at: series of their `own` namespace, or `any`.
         identity: who holds the Lease: unique to this process.
     """
 
@@ -77,6 +80,7 @@ class Settings:
     data_plane_ca: Path | None = None
     settle_times: tuple[str, ...] = ()
     prometheus_url: str = ""
+    drain_queries: DrainQueries = "own"
     identity: str = field(default_factory=own_identity)
 
 
@@ -98,6 +102,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     data_plane_ca: str | None = None,
     settle_times: Sequence[str] = (),
     prometheus_url: str = "",
+    drain_queries: str = "own",
 ) -> Settings:
     """Settings from the text of flags.
 
@@ -130,6 +135,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         data_plane_ca=Path(data_plane_ca) if data_plane_ca else None,
         settle_times=tuple(settle_times),
         prometheus_url=prometheus_url,
+        drain_queries=_drain_queries(drain_queries),
     )
 
 
@@ -167,6 +173,14 @@ def _proxy_mode(text: str) -> ProxyModeSetting:
             return text
         case _:
             raise SettingsInvalid(f"--proxy-mode: {text!r} is none of auto, iptables, nftables, ipvs, other")
+
+
+def _drain_queries(text: str) -> DrainQueries:
+    match text:
+        case "own" | "any":
+            return text
+        case _:
+            raise SettingsInvalid(f"--drain-queries: {text!r} is neither own nor any")
 
 
 def _log_level(text: str) -> LogLevel:

@@ -34,7 +34,7 @@ from rollouts.core.status import (
     WaitingFor,
 )
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import VerifiedBy
+from rollouts.core.traffic import RouteName, VerifiedBy
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
@@ -83,6 +83,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "weight": weight_to_wire(status.weight_percent),
         "traffic": _traffic_to_wire(status.traffic),
         "givenBack": [_given_back_to_wire(one) for one in status.given_back] or None,
+        "routesElsewhere": [_elsewhere_to_wire(one) for one in status.elsewhere] or None,
         "stablePingPong": _PONG if status.pong_is_stable else None,
         "blueGreen": _present(blue_green) or None,
         "restartedAt": _time(status.restarted_at_s),
@@ -138,6 +139,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         weight_percent=status.optional_weight("weight"),
         traffic=status.part("traffic", _traffic_from_wire),
         given_back=status.parts("givenBack", _given_back_from_wire),
+        elsewhere=status.parts("routesElsewhere", _elsewhere_from_wire),
         pong_is_stable=status.text("stablePingPong") == _PONG,
         active_revision=blue_green.text("activeRevision"),
         preview_revision=blue_green.text("previewRevision"),
@@ -218,6 +220,10 @@ def _given_back_to_wire(one: GivenBack) -> Manifest:
             "goneAt": _time(one.gone_at_s),
         }
     )
+
+
+def _elsewhere_to_wire(one: RouteName) -> Manifest:
+    return {"router": one.router, "kind": one.kind, "namespace": one.namespace, "name": one.name}
 
 
 def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
@@ -342,6 +348,10 @@ def _given_back_from_wire(wire: Reader) -> GivenBack:
         settle_s=wire.seconds("settleSeconds"),
         gone_at_s=wire.time("goneAt"),
     )
+
+
+def _elsewhere_from_wire(wire: Reader) -> RouteName:
+    return RouteName(*(wire.need_text(field) for field in ("router", "kind", "namespace", "name")))
 
 
 def _abort_from_wire(wire: Reader) -> Abort:

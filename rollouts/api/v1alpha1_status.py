@@ -123,6 +123,15 @@ class GivenBackStatus(Wire):
     gone_at: Time | None = Field(None, description="When it was seen to be the Rollout's no longer; absent: not yet.")
 
 
+class ElsewhereStatus(Wire):
+    """A route in another namespace that the Rollout manages; it counts as managed with this record only."""
+
+    router: str | None = Field(None, description="Name of its router, as in the spec.")
+    kind: str | None = Field(None, description="Its kind.")
+    namespace: str | None = Field(None, description="Its namespace.")
+    name: str | None = Field(None, description="Its name.")
+
+
 class CommandStatus(Wire):
     """A verb that was understood."""
 
@@ -181,6 +190,9 @@ class RolloutStatus(Wire):
     traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
     given_back: list[GivenBackStatus] | None = Field(
         None, description="Routes that the spec no longer names and that may still bring requests to the canary."
+    )
+    routes_elsewhere: list[ElsewhereStatus] | None = Field(
+        None, description="Routes in other namespaces that the Rollout manages, each with its owner's leave."
     )
     stable_ping_pong: Literal["ping", "pong"] | None = Field(
         None, description="With pingPong: the stable revision's Service; absent for ping."

@@ -11,6 +11,8 @@ from rollouts.api.wire import (
     Count,
     FreeObject,
     Name,
+    Namespace,
+    ObjectName,
     PercentNumber,
     StringMap,
     Text,
@@ -21,6 +23,7 @@ from rollouts.api.wire import (
 )
 
 Names = Annotated[list[Name], Field(max_length=32)]
+ObjectNames = Annotated[list[ObjectName], Field(max_length=32)]
 
 
 class TlsRoute(Wire):
@@ -41,7 +44,7 @@ class IstioVirtualService(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name, or name.namespace.")
+    name: ObjectName | None = Field(None, description="Its name, or name.namespace.")
     routes: Names | None = Field(None, description="HTTP routes in it; may be left out when there is one.")
     tls_routes: Annotated[list[TlsRoute], Field(max_length=32)] | None = Field(None, description="TLS routes in it.")
     tcp_routes: Annotated[list[TcpRoute], Field(max_length=32)] | None = Field(None, description="TCP routes in it.")
@@ -52,7 +55,7 @@ class IstioDestinationRule(Wire):
 
     model_config = needs("name", "canarySubsetName", "stableSubsetName")
 
-    name: Name | None = Field(None, description="Its name.")
+    name: ObjectName | None = Field(None, description="Its name.")
     canary_subset_name: Name | None = Field(None, description="Subset of the canary.")
     stable_subset_name: Name | None = Field(None, description="Subset of the stable revision.")
     additional_subset_names: Names | None = Field(None, description="Subsets for experiments.")
@@ -71,8 +74,8 @@ class Istio(Wire):
 class Nginx(Wire):
     """The annotations of ingress-nginx, which other controllers understand too."""
 
-    stable_ingress: Name | None = Field(None, description="The Ingress of the stable Service.")
-    stable_ingresses: Names | None = Field(None, description="Several of them.")
+    stable_ingress: ObjectName | None = Field(None, description="The Ingress of the stable Service.")
+    stable_ingresses: ObjectNames | None = Field(None, description="Several of them.")
     annotation_prefix: Text | None = Field(None, description="Default nginx.ingress.kubernetes.io.")
     additional_ingress_annotations: StringMap | None = Field(None, description="More annotations for the canary's.")
     canary_ingress_annotations: StringMap | None = Field(None, description="Annotations of the canary Ingress.")
@@ -92,10 +95,12 @@ class Alb(Wire):
 
     model_config = needs("servicePort")
 
-    ingress: Name | None = Field(None, description="The Ingress.")
-    ingresses: Names | None = Field(None, description="Several of them.")
+    ingress: ObjectName | None = Field(None, description="The Ingress.")
+    ingresses: ObjectNames | None = Field(None, description="Several of them.")
     service_port: Count | None = Field(None, description="Port of the Service in the Ingress.")
-    root_service: Name | None = Field(None, description="Service that the Ingress names; default: the stable one.")
+    root_service: ObjectName | None = Field(
+        None, description="Service that the Ingress names; default: the stable one."
+    )
     annotation_prefix: Text | None = Field(None, description="Default alb.ingress.kubernetes.io.")
     stickiness_config: Stickiness | None = Field(None, description="Sticky target groups.")
 
@@ -149,7 +154,7 @@ class AppMesh(Wire):
 class Traefik(Wire):
     """Traefik's own resources."""
 
-    weighted_traefik_service_name: Name | None = Field(None, description="The TraefikService.")
+    weighted_traefik_service_name: ObjectName | None = Field(None, description="The TraefikService.")
 
 
 class ApisixRoute(Wire):
@@ -157,7 +162,7 @@ class ApisixRoute(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
+    name: ObjectName | None = Field(None, description="Its name.")
     rules: Names | None = Field(None, description="Rules in it; may be left out when there is one.")
 
 
@@ -172,8 +177,8 @@ class GatewayRoute(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
-    namespace: Name | None = Field(None, description="Its namespace; default: the Rollout's.")
+    name: ObjectName | None = Field(None, description="Its name.")
+    namespace: Namespace | None = Field(None, description="Its namespace; default: the Rollout's.")
     rules: Names | None = Field(None, description="Names of its rules to steer; default: all that have both Services.")
 
 
@@ -197,7 +202,7 @@ class HttpProxy(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
+    name: ObjectName | None = Field(None, description="Its name.")
 
 
 class Contour(Wire):
@@ -213,8 +218,8 @@ class RouteTable(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
-    namespace: Name | None = Field(None, description="Its namespace; default: the Rollout's.")
+    name: ObjectName | None = Field(None, description="Its name.")
+    namespace: Namespace | None = Field(None, description="Its namespace; default: the Rollout's.")
 
 
 class Gloo(Wire):
@@ -228,8 +233,8 @@ class Gloo(Wire):
 class Skipper(Wire):
     """Skipper, by its annotation of weights."""
 
-    ingress: Name | None = Field(None, description="The Ingress that has both Services as backends.")
-    ingresses: Names | None = Field(None, description="Several of them.")
+    ingress: ObjectName | None = Field(None, description="The Ingress that has both Services as backends.")
+    ingresses: ObjectNames | None = Field(None, description="Several of them.")
 
 
 class ManagedRoute(Wire):
@@ -245,8 +250,8 @@ class PingPong(Wire):
 
     model_config = needs("pingService", "pongService")
 
-    ping_service: Name | None = Field(None, description="One Service.")
-    pong_service: Name | None = Field(None, description="The other.")
+    ping_service: ObjectName | None = Field(None, description="One Service.")
+    pong_service: ObjectName | None = Field(None, description="The other.")
 
 
 class ClientStickiness(Wire):

@@ -49,6 +49,15 @@ class ProviderService(Wire):
     )
 
 
+class ProviderServiceNamespace(Wire):
+    """What names the namespace of a backend's Service."""
+
+    model_config = needs(rules=((exactly_one("path", "cel"), "exactly one of path and cel is required"),))
+
+    path: PathText | None = Field(None, description="Path to a field of the backend, such as destination.namespace.")
+    cel: Source | None = Field(None, description="CEL over `item`, the backend, that gives the namespace.")
+
+
 class ProviderWeight(Wire):
     """The weight of a backend: a whole number."""
 
@@ -180,6 +189,10 @@ class TrafficProviderSpec(Wire):
         None, description="Path to the lists of backends; [] is every item of a list: spec.http[].backends[]."
     )
     service: ProviderService | None = Field(None, description="What names a backend's Service.")
+    service_namespace: ProviderServiceNamespace | None = Field(
+        None,
+        description="What names that Service's namespace; without it, or without a value in it, it is the object's.",
+    )
     weight: ProviderWeight | None = Field(None, description="The weight of a backend.")
     accepted: ProviderAcceptance | None = Field(
         None, description="What tells that the router has taken an object; without it every write counts as taken."

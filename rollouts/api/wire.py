@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from rollouts.core.rollout import IntOrPercent, Percent
+from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
 
 MAX_INT32 = 2**31 - 1
 MAX_DRAIN_S = 86_400  # a day: what takes longer is no request
@@ -87,6 +88,20 @@ def parse_duration(value: object) -> float:
     raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {value!r}")
 
 
+def parse_object_name(value: str) -> str:
+    """The name of an object, as the API server would take it. Raises: ValueError that says what is allowed."""
+    if problem := name_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def parse_namespace(value: str) -> str:
+    """The name of a namespace, as the API server would take it. Raises: ValueError that says what is allowed."""
+    if problem := namespace_problem(value):
+        raise ValueError(problem)
+    return value
+
+
 _INT_OR_STRING = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -106,6 +121,16 @@ Weight: TypeAlias = Annotated[
 Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), WithJsonSchema(_INT_OR_STRING)]
 Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), WithJsonSchema(_INT_OR_STRING)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+ObjectName: TypeAlias = Annotated[
+    str,
+    AfterValidator(parse_object_name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": NAME_PATTERN}),
+]  # ends in the path of a URL
+Namespace: TypeAlias = Annotated[
+    str,
+    AfterValidator(parse_namespace),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAMESPACE_MAX, "pattern": NAMESPACE_PATTERN}),
+]
 ServiceName: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 Text: TypeAlias = Annotated[str, Field(max_length=4096)]
 StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)]

@@ -166,7 +166,9 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
             inbox.put_service(key, name, ServiceAnswer(services.get(name), asked_s))
     seen = observer.observe(key)
     assert isinstance(seen, Seen)  # noqa: S101 - it was a moment ago, and nothing else has changed
-    return seen.snapshot if live.routes is None else _with_gateways(seen.snapshot, live.routes)
+    # What only the record tells of is given back before this update begins, as other routes that the spec no longer names.
+    snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
+    return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 
 
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import aiohttp
 import yarl
@@ -169,7 +169,7 @@ class KubernetesConnection:
             self._on_date(server_s)
 
     def _url(self, request: Request) -> yarl.URL:
-        url = self._host + quote(request.path, safe="/:@")
+        url = self._host + request.path
         if request.query:
             url += "?" + urlencode(request.query)
         return yarl.URL(url, encoded=True)

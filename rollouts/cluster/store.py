@@ -1,7 +1,7 @@
 """What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
 
-Look-ups are O(1): by name, by the uid of the controlling owner, and by the value of a label that was registered. Nothing here
-awaits, so a reader that does not await either sees one moment.
+Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by
+the value of a label that was registered. Nothing here awaits, so a reader that does not await either sees one moment.
 
 The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
 """
@@ -74,7 +74,7 @@ class Table(Generic[T]):
         """Writes of ours that the watch did not show in time."""
         self._clock = clock
         self._objects: dict[Name, T] = {}
-        self._by_owner: dict[str, dict[Name, T]] | None = {} if by_owner else None
+        self._by_owner: dict[tuple[str, str], dict[Name, T]] | None = {} if by_owner else None
         self._by_label: dict[str, dict[tuple[str, str], dict[Name, T]]] = {label: {} for label in labels}
         self._scopes = {scope: _Scope() for scope in scopes}
         self._tombstones: dict[str, int] = {}
@@ -112,11 +112,14 @@ class Table(Generic[T]):
         """Every object; a live view."""
         return self._objects.values()
 
-    def owned_by(self, uid: str) -> Collection[T]:
-        """Objects whose controlling owner has that uid; a live view. Raises: LookupError, when not indexed by owner."""
+    def owned_by(self, namespace: str, uid: str) -> Collection[T]:
+        """Objects of the namespace whose controlling owner has that uid; a live view.
+
+        Raises: LookupError, when not indexed by owner.
+        """
         if self._by_owner is None:
             raise LookupError(f"{self.kind.plural} are not indexed by owner")
-        return self._by_owner.get(uid, _NONE).values()
+        return self._by_owner.get((namespace, uid), _NONE).values()
 
     def labelled(self, label: str, namespace: str, value: str) -> Collection[T]:
         """Objects of the namespace with that value of a label; a live view. Raises: LookupError, when not indexed by it."""
@@ -325,7 +328,7 @@ class Table(Generic[T]):
     def _index_entries(self, each: T) -> Iterable[tuple[dict[Any, dict[Name, T]], Any]]:
         metadata = each.metadata
         if self._by_owner is not None and (uid := metadata.controller_uid):
-            yield self._by_owner, uid
+            yield self._by_owner, (metadata.namespace, uid)
         for label, index in self._by_label.items():
             if (value := (metadata.labels or {}).get(label)) is not None:
                 yield index, (metadata.namespace, value)

@@ -31,10 +31,15 @@ from rollouts.controller.calls import (
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.queue import WorkQueue
 from rollouts.core.snapshot import EvictionRefused
-from rollouts.errors import ApiConflict, ApiExists, ApiInvalid, ApiNotFound, ApiThrottled
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
+
+_POD_METADATA = (
+    "metadata that follows the role of pods needs the right to patch pods: set the chart's podMetadata, or take canaryMetadata, "
+    "stableMetadata, activeMetadata and previewMetadata out of the strategy"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +193,8 @@ class Performer:
         except ApiNotFound as exc:
             self._forget_answers(key, call)
             raise ApiConflict(f"{call.kind.kind} {call.name} is gone") from exc
+        except ApiForbidden as exc:
+            raise ApiForbidden(f"{_POD_METADATA}: {exc}" if call.kind == POD else str(exc)) from exc
         except ApiInvalid as exc:
             if "metadata.uid" in str(exc):  # another object has the name by now
                 raise ApiConflict(str(exc)) from exc

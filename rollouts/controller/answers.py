@@ -19,6 +19,7 @@ from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadC
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.gateway_lags import GatewayLags
 from rollouts.controller.inbox import Inbox, RouteAnswer, ServiceAnswer
+from rollouts.controller.owned import replica_sets_of
 from rollouts.controller.planes import Planes
 from rollouts.controller.pods import pod_page, pods_seen
 from rollouts.controller.queue import WorkQueue
@@ -138,7 +139,7 @@ class Answers:
             case ListPods(label_selector=label_selector):
                 at_s = self._clock.now_s()
                 pods = await self._list_pods(key, label_selector)
-                owners = self._store.table(REPLICA_SET).owned_by(uid)
+                owners = replica_sets_of(self._store.table(REPLICA_SET), key, uid)
                 self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
             case _:
                 assert_never(ask)

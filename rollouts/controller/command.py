@@ -102,6 +102,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         data_plane_ca=given.data_plane_ca,
         settle_times=given.settle_time,
         prometheus_url=given.prometheus_url,
+        drain_queries=given.drain_queries,
     )
 
 
@@ -149,6 +150,15 @@ def _add_traffic(add: Callable[..., object]) -> None:
         metavar="URL",
         default="",
         help="of Prometheus' HTTP API, for the probes of spec.drain and counters of requests",
+    )
+    add(
+        "--drain-queries",
+        metavar="own|any",
+        default="own",
+        help=(
+            "what queries of spec.drain.probes may look at: series of the Rollout's own namespace, which each selector "
+            "must name, or any; default: %(default)s"
+        ),
     )
 
 

@@ -24,6 +24,7 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.gateway_lags import GatewayLags, names_of
 from rollouts.controller.inbox import Inbox
+from rollouts.controller.owned import replica_sets_of
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.routes import Place, RouteRead, RouteReader
 from rollouts.controller.sight import Sight, unreadable
@@ -172,7 +173,7 @@ class Observer:
                 metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
             )
         facts = self._facts()
-        replica_sets = tuple(_replica_set(each) for each in self._replica_sets.owned_by(metadata.uid))
+        replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
         routes = self._all_routes(key, parsed, status, now_s=now_s)
         services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
         if (rule := rule_of(routes)) is not None:
@@ -247,7 +248,8 @@ class Observer:
     ) -> Mapping[RouteName, RouteRead]:
         if self._routes is None or not isinstance(parsed.spec, RolloutSpec):
             return {}
-        return self._routes.read(key, parsed.places, context_of(key, parsed.spec, status), now_s=now_s)
+        context = context_of(key, parsed.spec, status)
+        return self._routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
 
     def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:
         """The same with what was measured of the Rollout's gateways."""

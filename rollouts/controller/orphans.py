@@ -80,7 +80,7 @@ class Orphans:
             return ()
         # The codec knows from its own note on the route between which Services it was steered.
         context = Context(rollout=key.name, namespace=key.namespace, stable_service="", canary_service="")
-        found = self._routes.read(key, (), context, now_s=0.0).values()
+        found = self._routes.read(key, (), context, now_s=0.0, elsewhere=None).values()
         return tuple(each for each in found if each.objects is None or not _goes_too(each.objects.user))
 
     def _writes_to_service(self, key: Key, name: str) -> tuple[Write, ...]:

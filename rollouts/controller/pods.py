@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rollouts.api.times import parse_time
 from rollouts.cluster.decoding import Decoder, Page
 from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
+from rollouts.controller.owned import pods_of
 from rollouts.core.snapshot import Pod, PodsSeen
 from rollouts.errors import ApiUnavailable
 from rollouts.manifests.ownership import REVISION
@@ -30,8 +31,7 @@ def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, 
     Args:
         at_s: wall clock, when the list was asked for.
     """
-    uids = {owner.metadata.uid for owner in owners}
-    ours = (pod_of(each) for each in pods if each.metadata.controller_uid in uids and each.status.phase not in _ENDED)
+    ours = (pod_of(each) for each in pods_of(pods, owners) if each.status.phase not in _ENDED)
     return PodsSeen(at_s=at_s, pods=tuple(sorted(ours, key=lambda pod: pod.name)))
 
 

@@ -22,6 +22,8 @@ from rollouts.errors import RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.declared import Declared
 
 DISCOVERY_DEADLINE_S = 10.0
 
@@ -100,6 +102,13 @@ def kinds_of(provider: object) -> tuple[tuple[Kind, ...], ...]:
     """The kinds that a traffic provider's module names as `KINDS`: versions of one, or versions by name; () without it."""
     named = getattr(sys.modules.get(type(provider).__module__), "KINDS", ())
     return tuple(named.values()) if isinstance(named, Mapping) else (tuple(named),) if named else ()
+
+
+def kinds_named(provider: Provider | None, kind: str) -> tuple[Kind, ...]:
+    """The versions of the provider's kind of that name; () when it has none."""
+    if isinstance(provider, Declared):
+        return provider.kinds if provider.kinds[0].kind == kind else ()
+    return next((kinds for kinds in kinds_of(provider) if kinds[0].kind == kind), ())
 
 
 def missing(kinds: tuple[Kind, ...]) -> str:

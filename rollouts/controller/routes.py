@@ -18,12 +18,13 @@ from rollouts.cluster.decoding import LEVELS_MAX
 from rollouts.cluster.json_parts import is_deeper
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.controller.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
-from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.settle_times import SettleTimes, settle_s
-from rollouts.controller.steered import SteeredRoute, SteeredRoutes, steering
+from rollouts.controller.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.traffic import (
     Feature,
@@ -39,7 +40,7 @@ from rollouts.core.traffic import (
 from rollouts.errors import SpecInvalid, SpecProblem, Unroutable
 from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
-from rollouts.objects import Key, Kind, Manifest
+from rollouts.objects import Key, Kind, Manifest, name_problem, namespace_problem
 from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.demands import impossible
 from rollouts.traffic.gateway_features import features_of_class
@@ -111,6 +112,9 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
         except SpecInvalid as exc:
             problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
             continue
+        if wrong := [why for target in targets for why in _name_problems(target)]:
+            problems += [SpecProblem(path, why) for why in wrong]
+            continue
         for target in targets:
             route = RouteName(router.name, target.kinds[0].kind, target.namespace, target.name)
             if route in places:
@@ -123,6 +127,17 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     if problems:
         raise SpecInvalid(tuple(problems))
     return tuple(places.values())
+
+
+def _name_problems(target: Target) -> Iterator[str]:
+    """Names come from settings that only their provider knows, and end in the paths of URLs."""
+    if target.namespace and (
+        problem := namespace_problem(target.namespace)
+    ):  # "": a file of a Rollout that is in none yet
+        yield f"namespace {problem}"
+    for name in filter(None, (target.name, target.owned_name)):
+        if problem := name_problem(name):
+            yield f"name {problem}"
 
 
 def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
@@ -186,15 +201,29 @@ class RouteReader:
         """Counts changes of what providers there are: the places of a spec may be others then."""
         return self.providers.version if isinstance(self.providers, LiveProviders) else 0
 
-    def read(self, key: Key, places: Iterable[Place], context: Context, *, now_s: float) -> dict[RouteName, RouteRead]:
-        """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more."""
+    def read(
+        self,
+        key: Key,
+        places: Iterable[Place],
+        context: Context,
+        *,
+        now_s: float,
+        elsewhere: Iterable[RouteName] | None = (),
+    ) -> dict[RouteName, RouteRead]:
+        """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more.
+
+        Args:
+            elsewhere: the routes in other namespaces that the Rollout's status records as managed by it; None for a Rollout that
+                is gone, and its record with it: then a mark counts that the route's owner allows, for what comes of it is
+                a write to that route alone.
+        """
         named = {place.route: place for place in places}
         rule = next((each for each in named.values() if each.target.subsets), None)
         if rule is None:
             found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
         else:
             found = self._read_by_subsets(key, rule, named.values(), context, now_s=now_s)
-        for place in self.left_behind(key, found.values()):
+        for place in self.left_behind(key, found.values(), elsewhere=elsewhere):
             found[place.route] = self._read(key, place, context, now_s=now_s)
         return found
 
@@ -219,8 +248,13 @@ class RouteReader:
             found[place.route] = read
         return found
 
-    def left_behind(self, key: Key, read: Iterable[RouteRead] = ()) -> Iterator[Place]:
+    def left_behind(
+        self, key: Key, read: Iterable[RouteRead] = (), *, elsewhere: Iterable[RouteName] | None = ()
+    ) -> Iterator[Place]:
         """The routes that Rollout `key` steers without being among `read`; objects that it owns are none."""
+        read = tuple(read)
+        named = {each.place.route for each in read}
+        yield from (place for name in elsewhere or () if name not in named and (place := self._recorded(name)))
         known = set[tuple[Kind, str, str]]()
         for each in read:
             namespace = each.place.target.namespace
@@ -229,6 +263,8 @@ class RouteReader:
                 (each.owned_kind, namespace, each.place.target.owned_name),
             }
         for steered in self.steered.of(key):
+            if steered.namespace != key.namespace and elsewhere is not None:
+                continue
             if (steered.kind, steered.namespace, steered.name) not in known:
                 yield self._left(steered)
 
@@ -247,12 +283,24 @@ class RouteReader:
         route = RouteName(router, steered.kind.kind, steered.namespace, steered.name)
         return Place(route, self.providers.get(router), target, named=False)
 
+    def _recorded(self, name: RouteName) -> Place | None:
+        """The place that a record in status tells of; None while no codec has the name that it gives."""
+        provider = self.providers.get(name.router)
+        kinds = kinds_named(provider, name.kind)
+        if not kinds:
+            return None
+        target = Target(kinds=kinds, namespace=name.namespace, name=name.name)
+        return None if any(_name_problems(target)) else Place(name, provider, target, named=False)
+
     def _read(self, key: Key, place: Place, context: Context, *, now_s: float) -> RouteRead:
         target = place.target
         owned_kinds = target.owned_kinds or target.kinds
         kind = self.kinds.known(target.kinds) or target.kinds[0]
         owned_kind = self.kinds.known(owned_kinds) or owned_kinds[0]
         absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
+        absent, user = as_told_to(key, place.route, kind, absent, user, now_s=now_s)
+        if owned is not None and not place.named and not _is_ours(owned, key):
+            owned = None  # a mark alone makes nothing ours: what is taken for ours is deleted
         if user is None:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
@@ -282,12 +330,16 @@ class RouteReader:
         target = place.target
         user = self._watched(kind, target.namespace, target.name)
         if user is not None:
-            return RouteUnasked(place.route), user, self._watched(owned_kind, target.namespace, target.owned_name)
+            return (
+                RouteUnasked(place.route, place.named),
+                user,
+                self._watched(owned_kind, target.namespace, target.owned_name),
+            )
         answer = self.inbox.route(key, place.route)
         if answer is None:
-            return RouteUnasked(place.route), None, None
+            return RouteUnasked(place.route, place.named), None, None
         at_s = now_s - self.inbox.age_s(answer)
-        return RouteAbsent(place.route, at_s, answer.message), answer.user, answer.owned
+        return RouteAbsent(place.route, at_s, answer.message, named=place.named), answer.user, answer.owned
 
     def _watched(self, kind: Kind, namespace: str, name: str) -> RouteObject | None:
         table = self.store.watched(kind)
@@ -323,7 +375,10 @@ class RouteReader:
         provider, target = place.provider, place.target
         if provider is None:
             return seen
-        if owned is not None and steering(owned) != Key(context.namespace, context.rollout):
+        if not lets(user, context.namespace):
+            remedy = how_to_allow(context.namespace, place.route, target.kinds[0])
+            return replace(seen, problem=f"its owner allows it no longer; {remedy}")
+        if owned is not None and not _is_ours(owned, Key(context.namespace, context.rollout)):
             problem = f"{owned.metadata.name}, which is to be ours beside it, exists and is not; rename or delete it"
             return replace(seen, problem=problem)
         anew = why_anew(objects.user, place.own) if place.own is not None else ""
@@ -396,6 +451,13 @@ def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
     host = host_of(rule.objects.user, namespace=rule.place.target.namespace)
     stable, canary = rule.place.target.subsets
     return replace(context, stable_service=f"{host}/{stable}", canary_service=f"{host}/{canary}")
+
+
+def _is_ours(owned: RouteObject, key: Key) -> bool:
+    """Whether an object beside a route is one that Rollout `key` made there: it carries its mark, and is controlled by it."""
+    owners = owned.metadata.owner_references or ()
+    controlled = any(is_rollout(owner) and owner.name == key.name for owner in owners)
+    return steering(owned) == key and controlled and owned.metadata.namespace == key.namespace
 
 
 def _split(provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:

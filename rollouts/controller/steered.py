@@ -1,17 +1,23 @@
-"""Which Services and routes each Rollout steers, by the annotation that it left on them: indexes over what is watched."""
+"""Which Services and routes each Rollout steers, by the annotation that it left on them: indexes over what is watched.
+
+Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
+A route elsewhere is one that its owner allows Rollouts of that namespace to manage (`rollouts.dev/allow-rollouts-from`), and it
+counts for a Rollout only when its spec names it, or its status records that it did (`controller/routes.py`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.cluster.structs import RouteObject, ServiceObject
-from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY
-from rollouts.objects import ROLLOUT, Key, Kind
+from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject
+from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY, allows
+from rollouts.objects import ROLLOUT, Key, Kind, name_problem, namespace_problem
 
 
 def managed_by(service: ServiceObject) -> str:
     """Name of the Rollout that steers `service`, in the Service's namespace; "" for none."""
-    return (service.metadata.annotations or {}).get(MANAGED_BY, "")
+    name = (service.metadata.annotations or {}).get(MANAGED_BY, "")
+    return "" if name_problem(name) else name
 
 
 class SteeredServices:
@@ -79,14 +85,31 @@ def _is_beside(route: RouteObject) -> bool:
     """What we own beside a user's route; one that we made in a user's place is steered as a user's."""
     if MADE_FROM in (route.metadata.annotations or {}):
         return False
-    return any(owner.controller and owner.kind == ROLLOUT.kind for owner in route.metadata.owner_references or ())
+    return any(is_rollout(owner) for owner in route.metadata.owner_references or ())
+
+
+def is_rollout(owner: OwnerReference) -> bool:
+    """Whether an owner is a Rollout that controls the object, by what the reference says."""
+    return owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/")
 
 
 def steering(route: RouteObject) -> Key | None:
-    """The Rollout that steers `route`: in the route's namespace, unless the annotation names another."""
+    """The Rollout that steers `route`: in the route's namespace, or in another one that the route's owner allows."""
+    marked = marked_by(route)
+    return marked if marked is not None and lets(route, marked.namespace) else None
+
+
+def marked_by(route: RouteObject) -> Key | None:
+    """The Rollout that the annotation names, whoever wrote it; in the route's namespace, unless it names another."""
     text = (route.metadata.annotations or {}).get(MANAGED_BY, "")
     namespace, _, name = text.rpartition("/")
-    return Key(namespace or route.metadata.namespace, name) if name else None
+    marked = Key(namespace or route.metadata.namespace, name)
+    return None if name_problem(marked.name) or namespace_problem(marked.namespace) else marked
+
+
+def lets(route: RouteObject, namespace: str) -> bool:
+    """Whether Rollouts of that namespace may manage the route: those of its own may, others as far as its owner allows."""
+    return route.metadata.namespace == namespace or allows(route.metadata.annotations or {}, namespace)
 
 
 def managed_by_text(rollout: Key, *, namespace: str) -> str:

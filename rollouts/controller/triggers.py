@@ -17,8 +17,8 @@ from rollouts.cluster.structs import (
     ServiceObject,
 )
 from rollouts.controller.inbox import Inbox
-from rollouts.controller.steered import managed_by, steering
-from rollouts.objects import ROLLOUT, Key
+from rollouts.controller.steered import is_rollout, managed_by, steering
+from rollouts.objects import Key
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
@@ -76,7 +76,7 @@ class Triggers:
 
 def _controller_keys(metadata: Metadata) -> Iterable[Key]:
     for owner in metadata.owner_references or ():
-        if owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/"):
+        if is_rollout(owner):
             return (Key(metadata.namespace, owner.name),)
     return ()
 

@@ -471,7 +471,10 @@ async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> As
 
 def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:
     named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
-    return DataPlanes(named, prometheus_url=settings.prometheus_url, ca_file=ca_file, clock=clock, api=api)
+    any_query = settings.drain_queries == "any"
+    return DataPlanes(
+        named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
+    )
 
 
 def _providers(settings: Settings) -> Mapping[str, Provider]:

@@ -16,6 +16,8 @@ stable pods when `stableService` leaves them, and one pod of a revision that `st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.core.drain import DrainMode, DrainNumbers, OnTimeout, drain_numbers
 from rollouts.core.frozen import replace
 from rollouts.core.intents import AskDrained
@@ -34,6 +36,12 @@ IDLE_POLLS = 3
 
 POLLS_APART_S = 5.0
 """Polls further apart than this are not in a row: a restart, or a probe that was late."""
+
+ASKS_PER_S = 4
+"""Of all probes of one Rollout together: whom they ask is everybody's."""
+
+REVISIONS_ASKED = 2
+"""At once; others are waited for by time until these are over. With 8 probes, the most there may be, polls are 4 s apart."""
 
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
@@ -100,11 +108,13 @@ def draining_wait(view: View) -> Wait | None:
 
 
 def drain_questions(view: View) -> tuple[AskDrained, ...]:
-    """Asks the probes about each revision that drains, a second after their last answer."""
+    """Asks the probes about the revisions that drain, a second after their last answer; later where there are many probes."""
+    polled = _polled(view)
+    poll_s = _poll_s(view, polled)
     asked = (
         each.from_revision
-        for each in _polled(view)
-        if (seen := _answer(view, each)) is None or view.now_s - seen.at_s >= POLL_S - _EARLY_S
+        for each in polled
+        if (seen := _answer(view, each)) is None or view.now_s - seen.at_s >= poll_s - _EARLY_S
     )
     return tuple(AskDrained(revision) for revision in dict.fromkeys(asked))
 
@@ -118,19 +128,26 @@ def next_drained_s(view: View) -> float | None:
         if each.confirmed_at_s is not None and _is_open(view, each)
         for at_s in (each.until_s, each.confirmed_at_s + drain.timeout_s)
     ]
-    for each in _polled(view):
+    polled = _polled(view)
+    for each in polled:
         times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
         if (seen := _answer(view, each)) is not None:
-            times.append(seen.at_s + POLL_S)
+            times.append(seen.at_s + _poll_s(view, polled))
     return earliest(each for each in times if each is not None and each > view.now_s)
 
 
+def _poll_s(view: View, polled: Iterable[Cutover]) -> float:
+    """From one poll of a revision to the next."""
+    asks = len(view.spec.drain.probes) * len({each.from_revision for each in polled})
+    return max(POLL_S, asks / ASKS_PER_S)
+
+
 def _polled(view: View) -> list[Cutover]:
-    """Those whose end the probes may bring."""
+    """Those whose end the probes may bring; of the oldest revisions, when there are many."""
     if not view.spec.drain.probes:
         return []
     with_pods = _with_pods(view)
-    return [
+    found = [
         each
         for each in view.status.cutovers
         if each.from_revision in with_pods
@@ -138,6 +155,8 @@ def _polled(view: View) -> list[Cutover]:
         and not each.drained
         and _is_open(view, each)
     ]
+    asked = list(dict.fromkeys(each.from_revision for each in found))[:REVISIONS_ASKED]
+    return [each for each in found if each.from_revision in asked]
 
 
 def _answer(view: View, cutover: Cutover) -> DrainSeen | None:

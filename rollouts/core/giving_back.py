@@ -16,8 +16,9 @@ from collections.abc import Iterable
 
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode
+from rollouts.core.elsewhere import without_gone
 from rollouts.core.frozen import replace
-from rollouts.core.intents import Intent, ReleaseRoute
+from rollouts.core.intents import AskRoute, Intent, ReleaseRoute
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
@@ -28,7 +29,7 @@ from rollouts.core.sizing import moves_of, resized
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.status import GivenBack
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import RouteName, RouteSeen
+from rollouts.core.traffic import RouteName, RouteSeen, RouteUnasked
 
 LATEST_S = 60.0
 """What the slowest router takes to do what its object says (`traffic/alb.py`). Which router it was may not be known any more."""
@@ -64,7 +65,10 @@ def give_back(view: View) -> Plan:
             entries.append(entry)
             message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
             waits.append(Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
-    status = view.status
+    # Those that only the record tells of are watched by nobody yet, just after a start.
+    unasked = (each for each in view.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
+    intents += [AskRoute(each.route) for each in unasked]
+    status = without_gone(view, view.status)
     if not _has_routers(view) and status.traffic is not None:
         percent = _known_percent(view)
         if percent is not None and not entries:

@@ -387,6 +387,8 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
             good = isinstance(route, RouteSeen) and route.managed_by in owners
             good = good and isinstance(route, RouteSeen) and route.uid == intent.uid
             good = good and isinstance(route, RouteSeen) and route.resource_version == intent.resource_version
+            here = intent.route.namespace == before.rollout.namespace
+            good = good and (here or intent.route in before.status.elsewhere)
         case MakeRoute():
             absent = before.routes.get(intent.route)
             good = isinstance(absent, RouteAbsent) and absent.ours

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+from rollouts.core.elsewhere import to_be_recorded, with_record
 from rollouts.core.frozen import replace
 from rollouts.core.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
 from rollouts.core.plan import View, Wait, earliest
@@ -141,11 +142,12 @@ def route_traffic(
     want = _wanted(view, strategy, weight_percent, stable=stable)
     ready = _once_ready(view, want, canary=canary)
     split = _within_capacity(view, strategy, ready)
-    routes = [each for each in view.seen.routes.values() if not isinstance(each, RouteSeen) or each.named]
+    routes = [each for each in view.seen.routes.values() if each.named]
     outcome = _settled(view, routes, split)
     at_end = view.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
-    return replace(outcome, arrived=outcome.arrived and complete)
+    status = with_record(view, outcome.status, routes)
+    return replace(outcome, status=status, arrived=outcome.arrived and complete)
 
 
 def exchanges_roles(view: View, strategy: Canary) -> bool:
@@ -348,6 +350,8 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
         return verified(view, route, split)
     if (lacking := _lacking(view, route, split)) is not None:
         return lacking
+    if to_be_recorded(view, route.route):
+        return Outcome(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {told(split)}")
     if route.split.idle and route.managed_by == ours:

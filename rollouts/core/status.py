@@ -8,7 +8,7 @@ from enum import StrEnum
 from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import VerifiedBy
+from rollouts.core.traffic import RouteName, VerifiedBy
 
 
 class Phase(StrEnum):
@@ -217,6 +217,7 @@ class RolloutStatus:
         weight_percent: share of traffic (or of pods) that the canary is to have now.
         traffic: the routes' side of it; None without routers.
         given_back: routes that the spec no longer names and that may still bring requests to the canary Service.
+        elsewhere: routes in other namespaces that this Rollout manages, or that it is about to.
         pong_is_stable: with `pingPong`: the stable revision is behind `pongService`.
         active_revision, preview_revision: blue-green: what the Services' selectors were seen to name.
         gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
@@ -244,6 +245,7 @@ class RolloutStatus:
     weight_percent: WeightPercent | None = None
     traffic: Traffic | None = None
     given_back: tuple[GivenBack, ...] = ()
+    elsewhere: tuple[RouteName, ...] = ()
     pong_is_stable: bool = False
     active_revision: str = ""
     preview_revision: str = ""

@@ -271,19 +271,22 @@ class RouteAbsent:
 
     Args:
         ours: the spec says how to make it, and it can be made.
+        named: the spec names it; else the status records that it was managed by this Rollout.
     """
 
     route: RouteName
     at_s: float
     message: str = ""
     ours: bool = False
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RouteUnasked:
-    """Not among the routes that are watched, and nobody has asked for it yet, or the answer is too old."""
+    """Not among the routes that are watched, and nobody has asked for it yet, or the answer is too old; `named` as above."""
 
     route: RouteName
+    named: bool = True
 
 
 Route: TypeAlias = RouteSeen | RouteAbsent | RouteUnasked

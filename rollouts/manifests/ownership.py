@@ -7,6 +7,7 @@
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
   `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
   managed routes (JSON Patch with its resourceVersion).
+  A route in another namespace than the Rollout's only with its owner's `rollouts.dev/allow-rollouts-from`, which we never write.
 * DestinationRule (the user's): the same marks, and label `rollouts.dev/revision` of the two subsets that the spec names (JSON
   Patch with its resourceVersion). The Service that is its host: label and annotation as above.
 * Route (ours, beside the user's): everything (server-side apply).
@@ -43,6 +44,7 @@ MANAGED_BY = f"{PREFIX}managed-by"
 ROUTER = f"{PREFIX}router"
 BESIDE = f"{PREFIX}beside"
 MADE_FROM = f"{PREFIX}made-from"
+ALLOW_FROM = f"{PREFIX}allow-rollouts-from"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
 PRE_STOP = f"{PREFIX}pre-stop"
 RESTART_SURGE = f"{PREFIX}restart-surge"
@@ -62,6 +64,14 @@ def name_label(rollout: str) -> str:
 def pods_selector(rollout: str) -> str:
     """Label selector of all pods of the Rollout of that name."""
     return f"{NAME}={name_label(rollout)}"
+
+
+def allows(annotations: Mapping[str, str], namespace: str) -> bool:
+    """Whether an object's owner lets Rollouts of that namespace change it: `rollouts.dev/allow-rollouts-from: shop, checkout`.
+
+    No pattern stands for many namespaces: as in a ReferenceGrant of the Gateway API, each is named.
+    """
+    return namespace in [each.strip() for each in annotations.get(ALLOW_FROM, "").split(",")]
 
 
 def pod_metadata_text(metadata: PodMetadata) -> str | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import httpx
+import structlog
 
 from rollouts.errors import SettingsInvalid, Unanswered
 
@@ -23,7 +24,10 @@ BODY_MAX_BYTES = 16 * 1024 * 1024
 REPLICAS_MAX = 64  # of one URL
 CONNECTIONS_MAX = 128
 _OK = 200
+_LOGGED = 500  # characters
 _REDIRECTS = range(300, 400)
+
+log = structlog.get_logger()
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The IP addresses of a host name. Raises: OSError."""
@@ -106,7 +110,9 @@ class Asker:
         except TimeoutError as exc:
             raise Unanswered(f"{replica.told}: no answer within {deadline_s:g} s") from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise Unanswered(f"{replica.told}: {str(exc) or type(exc).__name__}") from exc
+            # Its text may have parts of the answer in it, and the message ends in a status.
+            log.info("not_answered", address=replica.told, error=type(exc).__name__, why=str(exc)[:_LOGGED])
+            raise Unanswered(f"{replica.told}: {_words(exc)}") from exc
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
@@ -128,6 +134,14 @@ class Asker:
                 if len(body) > most_bytes:
                     raise Unanswered(f"{replica.told}: the answer has more than {_size(most_bytes)}")
             return bytes(body)
+
+
+def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
+    """What went wrong, without a part of what was answered: h11 puts that after a colon ("illegal status line: …")."""
+    text = str(error)
+    if isinstance(error, httpx.ProtocolError):
+        text = text.partition(":")[0].partition("b'")[0].strip()
+    return text or type(error).__name__
 
 
 def _trust(ca_file: Path) -> ssl.SSLContext:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from urllib.parse import urlencode
 
 import msgspec
+import structlog
 
 from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.drain_query import PLACES, filled_query
+from rollouts.core.query_scope import beyond_namespace
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _TOLD = 3  # replicas in a message
+_LOGGED = 500  # characters of what a server said; a status repeats none of it
+
+log = structlog.get_logger()
 
 
 class DataPlanes:
@@ -42,6 +47,7 @@ class DataPlanes:
     Args:
         planes: by gateway, as `parse_data_planes` gives them.
         prometheus_url: base URL of Prometheus' HTTP API (below it `/api/v1/query`), the operator's; "" for none.
+        any_query: a drain probe's query may look at all that Prometheus has; else at series of its Rollout's namespace alone.
         ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
         clock: dates the answers.
         api: where it is read which target groups AWS's load balancers have for a Service; needed for these alone.
@@ -55,6 +61,7 @@ class DataPlanes:
         planes: Mapping[str, Plane],
         *,
         prometheus_url: str = "",
+        any_query: bool = False,
         ca_file: Path | None = None,
         clock: Clock,
         api: ApiServer | None = None,
@@ -64,6 +71,7 @@ class DataPlanes:
         if counted and not prometheus_url:
             raise SettingsInvalid(f"--data-plane: {counted[0]} is told by Prometheus; give --prometheus-url too")
         self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
+        self._any_query = any_query
         self._clock = clock
         self._asker: Asker | None = None
         self._aws: dict[AwsPlane, LoadBalancers] = {}
@@ -207,16 +215,28 @@ class DataPlanes:
         query = filled_query(probe.query, {name: getattr(question, name) for name in PLACES})
         if query is None:
             return None, "a name in its query is none"
-        return await self._query(query, prometheus.in_flight, deadline_s=deadline_s)
+        if not self._any_query and (beyond := beyond_namespace(query, question.namespace)):
+            return None, (
+                f"{beyond} may look beyond namespace {question.namespace}, so it is not asked; write "
+                'namespace="{{namespace}}" into each selector, or an administrator allows it with --drain-queries any'
+            )
+        return await self._query(
+            query, prometheus.in_flight, deadline_s=deadline_s, most_bytes=prometheus.NUMBER_MAX_BYTES
+        )
 
     async def _query(
-        self, query: str, read: Callable[[bytes], tuple[_T | None, str]], *, deadline_s: float
+        self,
+        query: str,
+        read: Callable[[bytes], tuple[_T | None, str]],
+        *,
+        deadline_s: float,
+        most_bytes: int = prometheus.ANSWER_MAX_BYTES,
     ) -> tuple[_T | None, str]:
         """What `read` makes of the answer of the first Prometheus that gives one; None and why when none does."""
         if self._asker is None or not self._prometheus_url:
             return None, "the controller has no --prometheus-url"
         path = f"{prometheus.QUERY_PATH}?{urlencode({'query': query, 'timeout': f'{deadline_s:g}'})}"
-        why, most_bytes = "", prometheus.ANSWER_MAX_BYTES
+        why = ""
         try:
             for replica in await self._asker.replicas(self._prometheus_url, deadline_s=deadline_s):
                 try:
@@ -224,7 +244,8 @@ class DataPlanes:
                 except Unanswered as exc:  # another one may know
                     why = str(exc)
                 except (msgspec.DecodeError, RecursionError) as exc:
-                    why = f"{replica.told}: what it answers cannot be read: {exc}"
+                    why = f"{replica.told}: what it answers cannot be read"
+                    log.info("prometheus_not_understood", address=replica.told, error=str(exc)[:_LOGGED])
         except Unanswered as exc:
             why = str(exc)
         return None, f"prometheus {why}"
@@ -269,8 +290,9 @@ class DataPlanes:
                 return replica.told, str(exc)
             except TimeoutError:
                 return replica.told, f"{replica.told}: no answer within {deadline_s:g} s"
-            except msgspec.DecodeError as exc:
-                return replica.told, f"{replica.told}: what it answers cannot be read: {exc}"
+            except (msgspec.DecodeError, RecursionError) as exc:
+                log.info("data_plane_not_understood", address=replica.told, error=str(exc)[:_LOGGED])
+                return replica.told, f"{replica.told}: what it answers cannot be read"
 
         async def all_of(url: str) -> list[tuple[str, _T | str]]:
             try:

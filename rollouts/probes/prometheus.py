@@ -14,7 +14,15 @@ from typing import Any
 import msgspec
 
 QUERY_PATH = "/api/v1/query"
-ANSWER_MAX_BYTES = 4 * 1024 * 1024  # some 10,000 series; queries are written by whoever writes Rollouts
+ANSWER_MAX_BYTES = 4 * 1024 * 1024  # of many series: some 10,000
+NUMBER_MAX_BYTES = 1 << 20
+"""Of an answer with one number; what is more is not read to its end."""
+
+ERROR_TYPES = frozenset(
+    ("timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable")
+)
+"""Source: Prometheus v3, web/api/v1/api.go."""
+RESULT_TYPES = frozenset(("vector", "matrix", "scalar", "string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
     if (problem := _problem(answer)) or answer.data is None:
         return None, problem
     if answer.data.result_type != "matrix":
-        return None, f"the query gave a {answer.data.result_type}, not samples"
+        return None, f"the query gave a {_type(answer)}, not samples"
     found = [
         Series(each.metric, tuple((at_s, _number(value)) for at_s, value in each.values))
         for each in msgspec.convert(answer.data.result, type=list[_Samples])
@@ -61,8 +69,8 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
                 return None, f"the query gave {many}"
             first = answer.data.result[0]
             sample = first.get("value") if isinstance(first, dict) else None
-        case other:
-            return None, f"the query gave a {other}, not one number"
+        case _:
+            return None, f"the query gave a {_type(answer)}, not one number"
     return _count(sample)
 
 
@@ -74,9 +82,15 @@ def _number(text: str) -> float:
 
 
 def _problem(answer: _Answer) -> str:
+    """In words of ours: a status repeats nothing that a server says."""
     if answer.status != "success" or answer.data is None:
-        return f"the query failed: {answer.error_type}: {answer.error}"
-    return f"the answer may be of a part only: {answer.warnings[0]}" if answer.warnings else ""
+        return f"the query failed: {answer.error_type if answer.error_type in ERROR_TYPES else 'no known kind'}"
+    return "the answer may be of a part only, as it has warnings" if answer.warnings else ""
+
+
+def _type(answer: _Answer) -> str:
+    found = answer.data.result_type if answer.data is not None else ""
+    return found if found in RESULT_TYPES else "value of no known type"
 
 
 def _count(sample: object) -> tuple[int | None, str]:

@@ -48,12 +48,17 @@ class LiveAsked(Protocol):
 
     @property
     def stable_service(self) -> str:
-        """In the route's namespace."""
+        """Its name."""
         ...
 
     @property
     def canary_service(self) -> str:
-        """The same."""
+        """Its name."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Of the two Services; "" for the route's own."""
         ...
 
     @property
@@ -131,9 +136,9 @@ def _problem(proxy: Proxy, question: LiveAsked) -> str:
     """What a proxy does instead, "" when it does what it should."""
     if not proxy.answers:
         return "does not answer"
-    where = question.route.namespace
+    where = question.namespace or question.route.namespace
     stable, canary = (where, question.stable_service), (where, question.canary_service)
-    every = list(proxy.table.rules_of((where, question.route.name)))
+    every = list(proxy.table.rules_of((question.route.namespace, question.route.name)))
     rules = [each for each in every if not each.asks_for(IDLE_HEADER)]
     if question.split.idle > sum(proxy.is_warm(each) for each in every if each not in rules):
         return "does not have what is to be made first"

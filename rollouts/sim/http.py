@@ -70,7 +70,9 @@ class SimHttp:
 
     async def _serve(self, incoming: web.Request) -> web.StreamResponse:
         query = dict(incoming.query)
-        request = ports.Request(incoming.method, incoming.path, query, await incoming.read(), incoming.content_type)
+        request = ports.Request(
+            incoming.method, incoming.rel_url.raw_path, query, await incoming.read(), incoming.content_type
+        )
         if incoming.method == "GET" and query.get("watch") in ("1", "true"):
             return await self._serve_watch(incoming, request)
         if incoming.method in ("POST", "PUT", "PATCH") and "fieldManager" not in query:

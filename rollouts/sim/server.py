@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -150,7 +151,7 @@ class SimServer:
         return target
 
     def _parse(self, path: str) -> Target | None:
-        steps = path.strip("/").split("/")
+        steps = [unquote(step) for step in path.strip("/").split("/")]
         if steps[0] == "api" and len(steps) >= 3:
             group, version, rest = "", steps[1], steps[2:]
         elif steps[0] == "apis" and len(steps) >= 4:

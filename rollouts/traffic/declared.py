@@ -16,14 +16,18 @@ an administrator in the cluster: the spec of a TrafficProvider is the same decla
         }
     )
 
+A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one; without
+it no object outside of the Rollout's namespace can be steered, for none would lead to its Services.
+
 `live` says whom to ask whether the router does it (`oracle.py`); without it a time is waited.
 
-`service` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend, and
-`{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
+`service`, `serviceNamespace` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend,
+and `{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,8 +35,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
-from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
-from rollouts.expressions import Expression, Result, compiled
+from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid, SpecProblem, Unroutable
+from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.header_template import HeaderTemplate, read_header, read_headers
@@ -42,6 +46,9 @@ from rollouts.traffic.settings import Settings
 from rollouts.traffic.steering import Dialect, Path, Rules, Side, rules_at
 
 SETTLE_MAX_S = 300
+SPEC_BYTES_MAX = 12 * 1024
+TESTS_UNITS_MAX = 100_000
+"""Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
 
 _TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
 _WEIGHT_MOST = 2**31 - 1
@@ -52,9 +59,16 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
     Raises: SpecInvalid, with every problem at once, failed tests among them.
     """
+    size_bytes = len(json.dumps(declaration, ensure_ascii=False).encode(errors="replace"))
+    if size_bytes > SPEC_BYTES_MAX:
+        message = (
+            f"has {size_bytes} bytes, and {SPEC_BYTES_MAX} are allowed; leave tests out, or make their objects smaller"
+        )
+        raise SpecInvalid((SpecProblem("tests", message),))
     read = Settings(declaration)
     match, weight = read.part("match"), read.part("weight")
     places, service = read.text("backends", needed=True), _service(read, declaration)
+    space = _named(read.part("serviceNamespace"))
     header = read_header(read.part("header"), places=places)
     found = Declared(
         name=read.text("name", needed=True),
@@ -62,7 +76,8 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
         backends=places,
         weight="weight" if weight is None else weight.text("path", default="weight"),
         service=service,
-        dialect_of=_dialect(read, places, service, weight, header),
+        service_namespace=space,
+        dialect_of=_dialect(read, places, (service, space), weight, header),
         header=header,
         accepts=_acceptance(read.part("accepted")),
         settle_s=_settle_s(read),
@@ -77,7 +92,10 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
-    tried = [_run(found, test, usable=not read.problems) for test in tests]
+    with metered(TESTS_UNITS_MAX) as meter:
+        tried = [_run(found, test, usable=not read.problems) for test in tests]
+    if meter.left < 0:
+        read.refuse("tests", "cost too much together; leave some out, or make their objects and answers smaller")
     if not read.problems:
         _check_tried(read, found, frozenset[object]().union(*tried))
     read.done()
@@ -106,7 +124,7 @@ def says_in_test(provider: Declared, user: Manifest) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What names a backend's Service: a path to a field, or an expression over the backend."""
+    """What names a backend's Service, or its namespace: a path to a field, or an expression over the backend."""
 
     path: tuple[str, ...] = ()
     expression: Expression | None = None
@@ -114,7 +132,7 @@ class Named:
     def of(self, backend: Manifest) -> str:
         """The name; "" when the backend has none."""
         if self.expression is None:
-            found = _get(backend, self.path)
+            found = _get(backend, self.path) if self.path else ""
             return found if isinstance(found, str) else ""
         try:
             return self.expression.text({"item": backend})
@@ -140,6 +158,7 @@ class Declared(Rules):
         weight: field of a backend.
         accepts: None when nothing tells it.
         settle_s: how long after an accepted write it counts as live; None for the general number.
+        service_namespace: what names the namespace of a backend's Service; None for the object's own.
         live: who tells instead that it is; None for nobody.
         header: how requests are routed by headers; None for not at all.
     """
@@ -149,6 +168,7 @@ class Declared(Rules):
     backends: str
     weight: str
     service: Named
+    service_namespace: Named | None = None
     dialect_of: type[Dialect]
     accepts: Acceptance | None = None
     settle_s: float | None = None
@@ -160,6 +180,12 @@ class Declared(Rules):
         read = Settings(settings)
         where = read.object_name("namespace", default=namespace)
         name = read.object_name("name", needed=True)
+        if where != namespace and self.service_namespace is None:
+            read.refuse(
+                "namespace",
+                f"must be the Rollout's own, {namespace}: TrafficProvider {self.name} does not say where a backend names the "
+                "namespace of its Service (serviceNamespace), so an object elsewhere cannot lead here",
+            )
         read.done()
         return (Target(kinds=self.kinds, namespace=where, name=name, settle_s=self.settle_s),)
 
@@ -251,8 +277,14 @@ def _kinds(match: Settings) -> tuple[Kind, ...]:
 def _service(read: Settings, declaration: Mapping[str, Any]) -> Named:
     if not isinstance(declaration.get("service"), Mapping):
         return Named(tuple(read.text("service", needed=True).split(".")))
-    part = read.part("service")
-    assert part is not None  # noqa: S101 - it is an object
+    named = _named(read.part("service"))
+    assert named is not None  # noqa: S101 - it is an object
+    return named
+
+
+def _named(part: Settings | None) -> Named | None:
+    if part is None:
+        return None
     path, source = part.text("path"), part.text("cel")
     part.done()
     if bool(path) == bool(source):
@@ -293,7 +325,11 @@ def _settle_s(read: Settings) -> float | None:
 
 
 def _dialect(
-    read: Settings, places: str, named_by: Named, weight: Settings | None, template: HeaderTemplate | None
+    read: Settings,
+    places: str,
+    named_by: tuple[Named, Named | None],
+    weight: Settings | None,
+    template: HeaderTemplate | None,
 ) -> type[Dialect]:
     *holders, key = places.split(".")
     name = "weight" if weight is None else weight.text("path", default="weight")
@@ -309,7 +345,8 @@ def _dialect(
         weight_absent: ClassVar[int] = absent
         weight_most: ClassVar[int] = most
         steps: ClassVar[tuple[str, ...]] = tuple(holders)
-        service: ClassVar[Named] = named_by
+        service: ClassVar[Named] = named_by[0]
+        space: ClassVar[Named | None] = named_by[1]
         header: ClassVar[HeaderTemplate | None] = template
 
     return Backends
@@ -319,11 +356,12 @@ def _dialect(
 class _Backends(Dialect):
     """How rules are written as declared; no super() here: a dataclass with slots is another class than the one that was written.
 
-    `steps` lead to what holds a list of backends, `service` names a backend's Service.
+    `steps` lead to what holds a list of backends, `service` names a backend's Service, and `space` that one's namespace.
     """
 
     steps: ClassVar[tuple[str, ...]]
     service: ClassVar[Named]
+    space: ClassVar[Named | None]
     header: ClassVar[HeaderTemplate | None]
 
     def lists(self, user: Manifest) -> tuple[Path, ...]:
@@ -336,8 +374,11 @@ class _Backends(Dialect):
         return self.header is not None
 
     def side(self, backend: Manifest) -> Side | None:
+        named = self.space.of(backend) if self.space is not None else ""
+        if (named or self.target.namespace) != self.context.namespace:
+            return None
         sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(named) if (named := self.service.of(backend)) else None
+        return sides.get(name) if (name := self.service.of(backend)) else None
 
     def read(self, user: Manifest) -> Split:
         found = Dialect.read(self, user)

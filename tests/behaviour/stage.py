@@ -119,11 +119,11 @@ class Stage:
 
     def sizes(self) -> dict[str, int]:
         """Pods that each ReplicaSet is to have, by its image's tag."""
-        return {_tag(each): each["spec"]["replicas"] for each in self.cluster.list(REPLICA_SET)}
+        return {_tag(each): each["spec"]["replicas"] for each in self.cluster.list(REPLICA_SET, KEY.namespace)}
 
     def available(self, tag: str) -> int:
         """Available pods of an image."""
-        sets = [each for each in self.cluster.list(REPLICA_SET) if _tag(each) == tag]
+        sets = [each for each in self.cluster.list(REPLICA_SET, KEY.namespace) if _tag(each) == tag]
         return sum((each.get("status") or {}).get("availableReplicas", 0) for each in sets)
 
     def edit(self, patch: Manifest) -> None:
@@ -165,7 +165,8 @@ class Stage:
         """Waits until the Rollout is in a phase with the image `tag`."""
 
         def holds() -> bool:
-            current = {each["metadata"]["labels"][REVISION]: _tag(each) for each in self.cluster.list(REPLICA_SET)}
+            sets = self.cluster.list(REPLICA_SET, KEY.namespace)
+            current = {each["metadata"]["labels"].get(REVISION, ""): _tag(each) for each in sets}
             return self.status.get("phase") == phase and current.get(self.status.get("currentRevision", "")) == tag
 
         await self.until(holds)
@@ -213,7 +214,7 @@ class Stage:
         )
 
     def end_state(self) -> EndState:
-        """All that is there, without times; pods by revision."""
+        """All that is in the Rollout's namespace, without times; pods by revision."""
         rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
         return {
             "replicaSets": {
@@ -223,12 +224,14 @@ class Stage:
                     (each.get("status") or {}).get("availableReplicas", 0),
                     each["metadata"]["annotations"],
                 ]
-                for each in self.cluster.list(REPLICA_SET)
+                for each in self.cluster.list(REPLICA_SET, KEY.namespace)
             },
-            "pods": dict(Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD))),
+            "pods": dict(
+                Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD, KEY.namespace))
+            ),
             "services": {
                 each["metadata"]["name"]: [each["spec"]["selector"], each["metadata"].get("labels") or {}]
-                for each in self.cluster.list(SERVICE)
+                for each in self.cluster.list(SERVICE, KEY.namespace)
             },
             "routes": {each["metadata"]["name"]: _route(each) for each in self._routes()},
             "status": _without_times(self.status),
@@ -238,7 +241,7 @@ class Stage:
     def _routes(self) -> list[Manifest]:
         found = self.cluster.api.registry.find
         served = [each for each in ROUTE_KINDS if found(each.group, each.version, each.plural)]
-        return [route for kind in served for route in self.cluster.list(kind)]
+        return [route for kind in served for route in self.cluster.list(kind, KEY.namespace)]
 
     def summary(self, *, faultable: int, bugs: list[str]) -> Run:
         """The run so far."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from rollouts.core.anticipation import Violation
 from rollouts.core.decide import decide
@@ -31,7 +33,8 @@ from rollouts.core.invariants import (
 from rollouts.core.roles import in_their_roles
 from rollouts.core.routing_invariants import broken_by_routing
 from rollouts.core.snapshot import Snapshot
-from rollouts.objects import TRAFFIC_PROVIDER, Key
+from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
+from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
@@ -107,6 +110,27 @@ class Witness:
         for part in content:
             self._digest.update(part)
 
+    def judge_place(self, request: Request) -> None:
+        """Holds one write to the rule about namespaces; before it takes effect.
+
+        A write outside the namespace of `key` is for a Rollout that lives there, or lived there by the object's own mark; or for
+        `key` itself, whose spec or record names the object, and whose namespace the object's owner allows. Writes within the
+        namespace are held to what `key` may do, by `judge`.
+        """
+        target = self.cluster.api.target(request.path)
+        if target is None or not target.home or target.home == self.key.namespace:
+            return
+        stored = self.cluster.api.history.get(target.resource.kind, target.home, target.name or "")
+        rollout = self.cluster.get(ROLLOUT, self.key.namespace, self.key.name) or {}
+        said = [rollout.get("spec", {}).get("strategy"), *(rollout.get("status") or {}).get("routesElsewhere", ())]
+        named = any(_mentions(each, {target.name or "", target.home}) for each in said)
+        annotations = (stored.metadata.get("annotations") or {}) if stored is not None else {}
+        allowed = self.key.namespace in annotations.get(ALLOW_FROM, "").replace(" ", "").split(",")
+        marked = annotations.get(MANAGED_BY, "/")
+        theirs = bool(self.cluster.list(ROLLOUT, target.home)) or "/" not in marked
+        if not theirs and not (named and allowed):
+            self._tell([Violation("S28", f"a write to another namespace that nobody there asked for: {request.path}")])
+
     def judge(self, seen: list[Snapshot], meaning: Meaning | None) -> None:
         """Holds one write that took effect to every rule that can be told from it.
 
@@ -148,6 +172,12 @@ class Witness:
         self.violations += [f"{at_s:.3f} s: {each.rule}: {each.message}" for each in violations]
 
 
+def _mentions(value: Any, texts: set[str]) -> bool:
+    """Whether every text stands somewhere in a JSON value."""
+    found = json.dumps(value)
+    return all(f'"{each}"' in found for each in texts)
+
+
 class Door:
     """An `ApiServer` for one process; what goes through it is noted and judged."""
 
@@ -160,6 +190,10 @@ class Door:
         """Carries a request out, with a look at the truth just before and just after."""
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
         witness, write = self._witness, is_rollout_write(request) and f"/{TRAFFIC_PROVIDER.plural}/" not in request.path
+        if write and "dryRun" not in request.query:
+            witness.judge_place(request)
+        target = self._server.target(request.path)
+        write = write and (target is None or target.home in ("", witness.key.namespace))
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
         meaning = witness.truth.meaning(request, witness.key) if write else None
         witness.sender = self._sender

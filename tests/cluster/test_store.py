@@ -65,9 +65,17 @@ def test_an_object_is_found_by_name_owner_and_label():
     assert table.put("", seen) == Change(None, seen)
 
     assert table.get("shop", "cart") is seen
-    assert list(table.owned_by("r1")) == [seen]
+    assert list(table.owned_by("shop", "r1")) == [seen]
     assert list(table.labelled(NAME, "shop", "cart")) == [seen]
     assert list(table.labelled(NAME, "other", "cart")) == []
+
+
+def test_an_owner_is_in_the_namespace_of_what_it_owns():
+    """The garbage collector takes a reference from another namespace for one to nothing; anybody may write a uid."""
+    _, table = empty()
+    table.put("", replica_set(5, owner="r1"))
+
+    assert list(table.owned_by("other", "r1")) == []
 
 
 def test_indexes_follow_changes_of_owner_and_label():
@@ -77,12 +85,12 @@ def test_indexes_follow_changes_of_owner_and_label():
     after = replica_set(6, owner="r2")
     table.put("", after)
 
-    assert list(table.owned_by("r1")) == []
+    assert list(table.owned_by("shop", "r1")) == []
     assert list(table.labelled(NAME, "shop", "cart")) == []
-    assert list(table.owned_by("r2")) == [after]
+    assert list(table.owned_by("shop", "r2")) == [after]
 
     table.remove("", replica_set(7, owner="r2"))
-    assert list(table.owned_by("r2")) == []
+    assert list(table.owned_by("shop", "r2")) == []
     assert len(table) == 0
 
 
@@ -94,7 +102,7 @@ def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
     with pytest.raises(LookupError):
         table.labelled("app", "shop", "cart")
     with pytest.raises(LookupError):
-        plain.owned_by("r1")
+        plain.owned_by("shop", "r1")
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -14,7 +14,7 @@ from rollouts.core.service_traits import ServiceTraits, read_traits
 from rollouts.core.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.objects import SERVICE
 from rollouts.sim.clock import EPOCH_S, run_virtual
-from tests.controller.world import CART, World, metadata, obj, replica_set, rollout, service, slice_of
+from tests.controller.world import CART, World, metadata, obj, owned, replica_set, rollout, service, slice_of
 
 SPEC = {
     "replicas": 2,
@@ -69,6 +69,38 @@ def test_replica_sets_are_those_that_the_rollout_s_uid_controls():
     def arrange(world: World, _steered: SteeredServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC, uid="new-uid"))
         world.replica_sets.put("", replica_set("cart-v1"))
+
+    assert snapshot(arrange).replica_sets == ()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"name": "other"},
+        {"kind": "Deployment"},
+        {"apiVersion": "apps/v1"},
+        {"apiVersion": "rollouts.development/v1"},
+        {"controller": False},
+        {"uid": "someone's"},
+    ],
+)
+def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]):
+    """All of a reference has to be true, not its uid alone, which whoever may read the Rollout knows."""
+
+    def arrange(world: World, _steered: SteeredServices) -> None:
+        world.rollouts.put("", rollout(spec=SPEC))
+        references = [{**owned()[0], **lie}]
+        world.replica_sets.put("", replica_set("cart-v1", ownerReferences=references))
+
+    assert snapshot(arrange).replica_sets == ()
+
+
+def test_a_replica_set_in_another_namespace_is_nobodys():
+    """Owner references are of one namespace; from elsewhere one blocked an update, and shrank the stable revision."""
+
+    def arrange(world: World, _steered: SteeredServices) -> None:
+        world.rollouts.put("", rollout(spec=SPEC))
+        world.replica_sets.put("", replica_set("cart-v1", namespace="mallory"))
 
     assert snapshot(arrange).replica_sets == ()
 

@@ -18,7 +18,7 @@ from rollouts.objects import Kind
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
-from tests.controller.world import CART, World, metadata, rollout
+from tests.controller.world import CART, World, metadata, owned, rollout
 
 
 def observed(arrange: Callable[[Reading], None], **options: Any) -> Any:
@@ -206,14 +206,27 @@ def test_a_route_that_its_codec_refuses_says_why():
 
 
 @pytest.mark.parametrize(
-    ("text", "managed_by"), [("cart", "cart"), ("shop/cart", "cart"), ("web", "web"), ("other/cart", "other/cart")]
+    ("text", "allowed", "managed_by"),
+    [
+        ("cart", "", "cart"),
+        ("shop/cart", "", "cart"),
+        ("web", "", "web"),
+        ("other/cart", "other", "other/cart"),
+        ("other/cart", "edge, other", "other/cart"),
+        ("other/cart", "", ""),
+        ("other/cart", "others", ""),
+        ("other/cart", "*", ""),
+        ("../cart", "..", ""),
+        ("other/../cart", "other", ""),
+    ],
 )
-def test_a_route_tells_which_rollout_steers_it(text: str, managed_by: str):
-    """A Rollout of the same name in another namespace is another Rollout."""
+def test_a_route_tells_which_rollout_steers_it(text: str, allowed: str, managed_by: str):
+    """A Rollout of the same name in another namespace is another Rollout, and one that the route's owner has to allow."""
 
     def arrange(reading: Reading) -> None:
         _put(reading)
-        reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text}}))
+        allows = {"rollouts.dev/allow-rollouts-from": allowed}
+        reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text, **allows}}))
 
     seen = seen_route(arrange)
 
@@ -250,7 +263,9 @@ def test_a_route_of_a_router_that_is_gone_cannot_be_read():
     assert "'acme'" in seen.problem
 
 
-@pytest.mark.parametrize(("marks", "usable"), [({}, False), (MARKS, True)])
+@pytest.mark.parametrize(
+    ("marks", "usable"), [({}, False), (MARKS, False), (MARKS | {"ownerReferences": owned()}, True)]
+)
 def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any, usable: bool):
     """Somebody else's canary Ingress holds somebody else's rules."""
     ingress = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")

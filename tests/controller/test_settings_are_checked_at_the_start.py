@@ -38,6 +38,7 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text, address):
         ({"log_level": "loud"}, "--log-level"),
         ({"workers": 0}, "--workers"),
         ({"proxy_mode": "userspace"}, "--proxy-mode"),
+        ({"drain_queries": "all"}, "--drain-queries"),
     ],
 )
 def test_a_flag_that_cannot_be_used_is_named(flags, flag):

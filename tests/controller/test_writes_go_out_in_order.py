@@ -21,7 +21,7 @@ from rollouts.controller.calls import (
     WriteStatus,
 )
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
-from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.sim.clock import run_virtual
 from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says, service
@@ -94,6 +94,18 @@ def test_the_first_failure_stops_the_rest():
     api = run(scenario, says(ok(8)), says(error(403, "Forbidden"))).api
 
     assert [request.method for request in api.requests] == ["PATCH", "POST"]
+
+
+def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do():
+    """The right to change every pod is the chart's to leave out; a Rollout that needs it must not wait for a riddle's answer."""
+    metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or take canaryMetadata") as refused:
+            await performer.perform(world.target(), [metadata])
+        assert 'cannot patch resource "pods"' in str(refused.value)
+
+    run(scenario, says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"')))
 
 
 def test_no_write_leaves_without_the_lease():
@@ -294,10 +306,11 @@ def test_an_absent_service_is_an_answer_and_an_error_is_none():
 
 
 def test_only_pods_of_our_replica_sets_are_seen():
-    """A stray pod with our labels is not evicted, relabelled or counted."""
+    """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
 
-    def pod(name: str, owner: str) -> dict[str, object]:
-        references = [{"kind": "ReplicaSet", "name": "r", "uid": owner, "controller": True, "apiVersion": "apps/v1"}]
+    def pod(name: str, /, **owner: object) -> dict[str, object]:
+        true = {"kind": "ReplicaSet", "name": "cart-v1", "uid": "cart-v1-uid", "controller": True}
+        references = [{"apiVersion": "apps/v1", **true, **owner}]
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
         labels = {"rollouts.dev/revision": "v1"}
         return {
@@ -322,7 +335,9 @@ def test_only_pods_of_our_replica_sets_are_seen():
             ("a", "v1", "ImagePullBackOff: no such image")
         ]
 
-    listed = {"metadata": {"resourceVersion": "9"}, "items": [pod("a", "cart-v1-uid"), pod("b", "someone's")]}
+    lies = ({"uid": "someone's"}, {"name": "other"}, {"kind": "Job"}, {"apiVersion": "x/v1"}, {"controller": False})
+    items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
+    listed = {"metadata": {"resourceVersion": "9"}, "items": items}
     run(scenario, says(Response(200, msgspec.json.encode(listed))))
 
 

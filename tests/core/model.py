@@ -144,11 +144,12 @@ def route(name: RouteName, **changes: Any) -> RouteSeen:
 
 
 def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
-    """In this model a router's settings are the name of its one route."""
+    """In this model a router's settings are the name of its one route, or `namespace/name`."""
     if not isinstance(strategy, Canary) or strategy.traffic_routing is None:
         return ()
     routers = strategy.traffic_routing.routers
-    return tuple(RouteName(each.name, "HTTPRoute", "shop", each.settings_json.decode()) for each in routers)
+    places = [(each.name, each.settings_json.decode().rpartition("/")) for each in routers]
+    return tuple(RouteName(router, "HTTPRoute", space or "shop", name) for router, (space, _, name) in places)
 
 
 UNDRAINED = DrainSpec(mode=DrainMode.OFF)
@@ -321,7 +322,9 @@ def _seen_service(there: World, name: str) -> Service:
 
 def _seen_routes(there: World) -> dict[RouteName, Route]:
     named = named_routes(there.rollout.spec.strategy)
-    steered = (name for name, each in there.routes.items() if each.managed_by == there.rollout.name)
+    known = {name for name in there.routes if name.namespace == there.rollout.namespace} | {*there.status.elsewhere}
+    steered = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name and name in known]
+    steered += [name for name in there.status.elsewhere if name in there.routes and name not in steered]
     routes = {name: _seen_route(there, name, named=name in named) for name in dict.fromkeys((*named, *steered))}
     if there.status.pong_is_stable:
         return {name: seen_from_the_other_side(each) for name, each in routes.items()}
@@ -334,8 +337,8 @@ def _seen_route(there: World, name: RouteName, *, named: bool) -> Route:
         return replace(found, named=named)
     asked_s, answer = there.route_answers.get(name, (None, None))
     if asked_s is None or there.now_s - asked_s > ANSWER_S:
-        return RouteUnasked(name)
-    return RouteAbsent(name, at_s=asked_s) if answer is None else replace(answer, named=named)
+        return RouteUnasked(name, named)
+    return RouteAbsent(name, at_s=asked_s, named=named) if answer is None else replace(answer, named=named)
 
 
 def _from_ping(there: World, split: Split) -> Split:

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.cutover import POLLS_APART_S, drain_questions
 from rollouts.core.decide import decide
 from rollouts.core.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.intents import AskDrained, PatchReplicaSet
+from rollouts.core.plan import view_of
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.snapshot import DrainSeen
@@ -83,6 +85,35 @@ def test_three_polls_with_nothing_in_flight_end_the_wait() -> None:
     assert (cutover.drained, cutover.timed_out, cutover.in_flight, cutover.streams) == (True, False, 0, None)
     assert cutover.message.endswith("over sooner: nothing was in flight on 3 polls in a row")
     assert there.status.phase is Phase.HEALTHY
+
+
+@pytest.mark.parametrize(("probes", "revisions"), [(1, 1), (4, 1), (8, 1), (8, 2), (8, 5)])
+def test_no_rollout_asks_more_than_four_times_a_second(probes: int, revisions: int) -> None:
+    """Proxies and Prometheus are everybody's; the count of polls still goes on, as they are less than five seconds apart."""
+    drain = replace(DRAIN, probes=tuple(EnvoyProbe(name=f"p{at}") for at in range(probes)))
+    there = next(each for each in _worlds(drain, (0.0, BUSY)) if each.status.cutovers and each.drains)
+    cutover, old = _cutover(there), next(each for each in there.replica_sets if each.revision == "a")
+    names = [f"a{at}" for at in range(revisions)]
+    there = replace(
+        there,
+        status=replace(there.status, cutovers=tuple(replace(cutover, from_revision=name) for name in names)),
+        replica_sets=(*there.replica_sets, *(replace(old, name=n, uid=n, revision=n) for n in names)),
+        drains={},
+    )
+    asked: list[tuple[float, str]] = []
+    start_s = there.now_s
+    while there.now_s < start_s + 12.0:
+        seen = snapshot(there)
+        for each in drain_questions(view_of(seen, seen.status)):
+            asked.append((there.now_s, each.revision))
+            there = replace(there, drains={**there.drains, each.revision: replace(BUSY, at_s=there.now_s)})
+        there = replace(there, now_s=there.now_s + 0.1)
+
+    assert len(asked) * probes <= 4 * 12 + 2 * probes  # the first ones come at once
+    for name in {revision for _, revision in asked}:
+        times = [at_s for at_s, revision in asked if revision == name]
+        assert len(times) >= 3
+        assert max(after - before for before, after in pairwise(times)) < POLLS_APART_S
 
 
 def test_what_is_found_before_the_proxies_lag_is_over_counts_for_nothing() -> None:

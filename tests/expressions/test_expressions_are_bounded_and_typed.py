@@ -86,10 +86,12 @@ def test_true_is_no_text_and_a_text_is_not_true() -> None:
 
 def test_a_million_rounds_are_refused_at_once() -> None:
     """The event loop waits for it, and with it the lease."""
-    counting = compiled(COUNTING, variables=(), result=Result.TRUTH)
-
-    with pytest.raises(ExpressionFailed, match="budget exceeded"):
-        counting.truth({})
+    with pytest.raises(ExpressionInvalid, match="may cost too much whatever it is given"):
+        compiled(COUNTING, variables=(), result=Result.TRUTH)
+    pairs = compiled("item.all(a, item.all(b, true))", variables=("item",), result=Result.TRUTH)
+    assert pairs.truth({"item": [1] * 50})
+    with pytest.raises(ExpressionFailed, match=r"budget exceeded|too large for it"):
+        pairs.truth({"item": [1] * 1_000})
 
 
 def test_the_library_is_loaded_by_the_first_expression() -> None:

@@ -56,7 +56,7 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
         plane.apply(*crds)
         for crd in crds:
             wait_established(plane, crd["metadata"]["name"])
-    plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
+    plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER), *_LEASES_OF_TESTS)
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
     done.write_text(str(kubeconfig))
     return kubeconfig
@@ -71,3 +71,23 @@ def wait_established(plane: ControlPlane, name: str) -> None:
             if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
                 return
     raise AssertionError(f"CRD {name} was not established within 30 s")
+
+
+_ELECTION = {"name": "leases-of-tests", "namespace": RELEASE_NAMESPACE}
+_RBAC = "rbac.authorization.k8s.io"
+_LEASES_OF_TESTS: tuple[dict[str, Any], ...] = (
+    {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "Role",
+        "metadata": _ELECTION,
+        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]}],
+    },
+    {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": _ELECTION,
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": _ELECTION["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": RELEASE, "namespace": RELEASE_NAMESPACE}],
+    },
+)
+"""The chart grants one Lease, by its name; controllers of tests run beside each other, each under a name of its own."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
 from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
@@ -185,10 +186,38 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
     assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
 
 
+def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path, tmp_path: Path) -> None:
+    """In the same namespace other controllers have theirs: to change one of those is to make two of them lead."""
+    rules = [rule for rule in _rules(render(helm, home=tmp_path)) if "leases" in rule["resources"]]
+    unnamed = {verb for rule in rules if not rule.get("resourceNames") for verb in rule["verbs"]}
+    named = {verb for rule in rules if rule.get("resourceNames") == [DEFAULT_LEASE_NAME] for verb in rule["verbs"]}
+
+    assert unnamed == {"create"}  # its path has no name
+    assert named == {"get", "update"}
+
+
+def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follow_their_role(
+    helm: Path, tmp_path: Path
+) -> None:
+    """The labels of any pod decide which Services and NetworkPolicies it is behind; without canaryMetadata nobody needs that."""
+    verbs = [
+        {
+            verb
+            for rule in _rules(render(helm, *more, home=tmp_path))
+            if "pods" in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        for more in ([], ["--set", "podMetadata=false"])
+    ]
+
+    assert verbs == [{"list", "patch"}, {"list"}]
+
+
 def test_of_kube_system_it_may_read_four_objects(helm: Path, tmp_path: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     rules = _rules(render(helm, home=tmp_path))
-    by_name = {name for rule in rules for name in rule.get("resourceNames", [])}
+    asked = [rule for rule in rules if rule["resources"] != ["leases"]]
+    by_name = {name for rule in asked for name in rule.get("resourceNames", [])}
     unnamed = [
         rule for rule in rules if {"configmaps", "daemonsets"} & {*rule["resources"]} and "resourceNames" not in rule
     ]

@@ -137,8 +137,10 @@ def _vector(*values: str, **more: Any) -> bytes:
         (_vector("-1"), None, "-1"),
         (_vector(), None, "no series"),
         (_vector("0", "4"), None, "2 series"),
-        (_vector("0", warnings=["a store did not answer"]), None, "of a part only: a store did not answer"),
-        (b'{"status":"error","errorType":"bad_data","error":"parse error"}', None, "bad_data: parse error"),
+        (_vector("0", warnings=["a store did not answer"]), None, "of a part only"),
+        (b'{"status":"error","errorType":"bad_data","error":"parse error"}', None, "the query failed: bad_data"),
+        (b'{"status":"error","errorType":"<secret>","error":"<secret>"}', None, "the query failed: no known kind"),
+        (b'{"status":"success","data":{"resultType":"<secret>","result":[]}}', None, "no known type"),
         (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', None, "a matrix"),
         (b'{"status":"success","data":{"resultType":"vector","result":[{"value":[1]}]}}', None, "no number"),
         (b'{"status":"success","data":{"resultType":"vector","result":["x"]}}', None, "no number"),
@@ -152,12 +154,18 @@ def test_only_one_number_is_a_count(body: bytes, count: int | None, words: str) 
     assert found == count
     assert words in why
     assert bool(why) is (count is None)
+    assert "secret" not in why
+    assert "store" not in why
 
 
 async def _drained(
-    question: DrainQuestion, *, planes: dict[str, DataPlane] | None = None, prometheus: str = ""
+    question: DrainQuestion,
+    *,
+    planes: dict[str, DataPlane] | None = None,
+    prometheus: str = "",
+    any_query: bool = False,
 ) -> DrainSeen:
-    asked = DataPlanes(planes or {}, prometheus_url=prometheus, clock=SystemClock())
+    asked = DataPlanes(planes or {}, prometheus_url=prometheus, any_query=any_query, clock=SystemClock())
     try:
         return await asked.drained(question, deadline_s=DEADLINE_S)
     finally:
@@ -175,9 +183,68 @@ async def test_the_query_names_the_revision() -> None:
     ]
 
 
+BEYOND = PrometheusProbe(name="app", query='sum(secrets{revision!="{{revision}}"})', age_s=15.0)
+
+
+async def test_a_query_that_looks_beyond_its_namespace_is_never_asked() -> None:
+    """A Prometheus has the series of every tenant, and a number in a status is all it takes to read them, bit by bit."""
+    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
+        seen = await _drained(_question(BEYOND), prometheus=server.url())
+
+    assert server.asked == []
+    assert seen.in_flight is None
+    assert 'the selector {revision != "a1b2"} may look beyond namespace shop' in seen.message
+    assert 'namespace="{{namespace}}"' in seen.message
+    assert "--drain-queries any" in seen.message
+
+
+async def test_an_administrator_may_allow_any_query() -> None:
+    """Gateways have their series in a namespace of their own."""
+    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
+        seen = await _drained(_question(BEYOND), prometheus=server.url(), any_query=True)
+
+    assert (seen.in_flight, len(server.asked)) == (0, 1)
+
+
+async def test_an_answer_of_more_than_a_mebibyte_is_no_number() -> None:
+    """It is decoded on the event loop, which has other things to do; one number needs a hundred bytes."""
+    big = raw(b'{"status":"success","x":"' + b"a" * (1 << 20) + b'"}')
+    async with serving({"/api/v1/query?": big}) as server:
+        seen = await _drained(_question(APP), prometheus=server.url())
+
+    assert seen.in_flight is None
+    assert "more than 1 MiB" in seen.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raw(b"<secret>"),
+        raw(b"", status="500 <secret>"),
+        b"<secret>\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://secret/\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: <secret>\r\n\r\n",
+        ok({"status": "error", "errorType": "execution", "error": "<secret>"}),
+        ok({"status": "success", "warnings": ["<secret>"], "data": {"resultType": "vector", "result": []}}),
+        ok({"status": "success", "data": {"resultType": "<secret>", "result": []}}),
+        ok({"status": ["<secret>"]}),
+    ],
+)
+async def test_nothing_that_is_answered_is_repeated(answer: bytes) -> None:
+    """What a status says a tenant reads: fixed words and numbers; the rest is for the operator's log."""
+    async with serving({"/api/v1/query?": answer}) as server:
+        seen = await _drained(_question(APP), prometheus=server.url())
+
+    assert seen.in_flight is None
+    assert seen.message
+    assert "secret" not in seen.message
+
+
 async def test_streams_are_counted_apart_from_requests() -> None:
     """A websocket that goes on all day must not look like a request that never ends."""
-    sockets = PrometheusProbe(name="sockets", query="open_sockets{{revision}}", max_s=900.0, age_s=5.0)
+    sockets = PrometheusProbe(
+        name="sockets", query='open_sockets{namespace="{{namespace}}",r="{{revision}}"}', max_s=900.0, age_s=5.0
+    )
     answers = {"/api/v1/query?query=open_sockets": raw(_vector("4")), "/api/v1/query?": raw(_vector("0"))}
     async with serving(answers) as server:
         seen = await _drained(_question(APP, sockets), prometheus=server.url())

@@ -390,9 +390,9 @@ def test_samples_are_read_as_they_are() -> None:
         (_matrix(({}, [(1, "+Inf")])), "no count"),
         (_matrix(({}, [(1, "-1")])), "no count"),
         (_matrix(({}, [(1, "many")])), "no count"),
-        (_matrix(({}, [(1, "1")]), warnings=["a store did not answer"]), "of a part only: a store did not answer"),
+        (_matrix(({}, [(1, "1")]), warnings=["a store did not answer"]), "of a part only"),
         ({"status": "success", "data": {"resultType": "vector", "result": []}}, "a vector, not samples"),
-        ({"status": "error", "errorType": "bad_data", "error": "parse error"}, "bad_data: parse error"),
+        ({"status": "error", "errorType": "bad_data", "error": "parse error"}, "the query failed: bad_data"),
     ],
 )
 def test_samples_that_are_none_are_refused(answer: Any, words: str) -> None:

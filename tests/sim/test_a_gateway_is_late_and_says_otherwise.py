@@ -80,6 +80,7 @@ class Asked:
     stable_service: str
     canary_service: str
     gateways: tuple[str, ...]
+    namespace: str = ""
 
 
 def in_the_shop(

@@ -19,6 +19,7 @@ from rollouts.traffic.registry import registry
 from tests.traffic.cases.declared import APISIX, GLOO
 from tests.traffic.situation import CONTEXT, Situation
 
+COSTLY = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, a > b || true)) ? item.serviceName : ''"
 BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "backends": "spec.http"}, "backends: must be a path to a list"),
     ({**APISIX, "match": {"group": "g", "kind": "K", "plural": "ks"}}, "match.versions: is required"),
@@ -38,6 +39,12 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "accepted": {"cel": "object.ok", "type": "Ready"}}, "accepted: cel stands alone"),
     ({**APISIX, "accepted": {"cel": "'yes'"}}, "accepted.cel: must give a bool, not STRING"),
     ({**APISIX, "accepted": {"type": "Ready"}}, "accepted.conditions: is required"),
+    ({**APISIX, "tests": [{**APISIX["tests"][0], "note": "x" * 13_000}]}, "tests: has 13"),
+    (
+        {**APISIX, "accepted": {"cel": "[object.a]" + ".map(x, x + x + x)" * 4 + "[0] == 1"}},
+        "accepted.cel: may cost too much whatever it is given",
+    ),
+    ({**APISIX, "service": {"cel": COSTLY}}, "tests: cost too much together"),
     ({**APISIX, "settleSeconds": 301}, "settleSeconds: must be 1 to 300"),
     ({**APISIX, "tests": [{"object": [], "canaryPercent": 1, "result": {}}]}, "tests[0].object: must be an object"),
     (

@@ -14,7 +14,7 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
                            patch            steer them to a revision (selector, managed label)
   endpointslices           list watch       whether the data plane has followed
   pods                     list             why a revision is not ready; which pods are older than a restart
-                           patch            metadata of the canary's and the stable's pods
+                           patch            with podMetadata: metadata of the canary's and the stable's pods
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
@@ -67,7 +67,7 @@ Each is optional to the controller; without it the waits are the safe ones, and 
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list, patch]
+  verbs: [list{{ if .Values.podMetadata }}, patch{{ end }}]
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]

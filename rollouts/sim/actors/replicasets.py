@@ -54,7 +54,8 @@ class ReplicaSetController(Actor):
         stored = self.world.history.get(REPLICA_SET, *key)
         if stored is None:
             return
-        seen = list(self._pods[stored.metadata["uid"]].values())
+        # Owner references are of one namespace: a pod elsewhere that names this owner is nobody's.
+        seen = [pod for pod in self._pods[stored.metadata["uid"]].values() if pod.key[0] == key[0]]
         active = [pod for pod in seen if pod_facts.is_active(pod)]
         if not pod_facts.is_terminating(stored) and not self._expected[stored.metadata["uid"]]:
             self._match(stored, active)

@@ -43,6 +43,7 @@ GLOO: dict[str, Any] = {
     "match": {"group": "gateway.solo.io", "kind": "RouteTable", "plural": "routetables", "versions": ["v1"]},
     "backends": "spec.routes[].routeAction.multi.destinations[]",
     "service": "destination.kube.ref.name",
+    "serviceNamespace": {"path": "destination.kube.ref.namespace"},
     "weight": {"absent": 0},
     "tests": [{"object": _gloo(1, 0), "canaryPercent": 25, "result": _gloo(3, 1)}],
 }

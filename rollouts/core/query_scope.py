@@ -1,0 +1,107 @@
+"""Whether a PromQL query looks only at series of one namespace, told from its text. Pure.
+
+A Prometheus has the series of everybody. A query that a tenant writes is asked with the operator's rights, so each selector in
+it must name the tenant's namespace. This is no parser of PromQL: it knows the forms that a query of one's own namespace has, and
+what it does not know counts as looking beyond. Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s+ | \#[^\n]* )
+  | (?P<text> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`]*` )
+  | (?P<number> (?: \d | \.\d ) [0-9A-Za-z_.]* )
+  | (?P<word> [A-Za-z_:][A-Za-z0-9_:.]* )
+  | (?P<sign> =~ | !~ | != | == | <= | >= | [-+*/%^<>=@,:(){}\[\]] )
+    """,
+    re.VERBOSE,
+)
+_LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
+_OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
+_NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*_)?namespace")
+_AFTER_NAMES = ("(", "{", "by", "without")  # of functions, metrics, and aggregations: sum by (pod) (…)
+_DURATION = re.compile(r"(?:\d[0-9a-z]*)?(?::(?:\d[0-9a-z]*)?)?")  # of a range, and of the steps in it
+_MATCHES = frozenset({"=", "!=", "=~", "!~"})
+
+Token = tuple[str, str]
+"""Its group in `_TOKEN`, and its text."""
+
+
+def beyond_namespace(query: str, namespace: str) -> str:
+    """What in the query may look at other namespaces than this one; "" for nothing.
+
+    Args:
+        query: PromQL, with all names put in.
+        namespace: one selector is of it when it has `namespace="…"`, or a label whose name ends with `_namespace`.
+    """
+    tokens = _tokens(query)
+    if tokens is None:
+        return "a part of it that cannot be read"
+    at = 0
+    while at < len(tokens):
+        kind, text = tokens[at]
+        after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
+        if text == "{":
+            end = _end(tokens, at, "}")
+            if end == len(tokens) or not _is_of(tokens[at + 1 : end], namespace):
+                return f"the selector {{{' '.join(each for _, each in tokens[at + 1 : end])}}}"
+            at = end
+        elif text == "[":
+            end = _end(tokens, at, "]")
+            if not all(_DURATION.fullmatch(each) for _, each in tokens[at + 1 : end]):
+                return f"the range [{' '.join(each for _, each in tokens[at + 1 : end])}]"
+            at = end
+        elif kind == "word" and text.lower() in _LABEL_LISTS:
+            at = _end(tokens, at + 1, ")") if after == "(" else at
+        elif kind == "word" and text.lower() not in _OPERATORS and after.lower() not in _AFTER_NAMES:
+            return f"{text} without a selector"
+        at += 1
+    return ""
+
+
+def _tokens(query: str) -> list[Token] | None:
+    """Those that mean anything; None when some part of the text is no token."""
+    found: list[Token] = []
+    at = 0
+    while at < len(query):
+        token = _TOKEN.match(query, at)
+        if token is None or token.lastgroup is None:
+            return None
+        if token.lastgroup != "space":
+            found.append((token.lastgroup, token[0]))
+        at = token.end()
+    return found
+
+
+def _end(tokens: Sequence[Token], start: int, closing: str) -> int:
+    """Index of the next `closing`; of the end where there is none. Strings are tokens of their own, so none hides in one."""
+    return next((at for at in range(start, len(tokens)) if tokens[at][1] == closing), len(tokens))
+
+
+def _is_of(matchers: Sequence[Token], namespace: str) -> bool:
+    """Whether one of the matchers says that the namespace is this one; and nothing between them but commas.
+
+    Some that speak PromQL know `or` between matchers, which would make any of them mean nothing.
+    """
+    found = False
+    part: list[Token] = []
+    for token in (*matchers, ("sign", ",")):
+        if token != ("sign", ","):
+            part.append(token)
+            continue
+        match [*part]:
+            case []:
+                pass
+            case [("text", _)]:  # the name of the metric, as Prometheus 3 takes it
+                pass
+            case [("word" | "text", label), ("sign", match), ("text", value)] if match in _MATCHES:
+                is_namespace = _NAMESPACE.fullmatch(label.strip("\"'`")) is not None
+                found = found or (is_namespace and match == "=" and value[1:-1] == namespace)
+            case _:
+                return False
+        part = []
+    return found

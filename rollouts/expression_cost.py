@@ -1,0 +1,165 @@
+"""What an expression may cost at most for what it is given, told before it is evaluated. Pure; no library.
+
+CEL ends always, and its library stops after 10,000 iterations; between the two there is room for gigabytes: each iteration may
+put texts together, and those of one round are the data of the next. So both are bounded from above by what grows them: the text
+of the expression, counted once, and the largest text and the largest list of the data, measured each time. One unit is about
+0.1 µs, or 250 bytes of text that are read or written; so what limits the units limits the time and the memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ITERATIONS_MAX = 10_000  # cel-cpp's own budget, of all rounds of one evaluation together
+VALUES_MAX = 20_000  # objects, lists, texts and numbers in the data of one evaluation
+UNITS_MAX = 100_000
+"""Of one evaluation: about 10 ms and 25 MB."""
+
+_BYTES_A_UNIT = 250
+_COMPARED_A_UNIT = 5_000
+_QUOTED_TIMES = 6  # `\u0000` for one character
+_UNITS_A_VALUE = 2
+_UNITS_LARGE = 10**18  # more is not told apart
+
+_PLAIN_TEXT = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
+_ROUND = re.compile(
+    r"\.\s*(?:map|filter|all|exists|exists_one|existsOne|transformList|transformMap|transformMapEntry)\s*\("
+)
+_CALL = re.compile(r"[A-Za-z_]\w*\s*\(")
+_STEP = re.compile(r"[A-Za-z_]\w*|[-+*/%<>=!?&|\[{]+|\d+")
+_MULTIPLIES = re.compile(r"\.\s*(?:replace|format)\s*\(")
+_QUOTES = re.compile(r"\bquote\s*\(")
+_JOINS = re.compile(r"\.\s*join\s*\(")
+_SPLITS = re.compile(r"\.\s*split\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large data are.
+
+    Args:
+        values: how many there are.
+        text_bytes: of the longest text, names among them.
+        items: of the largest list or object.
+    """
+
+    values: int
+    text_bytes: int
+    items: int
+
+
+SMALL = Size(values=32, text_bytes=64, items=8)
+"""As small as any data are: what costs too much for these costs too much for all."""
+
+
+def size_of(data: Mapping[str, Any]) -> Size:
+    """How large JSON data are; of more than VALUES_MAX values, as far as it was looked at."""
+    values, longest, most = 0, 0, 0
+    waiting: list[Any] = [data]
+    while waiting and values <= VALUES_MAX:  # every backend of every route comes here: no match, no isinstance
+        found = waiting.pop()
+        kind = type(found)
+        values += 1
+        if kind is str:
+            longest = max(longest, len(found) if found.isascii() else 4 * len(found))
+        elif kind is dict:
+            most = max(most, len(found))
+            waiting += found
+            waiting += found.values()
+        elif kind is list:
+            most = max(most, len(found))
+            waiting += found
+    return Size(values, longest, most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What of an expression's text decides what it costs.
+
+    Args:
+        source_bytes: its length.
+        rounds: calls that go through a list; `depth` of them stand in each other.
+        steps, calls, compares: operators and names; calls of functions; comparisons.
+        sums, commas, quotes: how often values are put together, or made longer.
+        multiplies, joins, splits: it has a call that multiplies texts; that makes one text of a list; or a list of a text.
+        spreads: what it gives may be a list or an object, in which one value may stand many times.
+    """
+
+    source_bytes: int
+    rounds: int
+    depth: int
+    steps: int
+    calls: int
+    compares: int
+    sums: int
+    commas: int
+    quotes: int
+    multiplies: bool
+    joins: bool
+    splits: bool
+    spreads: bool
+
+    def units(self, size: Size) -> int:
+        """The most that it may cost for data of that size."""
+        if size.values > VALUES_MAX:
+            return _UNITS_LARGE
+        rounds = max(1, self.rounds)
+        text: int = (size.text_bytes + self.source_bytes) * (1 + self.sums) ** rounds * _QUOTED_TIMES**self.quotes
+        if self.multiplies:
+            text *= text
+        items = (max(size.items, text if self.splits else 0) + self.commas + 1) * (1 + self.sums)
+        if self.joins:
+            text *= items
+        iterations: int = min(ITERATIONS_MAX, self.rounds * items**self.depth) if self.rounds else 1
+        work = self.steps + self.calls * text // _BYTES_A_UNIT + self.compares * text // _COMPARED_A_UNIT
+        result = text // _BYTES_A_UNIT
+        if self.spreads and self.rounds:
+            result = int((1 + self.commas) ** self.rounds) * min(items, ITERATIONS_MAX) * (1 + result)
+        made = items if self.splits else 0
+        return min(_UNITS_LARGE, size.values * _UNITS_A_VALUE + iterations * (work + made) + result)
+
+
+def shape_of(source: str, *, spreads: bool) -> Shape:
+    """The shape of an expression.
+
+    Args:
+        spreads: see `Shape`.
+    """
+    bare = _PLAIN_TEXT.sub("''", source)
+    certain = not re.search(r"['\"\\]", bare.replace("''", ""))
+    looked_at = bare if certain else source  # too much is counted then, and never too little
+    rounds = len(_ROUND.findall(looked_at))
+    return Shape(
+        source_bytes=len(source.encode()),
+        rounds=rounds,
+        depth=_depth(looked_at) if certain else rounds,
+        steps=len(_STEP.findall(looked_at)),
+        calls=len(_CALL.findall(looked_at)) - rounds + looked_at.count("+"),
+        compares=sum(map(looked_at.count, ("=", "<", ">", " in "))),
+        sums=looked_at.count("+"),
+        commas=looked_at.count(","),
+        quotes=len(_QUOTES.findall(looked_at)),
+        multiplies=_MULTIPLIES.search(looked_at) is not None,
+        joins=_JOINS.search(looked_at) is not None,
+        splits=_SPLITS.search(looked_at) is not None,
+        spreads=spreads,
+    )
+
+
+def _depth(source: str) -> int:
+    """How deep calls that go through lists stand in each other's arguments."""
+    opened = {found.end() - 1 for found in _ROUND.finditer(source)}
+    return max(_depths(source, opened), default=0)
+
+
+def _depths(source: str, opened: set[int]) -> Iterator[int]:
+    stack: list[bool] = []
+    for at, sign in enumerate(source):
+        if sign == "(":
+            stack.append(at in opened)
+            yield sum(stack)
+        elif sign == ")" and stack:
+            stack.pop()

@@ -1,0 +1,172 @@
+"""Promise: a backend is the Rollout's Service only in the Rollout's namespace; the same name elsewhere is somebody else's.
+
+Which namespace a backend's name is resolved in is the router's rule: its own field for it, else the namespace of the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rollouts.core.traffic import Split
+from rollouts.errors import SpecInvalid, Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import Context, Target
+from rollouts.traffic.declared import declared
+from tests.traffic.cases.all_cases import CASES
+from tests.traffic.cases.case import Case
+from tests.traffic.cases.declared import APISIX
+from tests.traffic.situation import CONTEXT, NAMESPACE, Situation
+
+HALF = Split(Fraction(1, 2))
+SPACED: dict[str, Any] = {**APISIX, "name": "spaced", "serviceNamespace": {"path": "namespace"}}
+BY_HOST: dict[str, Any] = {
+    **APISIX,
+    "name": "by-host",
+    "service": {"cel": "item.host.split('.')[0]"},
+    "serviceNamespace": {"cel": "item.host.split('.')[1]"},
+    "tests": [
+        {
+            "object": {
+                "spec": {"http": [{"backends": [{"host": "stable.test"}, {"host": "canary.test", "weight": 0}]}]}
+            },
+            "canaryPercent": 50,
+            "result": {
+                "spec": {
+                    "http": [
+                        {"backends": [{"host": "stable.test", "weight": 50}, {"host": "canary.test", "weight": 50}]}
+                    ]
+                }
+            },
+        }
+    ],
+}
+
+
+def _moved(case: Case, start: Situation) -> Situation:
+    """The same object in namespace edge, where it names the same Services without saying whose."""
+    return replace(start, target=replace(start.target, namespace="edge"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_object_elsewhere_means_services_of_its_own_namespace(case: Case) -> None:
+    """A Rollout with Services of the same names as somebody else's put 90 % of their route on their canary Service."""
+    try:
+        (target, *_) = case.provider.targets({**case.settings, "namespace": "edge"}, namespace=NAMESPACE)
+    except SpecInvalid:  # its settings have no such field, so this object is never elsewhere but by a test's hand
+        target = case.provider.targets(case.settings, namespace=NAMESPACE)[0]
+        if _stays_at_home(case):
+            assert target.namespace == NAMESPACE
+            return
+    start = _moved(case, Situation.of(case.provider, case.settings, case.example, case.context))
+
+    if _says_whose(case.example):
+        assert start.read() is not None
+        return
+    with pytest.raises(Unroutable):
+        start.read()
+    with pytest.raises(Unroutable):
+        start.plan(HALF)
+
+
+def _stays_at_home(case: Case) -> bool:
+    """Ingresses: their settings name no namespace, and an Ingress knows no Services but those of its own."""
+    return case.provider.name in ("nginx", "alb", "skipper")
+
+
+def _says_whose(value: Any) -> bool:
+    """Whether a backend names the Rollout's namespace itself."""
+    match value:
+        case Mapping():
+            own = value.get("namespace") == NAMESPACE and "resourceVersion" not in value
+            return own or any(_says_whose(each) for name, each in value.items() if name != "metadata")
+        case list():
+            return any(map(_says_whose, value))
+        case _:
+            return False
+
+
+def _object(*namespaces: str | None) -> Manifest:
+    names = (CONTEXT.stable_service, CONTEXT.canary_service)
+    backends = [
+        {"serviceName": name, "weight": weight} | ({"namespace": space} if space is not None else {})
+        for name, space, weight in zip(names, namespaces, (100, 0), strict=True)
+    ]
+    return {"metadata": {"name": "r"}, "spec": {"http": [{"name": "r", "backends": backends}]}}
+
+
+def _declared(declaration: Mapping[str, Any], user: Manifest, *, home: str, context: Context = CONTEXT) -> Situation:
+    provider = declared(declaration)
+    target = Target(kinds=provider.kinds, namespace=home, name="r")
+    return replace(Situation.of(provider, {"name": "r"}, user, context), target=target)
+
+
+@pytest.mark.parametrize(
+    ("home", "namespaces", "ours"),
+    [
+        ("shop", (None, None), True),
+        ("shop", ("shop", "shop"), True),
+        ("shop", ("edge", "edge"), False),
+        ("shop", ("edge", "shop"), False),
+        ("edge", (None, None), False),
+        ("edge", ("edge", "edge"), False),
+        ("edge", ("shop", "shop"), True),
+    ],
+)
+def test_a_declared_router_says_where_a_backends_namespace_stands(
+    home: str, namespaces: tuple[str | None, str | None], ours: bool
+) -> None:
+    """`serviceNamespace`: a field of the backend; without a value in it, the object's own namespace."""
+    situation = _declared(SPACED, _object(*namespaces), home=home)
+
+    if ours:
+        assert situation.steered(HALF).read() == HALF
+    else:
+        with pytest.raises(Unroutable):
+            situation.read()
+
+
+@pytest.mark.parametrize(("host", "ours"), [("shop", True), ("edge", False)])
+def test_a_backends_namespace_can_be_computed(host: str, ours: bool) -> None:
+    """Of a host name, as its Service is."""
+    backends = [{"host": f"cart.{host}", "weight": 100}, {"host": f"cart-canary.{host}", "weight": 0}]
+    user = {"metadata": {"name": "r"}, "spec": {"http": [{"name": "r", "backends": backends}]}}
+    situation = _declared(BY_HOST, user, home="edge")
+
+    if ours:
+        assert situation.steered(HALF).read() == HALF
+    else:
+        with pytest.raises(Unroutable):
+            situation.read()
+
+
+def test_a_router_that_does_not_say_it_has_no_objects_elsewhere() -> None:
+    """Its backends are of the object's own namespace then, so that it could never lead to the Rollout's Services."""
+    provider = declared(APISIX)
+
+    with pytest.raises(SpecInvalid, match="serviceNamespace") as error:
+        provider.targets({"name": "r", "namespace": "edge"}, namespace="shop")
+
+    assert [each.path for each in error.value.problems] == ["namespace"]
+    assert provider.targets({"name": "r", "namespace": "shop"}, namespace="shop")[0].namespace == "shop"
+    assert declared(SPACED).targets({"name": "r", "namespace": "edge"}, namespace="shop")[0].namespace == "edge"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "told"),
+    [
+        ({**APISIX, "serviceNamespace": {}}, "serviceNamespace: exactly one of path and cel"),
+        ({**APISIX, "serviceNamespace": {"cel": "item.a +"}}, "serviceNamespace.cel: Syntax error"),
+        ({**APISIX, "serviceNamespace": 3}, "serviceNamespace: must be"),
+    ],
+)
+def test_a_wrong_one_is_refused(declaration: Mapping[str, Any], told: str) -> None:
+    """With its path, as everything of a declaration."""
+    with pytest.raises(SpecInvalid) as error:
+        declared(declaration)
+
+    assert [each for each in error.value.problems if str(each).startswith(told)]

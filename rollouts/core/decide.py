@@ -12,13 +12,14 @@ from typing import assert_never
 
 from rollouts.core import blue_green, canary
 from rollouts.core.commands import Reading, read_commands, rollback_target
-from rollouts.core.conditions import WARNED, concluded, deadline_exceeded, with_invalid_spec
+from rollouts.core.conditions import WARNED, concluded, with_invalid_spec
 from rollouts.core.cutover import drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
 from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseRoute, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
+from rollouts.core.progress import can_abort, counted, overdue, progressed_at_s, waiting_for
 from rollouts.core.reasons import Reason
 from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
@@ -43,8 +44,7 @@ def decide(seen: Snapshot) -> Decision:
         status = replace(status, commands=reading.commands)
     one_way = _one_way(seen, status, reading)
     if one_way is not None:
-        view = view_of(seen, one_way.status)
-        return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
+        return _recorded_alone(seen, one_way, reading, notices)
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
     view = view.with_status(settled_cutovers(view))
@@ -53,7 +53,11 @@ def decide(seen: Snapshot) -> Decision:
     plan = _strategy_plan(view)
     if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
         return _concluded(view_of(seen, plan.status), plan, reading, notices)
-    return _concluded(view.with_status(plan.status), _with_housekeeping(view, plan, back), reading, notices)
+    plan, view = _with_housekeeping(view, plan, back), view.with_status(plan.status)
+    if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
+        aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
+        return _recorded_alone(seen, aborted, reading, notices)
+    return _concluded(view, plan, reading, notices)
 
 
 def decide_invalid(
@@ -111,18 +115,26 @@ def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | 
         if fresh is not None and unfinished:
             message = f"revision {current} was aborted by annotation"
             return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared is not None)
-        late = deadline_exceeded(
-            seen.status.waiting_for,
-            progressed_at_s=seen.status.progressed_at_s,
-            now_s=seen.now_s,
-            progress_deadline_s=seen.rollout.spec.progress_deadline_s,
-        )
-        same = seen.status.current_revision == current and _nothing_moved(seen)
-        if late and same and unfinished and status.stable_revision and seen.rollout.spec.progress_deadline_abort:
-            message = f"revision {current} made no progress for {seen.rollout.spec.progress_deadline_s:g} s"
-            return _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, message, declared=False)
         return None
     return _abort_ended(seen, status, status.abort, reading, declared=declared)
+
+
+def _late(view: View, wait: Wait | None) -> str | None:
+    """Why the progress deadline aborts the update; None while it does not, or may not."""
+    if not can_abort(view):
+        return None
+    status = counted(view)
+    moved_at_s = progressed_at_s(view, status, wait)
+    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
+    if waiting is None or not overdue(view, waiting, progressed_at_s=moved_at_s):
+        return None
+    deadline_s = view.spec.progress_deadline_s
+    return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
+
+
+def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
+    view = view_of(seen, one_way.status)
+    return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
 
 
 def _stable_grows(view: View) -> tuple[Intent, ...]:
@@ -172,14 +184,6 @@ def _abort_command(commands: tuple[Command, ...], revision: str, *, declared: bo
         ),
         None,
     )
-
-
-def _nothing_moved(seen: Snapshot) -> bool:
-    """No pod became available that the status does not count yet: the deadline is judged on what is there now."""
-    view = view_of(seen, seen.status)
-    if isinstance(view.spec.strategy, BlueGreen):  # its status counts the active side, and it waits for the other
-        return view.new is None or not view.new.observed or view.new.available < view.new.spec_replicas
-    return sum(each.available for each in seen.replica_sets) <= seen.status.available_replicas
 
 
 def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:

@@ -89,6 +89,7 @@ class World:
         drains: what they found.
         bad: revisions whose pods never become ready.
         patient: status writes that can wait are held back, as the controller does for some seconds.
+        held: what was held back last, and the status that it is to follow; None for nothing, or when it was forgotten.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         writes: calls of ours that wrote, by name.
     """
@@ -113,6 +114,7 @@ class World:
     refused: EvictionRefused | None = None
     bad: frozenset[str] = frozenset()
     patient: bool = False
+    held: tuple[RolloutStatus, RolloutStatus] | None = None
     budget: int | None = None
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -193,10 +195,11 @@ def snapshot(there: World) -> Snapshot:
         *named_services(there.rollout.spec.strategy),
         *(each.name for each in there.services.values() if each.managed_by == there.rollout.name and each.watched),
     }
+    held = there.held
     return Snapshot(
         now_s=there.now_s,
         rollout=there.rollout,
-        status=there.status,
+        status=held[1] if held is not None and held[0] == there.status else there.status,
         replica_sets=there.replica_sets,
         services={name: _seen_service(there, name) for name in sorted(names)},
         routes=_seen_routes(there),

@@ -99,11 +99,12 @@ def with_status_written(there: World, decision: Decision) -> World:
         return there
     urgent = _urgent(there.status, decision.status)
     if there.patient and not urgent:
-        return there
+        return replace(there, held=(there.status, decision.status))
     there = wrote(there, "Status" if urgent else "Held")
     return replace(
         there,
         status=decision.status,
+        held=None,
         rollout=replace(there.rollout, resource_version=str(there.version)),
         notices=(*there.notices, *decision.notices),
     )
@@ -325,6 +326,8 @@ def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
             status,
             replicas=0,
             updated_replicas=0,
+            updated_ready_replicas=0,
+            updated_available_replicas=0,
             ready_replicas=0,
             available_replicas=0,
             progressed_at_s=None,

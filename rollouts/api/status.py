@@ -39,15 +39,9 @@ from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _PONG = "pong"
-_COUNTS = (
-    "replicas",
-    "updatedReplicas",
-    "updatedReadyReplicas",
-    "updatedAvailableReplicas",
-    "readyReplicas",
-    "availableReplicas",
-)
-_CAN_WAIT = frozenset({*_COUNTS, "progressedAt", "waitingFor", "message"})
+_UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
+_COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
+_CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,8 @@ def _some_are_late(view: View) -> bool:
 def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
     """A wait for pods with what is wrong with them, once it has lasted.
 
-    Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time that has doubled.
+    Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time
+    that has doubled.
     """
     recorded = view.status.waiting_for
     if (

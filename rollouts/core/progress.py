@@ -1,7 +1,7 @@
 """Whether a Rollout moves: the counts, the progress clock, and until when a wait may last.
 
 One clock for what status says and for the abort that `progressDeadlineAbort` asks for. It compares what is seen with what is on
-record, for each side of an update by itself: after a pod became available and the other side shrank for it, the total is as before.
+record, for each side of an update by itself: when a pod became available and the other side shrank for it, the total is the same.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rollouts.core.services import NEEDS_A_PERSON
 from rollouts.core.status import RolloutStatus, WaitingFor
 
 STALLED_AFTER_S = 10.0
-"""`kubectl apply` of a folder makes a Service or a route a moment after the Rollout that names it; what is still missing or unusable
-then needs a person."""
+"""`kubectl apply` of a folder makes a Service or a route a moment after the Rollout that names it; what is still missing then, or
+cannot be used, needs a person."""
 
 
 class _Clock(Enum):
@@ -59,8 +59,8 @@ def counted(view: View) -> RolloutStatus:
 def moved(before: RolloutStatus, now: RolloutStatus) -> bool:
     """Whether pods came up or older ones left between two counts.
 
-    Source: `DeploymentProgressing` of the Deployment controller (pkg/controller/deployment/util), and besides what it reads only of
-    the total, read of the new revision.
+    Source: `DeploymentProgressing` of the Deployment controller (pkg/controller/deployment/util). Ready and available pods, which
+    that reads of the total alone, are read of the new revision too.
     """
     return (
         now.updated_replicas > before.updated_replicas

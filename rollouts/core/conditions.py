@@ -13,7 +13,7 @@ from rollouts.core.findings import Finding
 from rollouts.core.frozen import replace
 from rollouts.core.plan import PAUSES, View, Wait
 from rollouts.core.pre_stop import unsafe
-from rollouts.core.progress import counted, overdue, progressed_at_s, waiting_for
+from rollouts.core.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.proxy_findings import port_reuse
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, RolloutSpec
@@ -42,7 +42,7 @@ def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> R
         message=message,
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(view, status, phase, waiting, problems),
+        conditions=_conditions(view, status, phase, wait, problems),
         observed_generation=view.seen.rollout.generation,
     )
 
@@ -74,7 +74,7 @@ def _finished(status: RolloutStatus) -> bool:
 def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
     if view.aborted:
         return Phase.ABORTED
-    if overdue(view, waiting, progressed_at_s=progressed_at_s):
+    if overdue(view, waiting, progressed_at_s=progressed_at_s) or stalled(view, waiting):
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
@@ -84,10 +84,10 @@ def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, pro
 
 
 def _conditions(
-    view: View, status: RolloutStatus, phase: Phase, waiting: WaitingFor | None, problems: tuple[Problem, ...]
+    view: View, status: RolloutStatus, phase: Phase, wait: Wait | None, problems: tuple[Problem, ...]
 ) -> tuple[Condition, ...]:
-    message = waiting.message if waiting else phase
-    reason = waiting.reason if waiting else Reason.HEALTHY
+    message = wait.message if wait else phase
+    reason = wait.reason if wait else Reason.HEALTHY
     facts: list[tuple[str, bool, Reason, str]] = []
     match phase:
         case Phase.HEALTHY:
@@ -116,11 +116,12 @@ def _conditions(
                 ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
             ]
         case Phase.DEGRADED:
-            late = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
-            facts += [
-                (kind, kind == "Stalled", Reason.PROGRESS_DEADLINE_EXCEEDED, late)
-                for kind in ("Ready", "Stalled", "Progressing")
-            ]
+            if not needs_a_person(reason):
+                message = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
+                reason = Reason.PROGRESS_DEADLINE_EXCEEDED
+            facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
+            if wait is not None and wait.spec_is_wrong:
+                facts.append(("InvalidSpec", True, reason, message))
     facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
     if problems:
         reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)

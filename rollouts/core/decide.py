@@ -19,7 +19,15 @@ from rollouts.core.giving_back import give_back, plan_standing_still, stands_sti
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
 from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseRoute, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
-from rollouts.core.progress import can_abort, counted, overdue, progressed_at_s, waiting_for
+from rollouts.core.progress import (
+    can_abort,
+    counted,
+    overdue,
+    progressed_at_s,
+    stalls_at_s,
+    still_wanted,
+    waiting_for,
+)
 from rollouts.core.reasons import Reason
 from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
@@ -209,7 +217,7 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
         intents=one_patch_each(
             (*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
         ),
-        wait=wait,
+        wait=still_wanted(view, wait, plan.intents),
         wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
@@ -233,9 +241,8 @@ def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
     status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    future = [
-        each for each in (plan.wake_at_s, reading.wake_at_s, deadline_s) if each is not None and each > view.now_s
-    ]
+    times = (plan.wake_at_s, reading.wake_at_s, deadline_s, stalls_at_s(status.waiting_for))
+    future = [each for each in times if each is not None and each > view.now_s]
     before = view.seen.status
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
@@ -249,7 +256,7 @@ def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, 
 
 
 def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
-    """Events for what people wait for: a pause that begins, a deadline that passed, a verb that was not understood."""
+    """Events for what people wait for: a pause that begins, what stalls, a verb that was not understood."""
     before = {each.type: each for each in view.seen.status.conditions}
     notices = []
     for condition in status.conditions:
@@ -262,7 +269,7 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
             continue
         if condition.type == "InvalidCommand":
             notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type == "Progressing" and condition.reason is Reason.PROGRESS_DEADLINE_EXCEEDED:
+        if condition.type == "Stalled" and condition.reason is not Reason.ROLLOUT_ABORTED:
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type in WARNED:
             notices.append(Notice(condition.reason, condition.message, warning=True))

@@ -28,11 +28,17 @@ NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRA
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What stops the Rollout from going on now; `deadline_s` is None where the progress deadline holds, or nothing does."""
+    """What stops the Rollout from going on now.
+
+    Args:
+        deadline_s: when it is over; None where the progress deadline holds, or nothing does.
+        spec_is_wrong: only another spec can end it, or another object than the one that the spec names.
+    """
 
     reason: Reason
     message: str
     deadline_s: float | None = None
+    spec_is_wrong: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,11 @@ record, for each side of an update by itself: when a pod became available and th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 
 from rollouts.core.frozen import replace
+from rollouts.core.intents import AskFeatures, AskRoute, AskService, Intent
 from rollouts.core.plan import NOT_HELD_UP, View, Wait
 from rollouts.core.reasons import Reason
 from rollouts.core.revision import REVISION_LABEL
@@ -118,11 +120,28 @@ def overdue(view: View, waiting: WaitingFor | None, *, progressed_at_s: float) -
     return view.now_s >= max(progressed_at_s + view.spec.progress_deadline_s, waiting.deadline_s or 0.0)
 
 
+def stalled(view: View, waiting: WaitingFor | None) -> bool:
+    """Whether what is waited for has needed a person for longer than a `kubectl apply` takes."""
+    at_s = stalls_at_s(waiting)
+    return at_s is not None and view.now_s >= at_s
+
+
 def stalls_at_s(waiting: WaitingFor | None) -> float | None:
     """From when on a wait is told to need a person; None for one that does not."""
     if waiting is None or not needs_a_person(waiting.reason):
         return None
     return waiting.since_s + STALLED_AFTER_S
+
+
+def still_wanted(view: View, wait: Wait | None, intents: Iterable[Intent]) -> Wait | None:
+    """`wait`, or the wait for a person on record while what it is about is looked at again: only the answer ends it."""
+    before = view.seen.status.waiting_for
+    if before is None or not needs_a_person(before.reason) or (wait is not None and needs_a_person(wait.reason)):
+        return wait
+    if not any(isinstance(each, AskService | AskRoute | AskFeatures) for each in intents):
+        return wait
+    spec_is_wrong = any(each.type == "InvalidSpec" for each in view.seen.status.conditions)
+    return Wait(before.reason, before.message, spec_is_wrong=spec_is_wrong)
 
 
 def _clock(reason: Reason | None) -> _Clock:

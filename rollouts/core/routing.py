@@ -328,7 +328,7 @@ def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
         notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"makes {route.route}")
         return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
-    message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
+    message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
     if view.now_s >= again_s:
@@ -339,8 +339,8 @@ def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
 def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     ours = view.seen.rollout.name
     if route.managed_by not in ("", ours):
-        message = f"{route.route} belongs to Rollout {route.managed_by}; use another one"
-        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+        message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:

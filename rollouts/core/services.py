@@ -66,7 +66,7 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
 
 
 def _absent(view: View, name: str, *, at_s: float, message: str) -> Pointing:
-    message = message or f"{told(name)} does not exist; create it or take it out of the strategy"
+    message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=at_s)
     if view.now_s >= again_s:
@@ -127,13 +127,15 @@ def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) ->
 def _unusable(view: View, service: ServiceSeen) -> Wait | None:
     owner = service.managed_by
     if owner and owner != view.seen.rollout.name:
-        message = f"{told(service.name)} belongs to Rollout {owner}; use another one"
-        return Wait(Reason.SERVICE_NOT_USABLE, message)
+        message = f"{told(service.name)} belongs to Rollout {owner}: name another one in the strategy"
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if service.problem:
         return Wait(Reason.SERVICE_NOT_USABLE, f"{told(service.name)}: {service.problem}")
     if not service.has_selector or not service.selects_template:
-        message = f"the selector of {told(service.name)} does not match the labels of spec.template"
-        return Wait(Reason.SERVICE_NOT_USABLE, message)
+        message = (
+            f"the selector of {told(service.name)} does not match the labels of spec.template: change one of the two"
+        )
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     return None
 
 

@@ -20,6 +20,7 @@ from rollouts.core.intents import (
 )
 from rollouts.core.invariants import broken_by
 from rollouts.core.plan import earliest
+from rollouts.core.progress import STALLED_AFTER_S, needs_a_person
 from rollouts.core.rollout import Strategy
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
@@ -308,6 +309,8 @@ def sizes(there: World) -> dict[str, int]:
 def _late(there: World) -> bool:
     """What is waited for is broken for good (pods that never come, a Service that is missing), and only looked at again."""
     waiting = there.status.waiting_for
+    if waiting is not None and needs_a_person(waiting.reason):
+        return there.now_s > waiting.since_s + STALLED_AFTER_S
     return waiting is not None and waiting.deadline_s is not None and there.now_s > waiting.deadline_s
 
 

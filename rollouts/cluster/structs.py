@@ -108,11 +108,12 @@ class PodTemplate(Struct, frozen=True):
 
 
 class ReplicaSetSpec(Struct, frozen=True):
-    """`.spec` of a ReplicaSet."""
+    """`.spec` of a ReplicaSet; the selector, JSON bytes of its own, is kept only where nobody controls it."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
     template: PodTemplate = PodTemplate()
+    selector: msgspec.Raw = msgspec.Raw()
 
 
 class ReplicaSetStatus(Struct, frozen=True):
@@ -468,6 +469,8 @@ def _keep(kept: T) -> T:
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)
+            selector = kept.spec.selector.copy() if metadata.controller_uid is None else msgspec.Raw()
+            msgspec.structs.force_setattr(kept.spec, "selector", selector)
         case _:
             pass
     return kept

@@ -44,7 +44,7 @@ from rollouts.controller.routes import RouteReader
 from rollouts.controller.settle_times import parse_settle_times
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
-from rollouts.controller.triggers import SERVICE_NAME, Triggers
+from rollouts.controller.triggers import SERVICE_NAME, Triggers, rollouts_named
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
@@ -188,7 +188,8 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get)
+        named = rollouts_named(self._store.table(ROLLOUT))
+        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
         self._held = HeldStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:
@@ -474,7 +475,7 @@ def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPla
 def _store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store = Store(clock=clock)
     store.add(ROLLOUT, RolloutObject, namespaces=scopes)
-    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes)
+    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME, namespaces=scopes)
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
     return store

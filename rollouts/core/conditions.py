@@ -6,6 +6,7 @@ are Deployment's and Argo Rollouts' conditions where they mean the same.
 
 from __future__ import annotations
 
+from rollouts.core.adoption import not_adopted
 from rollouts.core.commands import Problem
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode, ProxyMode
@@ -21,7 +22,7 @@ from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.service_findings import steered_findings
 from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
 
-WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"})
+WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
 """Conditions that an Event tells once, when they begin or say something else."""
 
 
@@ -123,6 +124,8 @@ def _conditions(
             if wait is not None and wait.spec_is_wrong:
                 facts.append(("InvalidSpec", True, reason, message))
     facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
+    if strangers := not_adopted(view.seen):
+        facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if problems:
         reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
         facts.append(("InvalidCommand", True, problems[0].reason, reasons))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from rollouts.core import blue_green, canary
+from rollouts.core.adoption import adoptions
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import WARNED, concluded, with_invalid_spec
 from rollouts.core.cutover import drain_questions, settled_cutovers
@@ -45,6 +46,8 @@ def decide(seen: Snapshot) -> Decision:
     """What should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
+    if adopted := adoptions(seen):
+        return Decision(intents=adopted, status=seen.status)
     seen = in_their_roles(seen)
     status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
     reading = read_commands(seen, status, at_gate=_gate_index(seen, status))

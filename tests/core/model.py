@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -37,6 +38,7 @@ from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
     DrainSeen,
     EvictionRefused,
+    OrphanedReplicaSet,
     Pod,
     PodsSeen,
     ReplicaSet,
@@ -76,6 +78,7 @@ class World:
 
     Args:
         version: counts writes of anybody; gives uids and resourceVersions.
+        orphaned: names of ReplicaSets that nobody controls.
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
@@ -99,6 +102,7 @@ class World:
     version: int = 1
     status: RolloutStatus = RolloutStatus()
     replica_sets: tuple[ReplicaSet, ...] = ()
+    orphaned: frozenset[str] = frozenset()
     pods: tuple[Pod, ...] = ()
     ready_since: Mapping[str, float] = field(default_factory=dict)
     services: Mapping[str, ServiceSeen] = field(default_factory=dict)
@@ -200,7 +204,8 @@ def snapshot(there: World) -> Snapshot:
         now_s=there.now_s,
         rollout=there.rollout,
         status=held[1] if held is not None and held[0] == there.status else there.status,
-        replica_sets=there.replica_sets,
+        replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
+        orphans=tuple(_seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned),
         services={name: _seen_service(there, name) for name in sorted(names)},
         routes=_seen_routes(there),
         drains=there.drains,
@@ -215,6 +220,11 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
     match intent:
         case CreateReplicaSet():
             return _created(there, intent)
+        case AdoptReplicaSet(name=name, uid=uid, resource_version=version):
+            _replica_set(there, name, uid, version)
+            if name not in there.orphaned:
+                raise RefusedError(f"{name} has a controller")
+            return _with_owner(wrote(there, "AdoptReplicaSet"), name)
         case PatchReplicaSet():
             return _patched(there, intent)
         case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
@@ -276,10 +286,21 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
             assert_never(never)
 
 
+def orphaned(there: World, name: str) -> World:
+    """A ReplicaSet loses its owner reference."""
+    return replace(_moved(there, name), orphaned=there.orphaned | {name})
+
+
 def deleted(there: World, revision: str) -> World:
     """Somebody deletes a revision's ReplicaSet; its pods go with it."""
     sets = tuple(each for each in there.replica_sets if each.revision != revision)
-    return replace(there, replica_sets=sets, pods=tuple(pod for pod in there.pods if pod.revision != revision))
+    names = frozenset(each.name for each in sets)
+    return replace(
+        there,
+        replica_sets=sets,
+        orphaned=there.orphaned & names,
+        pods=tuple(pod for pod in there.pods if pod.revision != revision),
+    )
 
 
 def annotated(there: World, verb: str, value: str | None) -> World:
@@ -306,6 +327,25 @@ def strategy_hash(strategy: Strategy) -> str:
             return "blue-green"
         case never:
             assert_never(never)
+
+
+def _seen_orphan(found: ReplicaSet) -> OrphanedReplicaSet:
+    return OrphanedReplicaSet(
+        name=found.name, uid=found.uid, resource_version=found.resource_version, revision=found.revision
+    )
+
+
+def _with_owner(there: World, name: str) -> World:
+    return replace(_moved(there, name), orphaned=there.orphaned - {name})
+
+
+def _moved(there: World, name: str) -> World:
+    """The ReplicaSet in a new version."""
+    there = replace(there, version=there.version + 1)
+    sets = (
+        replace(each, resource_version=str(there.version)) if each.name == name else each for each in there.replica_sets
+    )
+    return replace(there, replica_sets=tuple(sets))
 
 
 def _seen_service(there: World, name: str) -> Service:

@@ -35,6 +35,7 @@ from tests.core.model import (
     World,
     applied,
     named_routes,
+    orphaned,
     route,
     service,
     snapshot,
@@ -244,6 +245,15 @@ def status_wiped(there: World) -> World:
     version = there.version + 1
     rollout = replace(there.rollout, resource_version=str(version))
     return replace(there, status=RolloutStatus(), rollout=rollout, version=version)
+
+
+def applied_again(there: World) -> World:
+    """`kubectl delete --cascade=orphan`, then `kubectl apply`: a Rollout of the same spec; nobody controls its ReplicaSets."""
+    for each in there.replica_sets:
+        there = orphaned(there, each.name)
+    there = status_wiped(there)
+    rollout = replace(there.rollout, uid=f"uid-{there.version}", generation=1, annotations={}, restart_asked_at_s=None)
+    return replace(there, rollout=rollout, held=None)
 
 
 def quiet(there: World) -> World:

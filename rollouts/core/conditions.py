@@ -30,9 +30,10 @@ def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> R
     """`view.status` with everything that follows from it and from what was seen."""
     status = counted(view)
     if wait is None and view.aborted and status.abort is not None:
-        wait = Wait(Reason.RETRY_NEEDED, f"revision {status.current_revision} is held back: {status.abort.message}")
+        held = f"revision {status.current_revision} is held back: {status.abort.message}"
+        wait = Wait(Reason.RETRY_NEEDED, f"{held}; try it again: {view.command('retry')}")
     if wait is None and view.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, "spec.paused or the pause annotation holds the Rollout")
+        wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
     moved_at_s = progressed_at_s(view, status, wait)
     waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
     phase = _phase(view, status, waiting, progressed_at_s=moved_at_s)

@@ -189,7 +189,7 @@ def held_by_user(view: View, wait: Wait | None) -> Wait | None:
     """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
     if wait is None or not view.paused or view.aborted or view.stable is None:
         return wait
-    return Wait(Reason.PAUSED_BY_USER, f"held by spec.paused or the pause annotation; then: {wait.message}")
+    return Wait(Reason.PAUSED_BY_USER, f"{view.held_by}; then: {wait.message}")
 
 
 def _some_are_late(view: View) -> bool:

@@ -41,6 +41,13 @@ class Wait:
     spec_is_wrong: bool = False
 
 
+def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
+    """A wait for pods, with how many are there already."""
+    are = "is" if available == 1 else "are"
+    message = f"waiting for {wanted} pods of revision {revision} to be available; {available} {are}"
+    return Wait(Reason.PODS_NOT_AVAILABLE, message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A part of a Decision.
@@ -94,6 +101,17 @@ class View:
     def paused(self) -> bool:
         """Somebody holds the steps."""
         return self.spec.paused or self.seen.rollout.annotations.get(Verb.PAUSE) == "true"
+
+    @property
+    def held_by(self) -> str:
+        """Who holds the steps, and what lets them go on; for when `paused`."""
+        if self.spec.paused:
+            return "paused by spec.paused: take it out of the manifest"
+        return f"paused by the annotation rollouts.dev/pause: {self.command('resume')}"
+
+    def command(self, verb: str) -> str:
+        """The command line for people that gives this Rollout a verb."""
+        return f"rollouts {verb} {self.seen.rollout.name} -n {self.seen.rollout.namespace}"
 
     @property
     def durable(self) -> bool:

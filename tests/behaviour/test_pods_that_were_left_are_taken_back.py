@@ -40,18 +40,6 @@ def _owners(stage: Stage) -> set[str]:
     }
 
 
-async def _left_alone(stage: Stage) -> Manifest:
-    """Deletes the Rollout and leaves its ReplicaSets; answers what it was."""
-    before = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-    assert before is not None
-    body = msgspec.json.encode({"propagationPolicy": "Orphan"})
-    answer = stage.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, KEY.name), body=body))
-    assert answer.status == 200, answer.body
-    await stage.until(lambda: stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name) is None)
-    await stage.until(lambda: not _owners(stage))
-    return before
-
-
 @STRATEGIES
 @pytest.mark.parametrize("pause_s", [0.0, 30.0])
 def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Manifest, pause_s: float) -> None:
@@ -60,9 +48,9 @@ def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Manifest, 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         pods = _uids(stage)
-        await _left_alone(stage)
+        manifest = await stage.delete_and_orphan()
         await asyncio.sleep(pause_s)
-        stage.cluster.apply(rollout(strategy))
+        stage.cluster.apply(manifest)
         await stage.until_phase("Healthy", "1")
         await asyncio.sleep(5)
 
@@ -90,8 +78,7 @@ def test_an_update_that_was_under_way_begins_again_from_the_revision_that_serves
         stage.image("2")
         await stage.until_phase("Paused", "2")
         stable = stage.status["stableRevision"]
-        spec = (await _left_alone(stage))["spec"]
-        stage.cluster.apply({**rollout(strategy), "spec": spec})
+        stage.cluster.apply(await stage.delete_and_orphan())
         await stage.until_phase("Paused", "2")
 
         assert (stage.status["stableRevision"], len(stage.cluster.list(REPLICA_SET))) == (stable, 2)

@@ -20,7 +20,7 @@ from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, RolloutSpec
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.service_findings import steered_findings
-from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
 WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
 """Conditions that an Event tells once, when they begin or say something else."""
@@ -30,8 +30,7 @@ def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> R
     """`view.status` with everything that follows from it and from what was seen."""
     status = counted(view)
     if wait is None and view.aborted and status.abort is not None:
-        held = f"revision {status.current_revision} is held back: {status.abort.message}"
-        wait = Wait(Reason.RETRY_NEEDED, f"{held}; try it again: {view.command('retry')}")
+        wait = Wait(Reason.RETRY_NEEDED, _held_back(view, status.abort))
     if wait is None and view.paused and not _finished(status):
         wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
     moved_at_s = progressed_at_s(view, status, wait)
@@ -69,6 +68,10 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
     )
 
 
+def _held_back(view: View, abort: Abort) -> str:
+    return f"revision {abort.revision} is held back: {abort.message}; try it again: {view.command('retry')}"
+
+
 def _finished(status: RolloutStatus) -> bool:
     return bool(status.stable_revision) and status.stable_revision == status.current_revision
 
@@ -103,12 +106,16 @@ def _conditions(
                 ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
             ]
         case Phase.PAUSED:
+            if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
+                message = view.held_by
             facts += [
                 ("Ready", False, reason, message),
                 ("Paused", True, reason, message),
                 ("Progressing", True, Reason.ROLLOUT_PAUSED, message),
             ]
         case Phase.ABORTED:
+            if status.abort is not None:
+                message = _held_back(view, status.abort)
             facts += [
                 ("Ready", False, Reason.ROLLOUT_ABORTED, message),
                 ("Stalled", True, Reason.ROLLOUT_ABORTED, message),

@@ -146,8 +146,7 @@ def keeping_wait(view: View) -> Wait | None:
     if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
     pods = sum(each.spec_replicas for each in view.seen.replica_sets if each.revision == next_one.revision)
-    delay = "abortScaleDownDelaySeconds" if view.aborted else "scaleDownDelaySeconds"
-    message = f"revision {next_one.revision} keeps its {pods} pods for {delay}"
+    message = f"revision {next_one.revision} keeps its {pods} pods until its scale-down delay is over"
     return Wait(Reason.SCALE_DOWN_DELAY, message, next_one.at_s)
 
 

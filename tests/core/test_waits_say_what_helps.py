@@ -72,7 +72,7 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     ),
     "a delay": (
         lambda: settled(edited(running(ROUTED), revision="b"), seconds=100),
-        "revision a keeps its 4 pods for scaleDownDelaySeconds",
+        "revision a keeps its 4 pods until its scale-down delay is over",
     ),
     "old pods": (_old_pods_terminate, "of revision a to terminate"),
 }

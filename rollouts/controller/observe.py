@@ -55,6 +55,7 @@ from rollouts.manifests.ownership import (
     name_label,
     pod_metadata_of,
     pods_carry_metadata,
+    restart_surge_of,
     revision_number_of,
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
@@ -414,6 +415,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
             "",
         ),
         deleting=metadata.deletion_timestamp is not None,
+        restart_surge=min(restart_surge_of(annotations), spec.replicas),
     )
 
 

@@ -13,7 +13,6 @@ from rollouts.core.intents import Intent, Notice
 from rollouts.core.plan import Plan, View, Wait, earliest, pods_wait
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
-from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
 from rollouts.core.sizing import (
     create_new,
@@ -133,7 +132,7 @@ def _still_active(view: View, strategy: BlueGreen) -> bool:
 def _wanted_aborted(view: View, strategy: BlueGreen) -> int:
     if view.new is None or view.stable is None:
         return view.spec.replicas
-    stable_is_whole = view.stable.available >= view.spec.replicas
+    stable_is_whole = lasting(view.stable) >= view.spec.replicas
     if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
         return view.new.spec_replicas
     return kept_size(view, view.new, limit=None)
@@ -154,8 +153,7 @@ def _switching(view: View, strategy: BlueGreen) -> bool:
 def _services(view: View, strategy: BlueGreen, *, switching: bool) -> _Services:
     replicas = view.spec.replicas
     serving = view.new if switching else view.stable
-    _, unavailable = surge_and_unavailable(max_surge=1, max_unavailable=strategy.max_unavailable, replicas=replicas)
-    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=replicas - unavailable))
+    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=view.promised))
     if switching and view.stable is not None:
         at_least = replicas
     active = point(view, strategy.active_service, serving, at_least=at_least)

@@ -13,18 +13,20 @@ from rollouts.core.canary_sizes import Sizes, canary_sizes, reach, wanted_canary
 from rollouts.core.cutover import draining, draining_wait, with_cutover
 from rollouts.core.frozen import replace
 from rollouts.core.intents import Intent, Notice, PatchReplicaSet, PointService
-from rollouts.core.plan import Plan, View, Wait, earliest, pods_wait
+from rollouts.core.plan import Plan, View, Wait, earliest, pods_told, pods_wait
 from rollouts.core.reasons import Reason
 from rollouts.core.roles import exchanged
 from rollouts.core.rollout import Canary
 from rollouts.core.routing import ROUTES_NEED_A_PERSON, Routing, exchanges_roles, has_routers, in_force, route_traffic
-from rollouts.core.scaling import at_desired, least_met, surge_and_unavailable
+from rollouts.core.scaling import at_desired, least_met
 from rollouts.core.services import (
     NEEDS_A_PERSON,
     Pointing,
     is_subset,
     lasting,
+    named_services,
     no_worse,
+    none_available,
     one_at_a_time,
     point,
     selected_revision,
@@ -68,8 +70,15 @@ def plan_canary(view: View, strategy: Canary) -> Plan:
     services = tuple(_once_on_record(view, each) for each in _once_proxies_know(view, strategy, services))
     routing = _routing(view, strategy, weight_percent, services)
     view = view.with_status(routing.status)
-    holding = _holds_stable(view, strategy, services)
-    sizes = canary_sizes(view, strategy, weight_percent, brought=in_force(view, soon=routing.split), holding=holding)
+    routing = replace(routing, arrived=routing.arrived and _tests_find_it(view, strategy, weight_percent, services))
+    sizes = canary_sizes(
+        view,
+        strategy,
+        weight_percent,
+        brought=in_force(view, soon=routing.split),
+        holding=_holds_stable(view, strategy, services),
+        lacking=_lacks_a_way(view, strategy, services, routing),
+    )
     reached = _reached(view, strategy, sizes)
     wait = _wait(view, strategy, sizes, reached=reached, services=services, routing=routing)
     recorded = view.status.weight_percent == weight_percent
@@ -142,7 +151,7 @@ def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tu
     pointings = []
     if strategy.stable_service:
         target = view.stable or view.new
-        at_least = max(one, no_worse(view, strategy.stable_service, target, enough=_enough(view, strategy)))
+        at_least = max(one, no_worse(view, strategy.stable_service, target, enough=view.promised))
         if view.stable is not None and _cuts_over(view, strategy, weight_percent):
             target, at_least = view.new, reach(view, strategy)
         pointings.append(point(view, strategy.stable_service, target, at_least=at_least))
@@ -157,15 +166,6 @@ def _services(view: View, strategy: Canary, weight_percent: WeightPercent) -> tu
             pointing = one_at_a_time(pointings[0], pointing, names=names)
         pointings.append(pointing)
     return tuple(pointings)
-
-
-def _enough(view: View, strategy: Canary) -> int:
-    """Available pods that can take all of the traffic."""
-    replicas = view.spec.replicas
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
-    return replicas - unavailable
 
 
 def _canary_target(
@@ -211,6 +211,23 @@ def _holds_stable(view: View, strategy: Canary, services: tuple[Pointing, ...]) 
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == view.new.revision)
 
 
+def _tests_find_it(view: View, strategy: Canary, weight_percent: WeightPercent, services: tuple[Pointing, ...]) -> bool:
+    """Whether canaryService brings requests to the new revision, wherever a step gives it pods: tests go there next."""
+    at_end = view.status.step_index >= len(strategy.steps)
+    if strategy.canary_service is None or view.new is None or view.stable is None or at_end:
+        return True
+    pointing = services[-1]
+    there = pointing.confirmed and pointing.selects == view.new.revision
+    return there or wanted_canary(view, strategy, weight_percent) == 0
+
+
+def _lacks_a_way(view: View, strategy: Canary, services: tuple[Pointing, ...], routing: Routing) -> bool:
+    """Whether a Service or a route that the spec names is missing, of no use, or not read yet: nobody knows where requests go."""
+    unread = any(not isinstance(view.seen.services.get(name), ServiceSeen) for name in named_services(strategy))
+    waits = (*(each.wait for each in services), routing.wait)
+    return unread or any(each is not None and each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
+
+
 def _cutovers(view: View, strategy: Canary, services: tuple[Pointing, ...]) -> RolloutStatus:
     """The memory of Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
 
@@ -243,7 +260,7 @@ def _once_proxies_know(view: View, strategy: Canary, services: tuple[Pointing, .
     if not name or not is_subset(name) or view.stable is None or not services[0].confirmed:
         return services
     changes = [each for each in view.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
-    if not changes or changes[-1].confirmed_at_s is None or lasting(view.stable) >= _enough(view, strategy):
+    if not changes or changes[-1].confirmed_at_s is None or lasting(view.stable) >= view.promised:
         return services
     settle_s = max((each.settle_s for each in view.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
     until_s = changes[-1].confirmed_at_s + settle_s
@@ -271,7 +288,7 @@ def _reached(view: View, strategy: Canary, sizes: Sizes) -> bool:
     new = at_desired(
         desired=sizes.wanted_new,
         spec=sizes.new,
-        available=view.new.available,
+        available=view.new.available_for_steps,
         threshold=strategy.replica_progress_threshold,
     )
     older_gone = strategy.traffic_routing is not None or not any(each.available for each in view.older)
@@ -305,6 +322,8 @@ def _wait(
     if view.aborted or (routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON):
         return routing.wait
     step = None if at_end else strategy.steps[view.status.step_index]
+    if has_routers(strategy) and none_available(view) and (in_force(view).reaches_canary or (step and not reached)):
+        return _fallen_back_wait(view)
     if not isinstance(step, Pause | PauseUntilPromoted) and not (reached and routing.arrived):
         if reached:
             return (
@@ -317,23 +336,30 @@ def _wait(
     if strategy.traffic_routing is None and view.stable is not None and view.stable.replicas > 0:
         leaving.append(view.stable)
     if leaving:
-        message = f"waiting for {leaving[0].replicas} pods of revision {leaving[0].revision} to terminate"
+        message = f"waiting for {pods_told(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
         return Wait(Reason.OLD_PODS_LEAVING, message)
     if view.new is not None and not view.new.observed:
         return pods_wait(revision, wanted=sizes.wanted_new, available=view.new.available)
     return held
 
 
+def _fallen_back_wait(view: View) -> Wait:
+    pods, revision = view.new.spec_replicas if view.new else 0, view.status.current_revision
+    message = f"none of the {pods} pods of revision {revision} is available: the stable revision has all traffic until they are"
+    return Wait(Reason.PODS_NOT_AVAILABLE, message)
+
+
 def _size_wait(view: View, sizes: Sizes) -> Wait:
     revision = view.status.current_revision
-    if view.new is None or view.new.available < sizes.wanted_new:
-        return pods_wait(revision, wanted=sizes.wanted_new, available=view.new.available if view.new else 0)
+    available = lasting(view.new) if view.new is not None else 0
+    if view.new is None or available < sizes.wanted_new:
+        return pods_wait(revision, wanted=sizes.wanted_new, available=available)
     if older := sum(each.available for each in view.older):
-        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {older} pods of older revisions to terminate")
+        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_told(older)} of older revisions to terminate")
     shrinks, wanted = (view.new, sizes.wanted_new)
-    if view.new.available <= wanted and view.stable is not None:
+    if view.new.available_for_steps <= wanted and view.stable is not None:
         shrinks, wanted = (view.stable, sizes.wanted_stable)
-    message = f"waiting for revision {shrinks.revision} to shrink to {wanted} pods; it has {shrinks.replicas}"
+    message = f"waiting for revision {shrinks.revision} to shrink to {pods_told(wanted)}; it has {shrinks.replicas}"
     return Wait(Reason.SCALING_DOWN, message)
 
 

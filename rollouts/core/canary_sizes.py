@@ -22,7 +22,7 @@ from rollouts.core.scaling import (
     surge_and_unavailable,
     target_pair,
 )
-from rollouts.core.services import selected_revision, shown_revisions
+from rollouts.core.services import lasting, none_available, selected_revision, shown_revisions
 from rollouts.core.sizing import kept_size
 from rollouts.core.snapshot import ReplicaSet
 from rollouts.core.steps import (
@@ -50,15 +50,17 @@ class Sizes:
 
 
 def canary_sizes(
-    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool
+    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool, lacking: bool
 ) -> Sizes:
     """The sizes of this pass.
 
     Args:
         brought: what routes may bring the canary Service now, or as soon as this pass has written.
         holding: a stable pod stays, as the stable Service still needs it.
+        lacking: every stable pod stays, as a Service or a route that the spec names is not there.
     """
-    sizes = _while_shown(view, strategy, _sizes(view, strategy, weight_percent, brought=brought, holding=holding))
+    sizes = _sizes(view, strategy, weight_percent, brought=brought, holding=holding, lacking=lacking)
+    sizes = _while_shown(view, strategy, sizes)
     at_end = view.status.step_index >= len(strategy.steps)
     if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(view, strategy)):
         return sizes
@@ -68,9 +70,12 @@ def canary_sizes(
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
-def _sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool) -> Sizes:
+def _sizes(
+    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool, lacking: bool
+) -> Sizes:
     if strategy.traffic_routing is not None:
-        return _within_floor(view, strategy, _routed_sizes(view, strategy, weight_percent, brought=brought))
+        routed = _routed_sizes(view, strategy, weight_percent, brought=brought, lacking=lacking)
+        return _within_floor(view, routed)
     replicas = view.spec.replicas
     surge, _ = surge_and_unavailable(
         max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
@@ -92,7 +97,7 @@ def _sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *, broug
     new, stable = after.canary, after.stable
     if view.stable is not None:
         least = 0
-        if view.paused:  # a pause lets the autoscaler act, but takes no step further
+        if view.paused or lacking:  # the autoscaler may act, but no step goes further
             excess = max(0, view.stable.spec_replicas + new_spec - replicas - surge)
             least = view.stable.spec_replicas - excess
         if holding and replicas + surge > 1:
@@ -104,7 +109,9 @@ def _sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *, broug
     return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce) -> Sizes:
+def _routed_sizes(
+    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, lacking: bool
+) -> Sizes:
     routing = strategy.traffic_routing
     assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
     replicas, new_spec = view.spec.replicas, view.new.spec_replicas if view.new else 0
@@ -120,12 +127,12 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
     superseded = selected not in ("", view.stable.revision, view.status.current_revision) and brought.reaches_canary
     wanted_stable = routed_stable_replicas(
         replicas=replicas,
-        weight_percent=0 if superseded else weight_percent,
+        weight_percent=0 if superseded or (routing.routers and none_available(view)) else weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
     if view.aborted:
-        stable_is_whole = view.stable.available >= replicas
+        stable_is_whole = lasting(view.stable) >= replicas
         keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
         wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
     else:
@@ -136,22 +143,19 @@ def _routed_sizes(view: View, strategy: Canary, weight_percent: WeightPercent, *
         most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
         new = max(new, min(new_spec, ceil_percent(replicas, most_percent)))
     stable = wanted_stable
-    new_is_there = view.new is not None and view.new.available >= wanted_new
-    if stable < view.stable.spec_replicas and (view.paused or not (view.aborted or new_is_there)):
+    new_is_there = view.new is not None and lasting(view.new) >= wanted_new
+    if stable < view.stable.spec_replicas and (view.paused or lacking or not (view.aborted or new_is_there)):
         stable = max(stable, min(view.stable.spec_replicas, replicas))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _within_floor(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
+def _within_floor(view: View, sizes: Sizes) -> Sizes:
     """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
 
     A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
     """
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
     sets = [*view.older, *(each for each in (view.new, view.stable) if each is not None)]
-    spare = sum(_size(each).lasting for each in sets) - (view.spec.replicas - unavailable)
+    spare = sum(_size(each).lasting for each in sets) - view.promised
 
     def within(replica_set: ReplicaSet | None, size: int) -> int:
         nonlocal spare

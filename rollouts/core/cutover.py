@@ -2,7 +2,9 @@
 
 The clock starts when the Service's EndpointSlices show the old revision no more and is recorded in status, so a crash can only
 lengthen the wait. A Service that selects the old revision again has not left it: its cutover is forgotten, and another Service
-that brings it traffic, as of a canary that is tried again, has its own. `scaleDownDelaySeconds` runs beside it. What has to be
+that brings it traffic, as of a canary that is tried again, has its own. One that somebody replaced by its plain manifest brings
+requests to every pod again: its clock starts again, which is on record before it is pointed; while it is out of sight no clock
+of it ends. `scaleDownDelaySeconds` runs beside it. What has to be
 waited is in core/drain.py; nothing is recorded with `mode: Off`.
 
 Probes (`spec.drain.probes`) may end the wait before its time: when the proxies' lag is over and nothing was in flight on three
@@ -62,8 +64,19 @@ def settled_cutovers(view: View) -> RolloutStatus:
     if not before:
         return view.status
     now = [_as_of_now(view, each) for each in before if not (_is_open(view, each) and _came_to_nothing(view, each))]
-    after = tuple(each for each in now if each is now[-1] or _is_open(view, each))
+    with_pods = _with_pods(view)  # what is over may begin again
+    after = tuple(each for each in now if each is now[-1] or _is_open(view, each) or each.from_revision in with_pods)
     return view.status if after == before else replace(view.status, cutovers=after)
+
+
+def begun_again(view: View) -> frozenset[str]:
+    """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
+    ran = {(each.service, each.from_revision) for each in view.seen.status.cutovers if each.confirmed_at_s is not None}
+    return frozenset(
+        each.service
+        for each in view.status.cutovers
+        if each.confirmed_at_s is None and (each.service, each.from_revision) in ran
+    )
 
 
 def draining(view: View, revision: str) -> Cutover | None:
@@ -75,7 +88,7 @@ def draining(view: View, revision: str) -> Cutover | None:
 
 def draining_wait(view: View) -> Wait | None:
     """What the pods of a revision that has some are kept for, the longest first; None when none are."""
-    with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
+    with_pods = _with_pods(view)
     going = [each for each in view.status.cutovers if each.from_revision in with_pods and _is_open(view, each)]
     confirmed = [each for each in going if each.until_s is not None]
     if not confirmed:
@@ -116,7 +129,7 @@ def _polled(view: View) -> list[Cutover]:
     """Those whose end the probes may bring."""
     if not view.spec.drain.probes:
         return []
-    with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
+    with_pods = _with_pods(view)
     return [
         each
         for each in view.status.cutovers
@@ -145,7 +158,7 @@ def _in_flight(view: View, cutover: Cutover) -> str:
 
 
 def _is_open(view: View, cutover: Cutover) -> bool:
-    if cutover.until_s is None or view.now_s < cutover.until_s:
+    if cutover.until_s is None or view.now_s < cutover.until_s or _out_of_sight(view, cutover):
         return True
     # What the probes ended is relied on once the record is seen: the time that was recorded before is still to come.
     return cutover.drained and not any(
@@ -163,11 +176,25 @@ def _came_to_nothing(view: View, cutover: Cutover) -> bool:
 
 
 def _shows(view: View, cutover: Cutover) -> bool:
-    """Whether the Service may still bring the old revision anything; of one that is not ours to see, what is on record."""
+    """Whether the Service may still bring the old revision anything; of one that is not to be seen, what is on record.
+
+    One that the strategy names and that has not our key, as after `kubectl replace`, selects the pods of every revision.
+    """
     service = _ours(view, cutover)
     if service is None:
-        return cutover.confirmed_at_s is None
+        plain = isinstance(view.seen.services.get(cutover.service), ServiceSeen) and _out_of_sight(view, cutover)
+        return plain or cutover.confirmed_at_s is None
     return service.revision == cutover.from_revision or service.ready_by_revision.get(cutover.from_revision, 0) > 0
+
+
+def _out_of_sight(view: View, cutover: Cutover) -> bool:
+    """Whether the strategy names the Service, and it is not seen to be steered: it may bring requests to pods that are left."""
+    named = cutover.service in named_services(view.spec.strategy)
+    return named and _ours(view, cutover) is None and cutover.from_revision in _with_pods(view)
+
+
+def _with_pods(view: View) -> frozenset[str]:
+    return frozenset(each.revision for each in view.seen.replica_sets if each.spec_replicas > 0)
 
 
 def _ours(view: View, cutover: Cutover) -> ServiceSeen | None:
@@ -182,7 +209,7 @@ def _as_of_now(view: View, cutover: Cutover) -> Cutover:
     if cutover.until_s is not None and not _is_open(view, cutover):
         return _with_rest(view, cutover if cutover.timed_out or cutover.drained else _timed_out(view, cutover))
     if _shows(view, cutover):
-        return replace(cutover, confirmed_at_s=None, until_s=None, idle=None, streams_idle=None)
+        return _unconfirmed(cutover)
     drain, numbers = view.spec.drain, numbers_of(view)
     confirmed_at_s = view.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s
     cut_short = numbers.drain_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE
@@ -199,6 +226,20 @@ def _as_of_now(view: View, cutover: Cutover) -> Cutover:
     )
     polled = _ended_by_probes(view, _with_poll(view, current))
     return polled if polled.drained else _timed_out(view, polled)
+
+
+def _unconfirmed(cutover: Cutover) -> Cutover:
+    return replace(
+        cutover,
+        confirmed_at_s=None,
+        until_s=None,
+        timed_out=False,
+        idle=None,
+        streams_idle=None,
+        drained=False,
+        in_flight=None,
+        streams=None,
+    )
 
 
 def _with_poll(view: View, cutover: Cutover) -> Cutover:

@@ -14,11 +14,11 @@ from rollouts.core import blue_green, canary
 from rollouts.core.adoption import adoptions
 from rollouts.core.commands import Reading, read_commands, rollback_target
 from rollouts.core.conditions import WARNED, concluded, with_invalid_spec
-from rollouts.core.cutover import drain_questions, settled_cutovers
+from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
-from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, plan_restart, surplus
-from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, ReleaseRoute, ReleaseService
+from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
+from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, PointService, ReleaseRoute, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.progress import (
     can_abort,
@@ -30,10 +30,11 @@ from rollouts.core.progress import (
     waiting_for,
 )
 from rollouts.core.reasons import Reason
+from rollouts.core.restarts import plan_restart, without_restart_surge
 from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
-from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_scale_down
+from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Abort, Command, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
@@ -48,7 +49,7 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(status=seen.status)
     if adopted := adoptions(seen):
         return Decision(intents=adopted, status=seen.status)
-    seen = in_their_roles(seen)
+    seen = without_restart_surge(in_their_roles(seen))
     status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
     reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
     if reading.commands != status.commands:
@@ -203,9 +204,11 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
     Args:
         back: what the routes need that the spec no longer names.
     """
-    plan = replace(plan, wait=_both(plan.wait, back.wait))
+    plan = replace(plan, wait=with_fallback(view, _both(plan.wait, back.wait)))
     restart = plan_restart(view.with_status(plan.status))
-    wait, question, look_again_s = explained(view, held_by_user(view, plan.wait) or restart.wait)
+    surging = any(each.restart_surge for each in view.seen.replica_sets)
+    held = held_by_user(view, _both(plan.wait, restart.wait) if surging else plan.wait)
+    wait, question, look_again_s = explained(view, held or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
     tidy = surplus(view) if settled else ()
     # Beside a shrink an eviction would be of the same pods that `maxUnavailable` spares.
@@ -215,10 +218,12 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
     given_back: tuple[Intent, ...] = (*back.intents, *services)
     if wait is None and not view.aborted:
         wait = keeping_wait(view.with_status(plan.status))
+    again = begun_again(view.with_status(plan.status))
+    ready = (each for each in plan.intents if not (isinstance(each, PointService) and each.name in again))
     return Plan(
         status=restart.status if settled else plan.status,
         intents=one_patch_each(
-            (*plan.intents, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
+            (*ready, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
         ),
         wait=still_wanted(view, wait, plan.intents),
         wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
@@ -226,11 +231,11 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
     )
 
 
-def _both(wait: Wait | None, back: Wait | None) -> Wait | None:
-    """What the update waits for, and what a route that is given back waits for beside it."""
-    if wait is None or back is None:
-        return wait or back
-    return replace(wait, message=f"{wait.message}; {back.message}")
+def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
+    """What the update waits for, and what goes on beside it waits for."""
+    if wait is None or beside is None:
+        return wait or beside
+    return replace(wait, message=f"{wait.message}; {beside.message}")
 
 
 def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:

@@ -1,24 +1,18 @@
-"""What goes on beside the steps: old ReplicaSets beyond the limit, ephemeral metadata, restarts, and why pods are not ready."""
+"""What goes on beside the steps: old ReplicaSets beyond the limit, ephemeral metadata, and why pods are not ready."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-
 from rollouts.core.commands import rollback_target
 from rollouts.core.frozen import replace
-from rollouts.core.intents import AskPods, DeleteReplicaSet, EvictPod, Intent, Notice, PatchPod, PatchReplicaSet
-from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
+from rollouts.core.plan import View, Wait
 from rollouts.core.reasons import Reason
+from rollouts.core.restarts import PODS_FRESH_S
 from rollouts.core.rollout import BlueGreen, PodMetadata
-from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import shown_revisions
 from rollouts.core.sizing import role_metadata
 from rollouts.core.snapshot import Pod, ReplicaSet
-from rollouts.core.status import Verb
 
-PODS_FRESH_S = 10.0  # an older list of pods is asked for again; a list that we changed is dropped at once
-EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
 TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
 
 
@@ -129,60 +123,6 @@ def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
         and not outdated.labels.keys() & pod.labels.keys()
         and not outdated.annotations.keys() & pod.annotations.keys()
     )
-
-
-def restart_due_s(view: View) -> float | None:
-    """Pods older than this are to be replaced; None when that was done, or nobody asked."""
-    asked = [view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s]
-    asked += [each.at_s for each in view.status.commands if each.verb is Verb.RESTART and each.value == "true"]
-    due_s = max((each for each in asked if each is not None and each <= view.now_s), default=None)
-    done_s = view.status.restarted_at_s
-    return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
-
-
-def plan_restart(view: View) -> Plan:
-    """Evicts pods older than the time asked for, as many at once as `maxUnavailable` allows and budgets permit."""
-    due_s = restart_due_s(view)
-    if due_s is None:
-        return Plan(status=view.status, wake_at_s=_next_restart_s(view))
-    wait = Wait(Reason.RESTARTING, "pods older than the time asked for are replaced")
-    pods = view.seen.pods
-    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
-        return Plan(status=view.status, intents=(AskPods(),), wait=wait)
-    # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
-    due_second_s = math.floor(due_s)
-    old = sorted(
-        (pod for pod in pods.pods if pod.created_at_s < due_second_s and not pod.deleting),
-        key=lambda pod: pod.created_at_s,
-    )
-    if not old:
-        notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
-        return Plan(status=replace(view.status, restarted_at_s=due_s, progressed_at_s=view.now_s), notices=(notice,))
-    refused = view.seen.eviction_refused
-    if refused is not None and view.now_s - refused.at_s < EVICTION_RETRY_S:
-        held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
-        return Plan(status=view.status, wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
-    broken = [pod for pod in old if not pod.ready]
-    evicted = broken or old[: _may_leave(view, pods.pods)]
-    intents = tuple(EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
-    return Plan(status=view.status, intents=intents, wait=wait, wake_at_s=view.now_s + EVICTION_RETRY_S)
-
-
-def _may_leave(view: View, pods: tuple[Pod, ...]) -> int:
-    """Pods that may go now: never below what `maxUnavailable` (at least 1) leaves, as listed, not as a status that lags says."""
-    strategy = view.spec.strategy
-    _, unavailable = surge_and_unavailable(
-        max_surge=0, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
-    wanted = max(view.spec.replicas, sum(each.spec_replicas for each in view.seen.replica_sets))
-    ready = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
-    lasting = sum(min(each.spec_replicas, each.available, ready[each.revision]) for each in view.seen.replica_sets)
-    return max(0, lasting - (wanted - max(unavailable, 1)))
-
-
-def _next_restart_s(view: View) -> float | None:
-    asked = (view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s)
-    return earliest(each for each in asked if each is not None and each > view.now_s)
 
 
 def held_by_user(view: View, wait: Wait | None) -> Wait | None:

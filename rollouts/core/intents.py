@@ -50,6 +50,7 @@ class PatchReplicaSet:
     Args:
         resource_version: the write fails with a conflict when the ReplicaSet has moved since; "" where that does not
             matter (growing is safe on any version).
+        restart_surge: so many of `replicas` are there only for a restart.
     """
 
     name: str
@@ -57,6 +58,7 @@ class PatchReplicaSet:
     revision: str
     resource_version: str = ""
     replicas: int | None = None
+    restart_surge: int | None = None
     min_ready_s: int | None = None
     number: int | None = None
     pod_metadata: PodMetadata | None = None

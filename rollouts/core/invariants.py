@@ -43,7 +43,7 @@ from rollouts.core.roles import in_their_roles
 from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.routing_invariants import broken_by_routing, promoted_when_handed_back
 from rollouts.core.scaling import routed_stable_replicas, target_pair
-from rollouts.core.snapshot import ServiceSeen, Snapshot
+from rollouts.core.snapshot import Pod, ServiceSeen, Snapshot
 from rollouts.core.status import WAS_STABLE, Cutover, Phase, RolloutStatus, Verb
 from rollouts.core.steps import Pause, PauseUntilPromoted
 from rollouts.core.traffic import RouteAbsent, RouteSeen
@@ -203,7 +203,7 @@ def _still_left(before: Snapshot, cutover: Cutover, status: RolloutStatus) -> bo
 
 
 def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
-    """S3: no write takes available pods away below `replicas` − `maxUnavailable`; an eviction may always take the first one.
+    """S3: no write takes available pods away below `replicas` − `maxUnavailable`; no eviction the last one behind a Service.
 
     Canary: pods of every revision count. Blue-green: those of the revision that the active Service selects (of the stable one
     where it selects none). ReplicaSets remove their unready pods first, so a shrink costs available pods only below that number.
@@ -214,7 +214,13 @@ def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     lowest = spec.replicas - unavailable
     had, has = _serving(before), _serving(after)
     if isinstance(intent, EvictPod):  # decided on the list of pods, which is newer than what the ReplicaSets report
-        lowest = spec.replicas - max(unavailable, 1)
+        revision = next((each.revision for each in _listed(before) if each.uid == intent.uid), "")
+        left = sum(each.ready and each.revision == revision and not each.deleting for each in _listed(after))
+        surge, _ = limits(before)
+        behind = any(isinstance(each, ServiceSeen) and each.revision == revision for each in before.services.values())
+        was_ready = any(each.uid == intent.uid and each.ready for each in _listed(before))
+        if behind and surge and was_ready and not left:
+            return [Violation("S3", f"the last pod of {revision} behind its Service is evicted: {intent}")]
         had, has = _serving(_counted_anew(before)), _serving(_counted_anew(after))
     if has >= had or has >= lowest or spec.replicas == 0:
         return []
@@ -444,9 +450,12 @@ def _serving(before: Snapshot) -> int:
     return available(before, selected or before.status.stable_revision)
 
 
+def _listed(before: Snapshot) -> tuple[Pod, ...]:
+    return before.pods.pods if before.pods is not None else ()
+
+
 def _counted_anew(before: Snapshot) -> Snapshot:
-    pods = before.pods.pods if before.pods is not None else ()
-    ready = Counter(each.revision for each in pods if each.ready and not each.deleting)
+    ready = Counter(each.revision for each in _listed(before) if each.ready and not each.deleting)
     return replace(
         before, replica_sets=tuple(replace(each, available=ready[each.revision]) for each in before.replica_sets)
     )

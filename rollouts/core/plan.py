@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from rollouts.core.intents import Intent, Notice
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import RolloutSpec
+from rollouts.core.rollout import Canary, RolloutSpec
+from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.snapshot import ReplicaSet, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 
@@ -41,10 +42,15 @@ class Wait:
     spec_is_wrong: bool = False
 
 
+def pods_told(count: int) -> str:
+    """So many pods, for people."""
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
 def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
     """A wait for pods, with how many are there already."""
     are = "is" if available == 1 else "are"
-    message = f"waiting for {wanted} pods of revision {revision} to be available; {available} {are}"
+    message = f"waiting for {pods_told(wanted)} of revision {revision} to be available; {available} {are}"
     return Wait(Reason.PODS_NOT_AVAILABLE, message)
 
 
@@ -86,6 +92,16 @@ class View:
     def spec(self) -> RolloutSpec:
         """The wish."""
         return self.seen.rollout.spec
+
+    @property
+    def promised(self) -> int:
+        """Available pods that the spec promises at every moment: `replicas` − `maxUnavailable`."""
+        strategy, replicas = self.spec.strategy, self.spec.replicas
+        surge = strategy.max_surge if isinstance(strategy, Canary) else 1
+        _, unavailable = surge_and_unavailable(
+            max_surge=surge, max_unavailable=strategy.max_unavailable, replicas=replicas
+        )
+        return replicas - unavailable
 
     @property
     def now_s(self) -> float:

@@ -19,8 +19,7 @@ from rollouts.core.plan import View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
 from rollouts.core.route_verification import Outcome, half_way, managed_names, percent_of, says, told, verified
-from rollouts.core.scaling import surge_and_unavailable
-from rollouts.core.services import ASK_MOST_S, Pointing, ask_again_s, lasting
+from rollouts.core.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
 from rollouts.core.snapshot import ServiceSeen
 from rollouts.core.status import RolloutStatus, Traffic
 from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
@@ -223,12 +222,13 @@ def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stab
 def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
     """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
 
-    No more either in a pause, and while the revision is not on record yet. A canary Service that still selects another
-    revision gets nothing: what it brings there was for a revision that was given up.
+    No more either in a pause, and while the revision is not on record yet. A canary without an available pod gets nothing: one
+    dead pod of several is no reason, but here nobody could answer. Nor does a canary Service that still selects another
+    revision: what it brings there was for a revision that was given up.
     """
     if not want.reaches_canary or view.new is None:
         return want
-    if canary.selects != view.new.revision:
+    if canary.selects != view.new.revision or none_available(view):
         return ALL_TO_STABLE
     if canary.confirmed and view.durable and not view.paused:
         return want
@@ -251,14 +251,11 @@ def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
     now_share = Fraction(in_force(view, unasked=False).most_percent) / 100
     if split.share >= now_share or replicas == 0:
         return split
-    _, unavailable = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
     service = view.seen.services.get(strategy.stable_service or "")
     if not isinstance(service, ServiceSeen):
         return sticking(replace(split, share=now_share), split.sticky)
     pods = pods_behind(view, service)
-    if pods >= max(1, replicas - unavailable):
+    if pods >= max(1, view.promised):
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)
     share = _worth_a_write(view, split, share=max(split.share, min(now_share, 1 - room)))

@@ -189,9 +189,15 @@ def releases(view: View) -> tuple[ReleaseService, ...]:
 
 
 def shown_revisions(view: View) -> frozenset[str]:
-    """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving."""
+    """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving.
+
+    A Service that the spec names and that has not our key yet, or not any more, selects every revision.
+    """
     seen = tuple(_seen(view.seen.services.values()))
     selected = {service.revision for service in seen}
+    named = named_services(view.spec.strategy)
+    if any(each.name in named and not each.revision and each.selects_template for each in seen):
+        selected |= {each.revision for each in view.seen.replica_sets if each.spec_replicas}
     shown = {revision for service in seen for revision, count in service.ready_by_revision.items() if count}
     return frozenset((selected | shown) - {""})
 
@@ -200,6 +206,11 @@ def selected_revision(view: View, name: str | None) -> str:
     """The revision in the selector of Service `name`, "" when it names none or was not seen."""
     service = view.seen.services.get(name or "")
     return service.revision if isinstance(service, ServiceSeen) else ""
+
+
+def none_available(view: View) -> bool:
+    """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
+    return view.new is not None and view.new.spec_replicas > 0 and lasting(view.new) == 0
 
 
 def no_worse(view: View, name: str, target: ReplicaSet | None, *, enough: int) -> int:

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from rollouts.core.cutover import draining, draining_wait, next_drained_s, numbers_of
 from rollouts.core.frozen import replace
 from rollouts.core.intents import CreateReplicaSet, Intent, PatchReplicaSet
-from rollouts.core.plan import View, Wait, earliest
+from rollouts.core.plan import View, Wait, earliest, pods_told
 from rollouts.core.pre_stop import injection
 from rollouts.core.reasons import Reason
+from rollouts.core.restarts import kept_surge
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
-from rollouts.core.services import Pointing, shown_revisions
+from rollouts.core.services import Pointing, lasting, shown_revisions
 from rollouts.core.snapshot import ReplicaSet
 from rollouts.core.status import RolloutStatus, ScaleDown
 
@@ -32,33 +33,48 @@ def create_new(view: View, *, replicas: int) -> CreateReplicaSet:
 def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
 
-    Shrinking is bound to the version that was seen; growing is safe on any. What drains keeps all of its pods, unless pods are
-    what carries the shares of traffic: there the strategy says what stays.
+    Shrinking is bound to the version that was seen; growing is safe on any, once the count is true (`_may_grow`). What drains
+    keeps all of its pods, unless pods are what carries the shares of traffic: there the strategy says what stays.
     """
-    if (
-        replicas < replica_set.spec_replicas
-        and _by_service(view.spec.strategy)
-        and draining(view, replica_set.revision)
-    ):
-        replicas = replica_set.spec_replicas
+    before = replica_set.spec_replicas + replica_set.restart_surge
+    surge = kept_surge(view, replica_set) if replicas else 0
+    if draining(view, replica_set.revision):
+        surge = replica_set.restart_surge
+        replicas = max(replicas, replica_set.spec_replicas) if _by_service(view.spec.strategy) else replicas
+    after = replicas + surge
+    if after > before and not _may_grow(replica_set):
+        after, surge = before, replica_set.restart_surge
     current = replica_set.revision == view.status.current_revision
     wanted_number = view.status.revision_number if current else replica_set.number
     live = current or replica_set.revision == view.status.stable_revision
-    size = replicas if replicas != replica_set.spec_replicas else None
+    size = after if after != before else None
     min_ready_s = view.spec.min_ready_s if live and replica_set.min_ready_s != view.spec.min_ready_s else None
     number = wanted_number if wanted_number != replica_set.number else None
     if replica_set.deleting or (size, min_ready_s, number) == (None, None, None):
         return None
-    shrinks = size is not None and size < replica_set.spec_replicas
+    shrinks = size is not None and size < before
     return PatchReplicaSet(
         name=replica_set.name,
         uid=replica_set.uid,
         revision=replica_set.revision,
         resource_version=replica_set.resource_version if shrinks else "",
         replicas=size,
+        restart_surge=surge if surge != replica_set.restart_surge else None,
         min_ready_s=min_ready_s,
         number=number,
     )
+
+
+def _may_grow(replica_set: ReplicaSet) -> bool:
+    """Whether what the set reports is true of the size that it has now, so that it stays true when it grows.
+
+    Pods are deleted first and counted later, with the new generation already observed. Grown while it still counts more pods
+    than it was told to have, the set would report pods as available that are gone; its `lasting` pods could not be told any
+    more. A set whose controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
+    pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
+    """
+    size = replica_set.spec_replicas + replica_set.restart_surge
+    return bool(replica_set.failure) or (replica_set.observed and replica_set.replicas <= size)
 
 
 def in_safe_order(
@@ -85,7 +101,8 @@ def takes_away(view: View, intent: Intent) -> bool:
     """Whether it leaves a ReplicaSet fewer pods than it was told to have."""
     if not isinstance(intent, PatchReplicaSet) or intent.replicas is None:
         return False
-    return any(each.uid == intent.uid and intent.replicas < each.spec_replicas for each in view.seen.replica_sets)
+    sizes = {each.uid: each.spec_replicas + each.restart_surge for each in view.seen.replica_sets}
+    return intent.replicas < sizes.get(intent.uid, 0)
 
 
 def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:
@@ -96,16 +113,42 @@ def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:
 def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
     """How many pods an old revision keeps: all while a Service selects or shows it, or it drains, or its delay runs; else none.
 
+    All, too, while it is what one could go back to from a revision that has failed.
+
     Args:
         limit: so many revisions at most may wait for their delay, the newest; None for any number.
     """
     if replica_set.revision in shown_revisions(view) or draining(view, replica_set.revision):
+        return replica_set.spec_replicas
+    if replica_set in fallbacks(view):
         return replica_set.spec_replicas
     waiting = [each for each in view.status.scale_downs if each.at_s > view.now_s]
     newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]
     if any(each.revision == replica_set.revision for each in newest_first):
         return replica_set.spec_replicas
     return 0
+
+
+def fallbacks(view: View) -> tuple[ReplicaSet, ...]:
+    """Old revisions with available pods that wait for their scale-down, while the one that serves has fewer than it promises.
+
+    Time alone takes no capacity away: they are what could serve at once.
+    """
+    serving = view.stable or (view.new if view.status.stable_revision == view.status.current_revision else None)
+    if serving is None or lasting(serving) >= view.promised:
+        return ()
+    served = {each.revision for each in view.status.scale_downs}
+    return tuple(each for each in view.older if each.revision in served and lasting(each) > 0)
+
+
+def with_fallback(view: View, wait: Wait | None) -> Wait | None:
+    """The wait for a revision that has failed, with what could be gone back to, and how."""
+    kept = fallbacks(view)
+    if wait is None or not kept:
+        return wait
+    pods = f"revision {kept[-1].revision} keeps its {lasting(kept[-1])} pods meanwhile"
+    back = f"`kubectl rollouts rollback {view.seen.rollout.name} --to {kept[-1].revision}` brings it back at once"
+    return replace(wait, message=f"{wait.message}; {pods}: {back}")
 
 
 def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> RolloutStatus:
@@ -146,7 +189,7 @@ def keeping_wait(view: View) -> Wait | None:
     if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
     pods = sum(each.spec_replicas for each in view.seen.replica_sets if each.revision == next_one.revision)
-    message = f"revision {next_one.revision} keeps its {pods} pods until its scale-down delay is over"
+    message = f"revision {next_one.revision} keeps its {pods_told(pods)} until its scale-down delay is over"
     return Wait(Reason.SCALE_DOWN_DELAY, message, next_one.at_s)
 
 

@@ -21,7 +21,8 @@ class ReplicaSet:
     Args:
         revision: label `rollouts.dev/revision`.
         number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
-        spec_replicas: pods it was told to have.
+        spec_replicas: pods it was told to have; for `decide` without those of `restart_surge`.
+        restart_surge: pods among them that it has only while a restart replaces others (annotation `rollouts.dev/restart-surge`).
         replicas, ready, available: pods it reports; stale while `observed` is False.
         terminating: pods still ending (KEP-3973); None when the server does not tell.
         observed: its controller has seen its latest spec.
@@ -49,6 +50,12 @@ class ReplicaSet:
     failure: str = ""
     injection: Injection | None = None
     deleting: bool = False
+    restart_surge: int = 0
+
+    @property
+    def available_for_steps(self) -> int:
+        """Available pods without those that a restart has added; more than `spec_replicas` while the set shrinks."""
+        return max(min(self.spec_replicas, self.available), self.available - self.restart_surge)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

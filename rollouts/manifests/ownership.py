@@ -46,6 +46,7 @@ BESIDE = f"{PREFIX}beside"
 MADE_FROM = f"{PREFIX}made-from"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
 PRE_STOP = f"{PREFIX}pre-stop"
+RESTART_SURGE = f"{PREFIX}restart-surge"
 PODS_METADATA = f"{PREFIX}pods-metadata"
 PODS_WITHOUT_METADATA = "false"
 
@@ -118,6 +119,12 @@ def revision_number_of(annotations: Mapping[str, str]) -> int:
     """A ReplicaSet's revision number; 0 when it cannot be read."""
     text = annotations.get(REVISION_NUMBER, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def restart_surge_of(annotations: Mapping[str, str]) -> int:
+    """Pods that a ReplicaSet has only while a restart replaces others; 0 when unreadable."""
+    text = annotations.get(RESTART_SURGE, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _strings(value: Any) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from rollouts.manifests.ownership import (
     PODS_METADATA,
     PODS_WITHOUT_METADATA,
     PRE_STOP,
+    RESTART_SURGE,
     REVISION,
     REVISION_NUMBER,
     injection_text,
@@ -81,6 +82,8 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
     spec: Manifest = {}
     if intent.number is not None:
         annotations[REVISION_NUMBER] = str(intent.number)
+    if intent.restart_surge is not None:
+        annotations[RESTART_SURGE] = str(intent.restart_surge) if intent.restart_surge else None
     if intent.pod_metadata is not None:
         annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
         if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):

@@ -57,9 +57,10 @@ class SimulatedCluster:
         self.api = SimServer(clock=self.clock, seed=seed, crds=crds, latency_s=latency_s)
         self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
+        self.replica_sets = ReplicaSetController(self.world)
         self._actors: tuple[Actor, ...] = (
             self.kubelets,
-            ReplicaSetController(self.world),
+            self.replica_sets,
             EndpointSliceController(self.world, lag_s=slice_lag_s),
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),

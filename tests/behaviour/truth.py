@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -49,11 +49,12 @@ from rollouts.core.status import RolloutStatus, Verb
 from rollouts.core.traffic import RouteName
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.ownership import MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
 from rollouts.ports import Request
+from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.history import DELETED, Change, Stored
+from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
 from rollouts.sim.patches import json_patch
 from rollouts.sim.refusals import Refused
 from rollouts.traffic.codec import Objects
@@ -132,14 +133,25 @@ class Truth:
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
         self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
+        self._standing: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         for kind, _ in STRUCTS:
             cluster.api.history.listen(kind, self._follow)
+        cluster.api.history.listen(POD, self._follow_pod)
         cluster.api.history.listen(TRAFFIC_PROVIDER, self._follow_provider)
 
     def snapshot(self, key: Key) -> Snapshot | None:
-        """What a controller that sees everything at once would see; None when there is no Rollout that can be carried out."""
+        """What a controller that sees everything at once would see; None when there is no Rollout that can be carried out.
+
+        No more pods are available than there are: a ReplicaSet counts those that were just deleted for a while.
+        """
         observed = self._observer.observe(key)
-        return observed.snapshot if isinstance(observed, Seen) else None
+        if not isinstance(observed, Seen):
+            return None
+        sets = tuple(
+            replace(each, available=min(each.available, len(self._standing[each.uid])))
+            for each in observed.snapshot.replica_sets
+        )
+        return replace(observed.snapshot, replica_sets=sets)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
         """The same, now and with each spec that somebody has replaced in the last `grace_s` seconds.
@@ -309,6 +321,14 @@ class Truth:
             self._steered.learn(difference.before, difference.after)
         if change.kind in ROUTE_KINDS and difference is not None:
             self._steered_routes.learn(change.kind, difference.before, difference.after)
+
+    def _follow_pod(self, change: Change) -> None:
+        """Which pods of a set have been ready and are not on their way out: one that fails is no doing of a controller's."""
+        standing = self._standing[pod_facts.controller_uid(change.new) or ""]
+        if change.event == DELETED or not pod_facts.is_active(change.new):
+            standing.discard(change.new.key)
+        elif pod_facts.is_ready(change.new):
+            standing.add(change.new.key)
 
     def _remember(self, old: Stored, new: Stored) -> None:
         before = self.snapshot(Key(*old.key)) if old.metadata["generation"] != new.metadata["generation"] else None

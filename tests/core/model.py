@@ -80,6 +80,8 @@ class World:
         version: counts writes of anybody; gives uids and resourceVersions.
         orphaned: names of ReplicaSets that nobody controls.
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
+        heard: pods as the ReplicaSet controller's watch last showed them; it acts on these and counts these.
+        expecting: ReplicaSets whose pods it has made or deleted and not heard of yet: it does neither again until then.
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
         routes: as the API server has them; whether one may be asked about is in its name: `asked-…`, or `counted-…` where
@@ -104,6 +106,8 @@ class World:
     replica_sets: tuple[ReplicaSet, ...] = ()
     orphaned: frozenset[str] = frozenset()
     pods: tuple[Pod, ...] = ()
+    heard: tuple[Pod, ...] = ()
+    expecting: frozenset[str] = frozenset()
     ready_since: Mapping[str, float] = field(default_factory=dict)
     services: Mapping[str, ServiceSeen] = field(default_factory=dict)
     answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
@@ -431,7 +435,7 @@ def _created(there: World, intent: CreateReplicaSet) -> World:
 def _patched(there: World, intent: PatchReplicaSet) -> World:
     found = _replica_set(there, intent.name, intent.uid, intent.resource_version)
     there = wrote(there, "PatchReplicaSet")
-    names = ("replicas", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+    names = ("replicas", "restart_surge", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
     given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
     if "replicas" in given:
         given["spec_replicas"] = given.pop("replicas")

@@ -109,3 +109,16 @@ def test_a_progress_threshold_lets_a_step_go_on_with_fewer_pods(
     there = settled(there, seconds=5)
 
     assert there.status.step_index == index
+
+
+@pytest.mark.parametrize("routing", [None, TrafficRouting()])
+def test_a_step_is_done_when_the_canary_service_brings_requests_to_its_pods(routing: TrafficRouting | None) -> None:
+    """Who waits for the step tests the canary next: recorded any sooner, those requests would still go to the stable pods."""
+    strategy = Canary(
+        steps=(SetWeight(25), PauseUntilPromoted()), canary_service="cart-canary", traffic_routing=routing
+    )
+
+    for there in steps_of(edited(running(strategy), revision="b")):
+        if there.status.step_index == 1:
+            assert there.services["cart-canary"].revision == "b"
+            assert set(there.services["cart-canary"].ready_by_revision) == {"b"}

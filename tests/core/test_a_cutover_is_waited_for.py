@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout, PreStop, ProxyFacts
+from rollouts.core.intents import PointService
 from rollouts.core.pre_stop import ContainerExit, PodExit
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Cutover, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from tests.core.model import World, annotated, snapshot, world
-from tests.core.worlds import edited, one, quiet, reconciled, running, settled, sizes, steps_of
+from tests.core.model import World, annotated, service, snapshot, world
+from tests.core.worlds import edited, one, quiet, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 DRAIN = DrainSpec(max_request_s=20.0)
 WAIT_S = 23.0
@@ -373,3 +374,46 @@ def test_superseded_in_mid_switch_the_drain_is_no_lack_of_progress() -> None:
     assert {each.from_revision for each in there.status.cutovers} == {"b"}
     assert phases <= {Phase.PROGRESSING, Phase.PAUSED}
     assert (there.status.phase, sizes(there)) == (Phase.PAUSED, {"a": 2, "c": 2})
+
+
+@pytest.mark.parametrize("seen", ["plain", "gone"])
+@pytest.mark.parametrize("strategy", SWITCHED[:3], ids=NAMES[:3])
+def test_a_service_that_is_replaced_in_the_middle_of_a_drain_starts_the_wait_again(
+    strategy: Strategy, seen: str
+) -> None:
+    """Without our key it brings requests to every pod: a proxy may use the old ones until it has heard that this is over."""
+    for there in _updated(strategy):
+        if any(each.confirmed_at_s is not None for each in there.status.cutovers):
+            break
+    there = settled(there, seconds=WAIT_S - 2)
+    assert one(there, "a").spec_replicas > 0
+    services = {name: each for name, each in there.services.items() if name != "cart"}
+    there = replace(there, services=services, answers={})
+    if seen == "gone":  # deleted, and made again a while after the deadline
+        there = settled(there, seconds=10)
+        assert one(there, "a").spec_replicas > 0
+    back_s = there.now_s
+    plain = service("cart", uid="made-again", resource_version=f"again-{there.version}")
+    there = slices_caught_up(replace(there, services={**services, "cart": plain}, answers={}))
+    shown_s = back_s
+
+    for after in steps_of(there):
+        shown_s = after.now_s if _shows(after, "a") or not after.services["cart"].revision else shown_s
+        assert one(after, "a").spec_replicas > 0 or after.now_s >= shown_s + WAIT_S
+        there = after
+
+    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+    assert there.now_s >= back_s + WAIT_S
+
+
+def test_a_crash_after_a_replaced_service_was_taken_over_again_does_not_bring_the_old_deadline_back() -> None:
+    """That the wait starts again is on record before the Service is pointed: nothing else would tell of it later."""
+    there = settled(next(each for each in _updated(GREEN) if each.status.stable_revision == "b"), seconds=WAIT_S - 5)
+    plain = service("cart", uid="made-again", resource_version=f"again-{there.version}")
+    there = slices_caught_up(replace(there, services={**there.services, "cart": plain}, answers={}))
+    while there.services["cart"].revision != "b":
+        view = snapshot(there)
+        pointed = [each for each in decide(view).intents if isinstance(each, PointService) and each.name == "cart"]
+        if pointed:
+            assert [each.confirmed_at_s for each in there.status.cutovers] == [None]
+        there = reconciled(there)

@@ -49,10 +49,12 @@ from tests.core.worlds import (
     gateways_caught_up,
     later,
     one,
+    pods_heard,
     pods_ready,
     pods_unready,
     reconciled,
     replica_sets_caught_up,
+    replica_sets_synced,
     route_put_back,
     running,
     settled,
@@ -170,6 +172,8 @@ def _route(there: World, number: int) -> RouteName | None:
 
 ENVIRONMENT: dict[str, Move] = {
     "replica sets catch up": lambda there, _i, _j: replica_sets_caught_up(there),
+    "replica sets are looked at": lambda there, _i, _j: replica_sets_synced(there),
+    "pods are heard of": lambda there, _i, _j: pods_heard(there),
     "some pods are ready": lambda there, i, _j: pods_ready(there, limit=i + 1),
     "all pods are ready": lambda there, _i, _j: replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))),
     "slices catch up": lambda there, _i, _j: slices_caught_up(there),

@@ -10,7 +10,18 @@ from rollouts.core.intents import PointService
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.status import Phase
 from tests.core.model import World, annotated, world
-from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, steps_of
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    steps_of,
+)
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)
@@ -149,3 +160,23 @@ def test_each_service_is_pointed_once() -> None:
     there = settled(annotated(settled(there), "promote", "b"))
 
     assert there.writes.count(PointService.__name__) == 2
+
+
+def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision_has_failed() -> None:
+    """They are all that could serve; a clock alone takes no capacity away. Status says why, and how to go back."""
+    strategy = BlueGreen(active_service="cart", scale_down_delay_s=30)
+    there = settled(edited(running(strategy, replicas=3), revision="b"), seconds=10)
+    assert (there.status.stable_revision, sizes(there)) == ("b", {"a": 3, "b": 3})
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+
+    there = settled(there, seconds=120)
+    assert sizes(there) == {"a": 3, "b": 3}
+    assert there.status.waiting_for is not None
+    assert "revision a keeps its 3 pods" in there.status.waiting_for.message
+    assert "rollback" in there.status.waiting_for.message
+
+    back = settled(annotated(there, "rollback", "true"), seconds=5)
+    assert back.services["cart"].revision == "a"
+
+    well = settled(replace(there, bad=frozenset()))
+    assert (well.status.phase, sizes(well)) == (Phase.HEALTHY, {"b": 3})

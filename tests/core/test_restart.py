@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
 from tests.core.worlds import (
     edited,
     later,
+    one,
+    pods_ready,
     pods_unready,
     reconciled,
     replica_sets_caught_up,
@@ -60,6 +62,78 @@ def test_no_more_pods_are_missing_than_max_unavailable(strategy: Strategy) -> No
     for after in steps_of(there):
         assert sum(pod.ready for pod in after.pods) >= 3
         there = after
+
+
+SURGES = (
+    Canary(max_surge=1, max_unavailable=0),
+    Canary(max_surge=1, max_unavailable=0, stable_service="cart"),
+    BlueGreen(active_service="cart"),
+)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("strategy", SURGES)
+def test_where_no_pod_may_be_missing_a_new_one_comes_first(strategy: Strategy, replicas: int) -> None:
+    """An eviction takes a pod at once and its replacement takes its time: alone it would take the only one that serves."""
+    there = later(running(strategy, replicas=replicas), 100)
+    old = {pod.uid for pod in there.pods}
+    there = annotated(there, "restart", "true")
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= replicas
+        assert len(after.pods) <= replicas + 1
+        there = after
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (sizes(there), there.status.phase) == ({"a": replicas}, Phase.HEALTHY)
+    assert one(there, "a").restart_surge == 0
+
+
+@pytest.mark.parametrize("strategy", SURGES)
+def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> None:
+    """The ReplicaSet controller stands still: what serves stays, and status says what is waited for."""
+    there = annotated(later(running(strategy, replicas=1), 100), "restart", "true")
+    for _ in range(30):
+        there = later(reconciled(pods_ready(slices_caught_up(there))), 1)
+
+    assert "EvictPod" not in there.writes
+    assert there.status.waiting_for is not None
+    assert "a pod more" in there.status.waiting_for.message
+    assert not {pod.uid for pod in settled(there).pods} & {pod.uid for pod in there.pods}
+
+
+def test_the_only_pod_of_a_canary_is_replaced_before_it_goes() -> None:
+    """Its Service brings requests to it alone, however many pods the stable revision has."""
+    strategy = Canary(
+        steps=(SetWeight(25), PauseUntilPromoted()),
+        max_unavailable=1,
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=TrafficRouting(),
+    )
+    there = settled(edited(later(running(strategy), 100), revision="b"))
+    assert sizes(there) == {"a": 4, "b": 1}
+    there = annotated(later(there, 100), "restart", "true")
+    old = {pod.uid for pod in there.pods}
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods if pod.revision == "b") >= 1
+        assert sum(pod.ready for pod in after.pods if pod.revision == "a") >= 3
+        there = after
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (sizes(there), there.status.phase) == ({"a": 4, "b": 1}, Phase.PAUSED)
+
+
+def test_pods_that_a_restart_added_go_when_a_new_revision_comes_in_between() -> None:
+    """The mark is on the ReplicaSet with the size, so a crash or another plan cannot forget them."""
+    there = annotated(later(running(SURGES[1], replicas=1), 100), "restart", "true")
+    while not one(there, "a").restart_surge:
+        there = reconciled(there)
+
+    there = settled(edited(there, revision="b"))
+
+    assert (sizes(there), there.status.phase) == ({"b": 1}, Phase.HEALTHY)
 
 
 def test_a_budget_that_refuses_is_respected_and_told() -> None:

@@ -171,3 +171,19 @@ def test_a_selector_that_somebody_stripped_is_put_back() -> None:
     there = settled(slices_caught_up(there))
 
     assert there.services["cart"].revision == "a"
+
+
+@pytest.mark.parametrize("missing", ["cart", "cart-canary"])
+def test_no_stable_pod_is_given_up_for_a_service_that_is_not_there(missing: str) -> None:
+    """Nobody could say where its requests go; what serves stays as it is until somebody makes the Service."""
+    strategy = Canary(
+        steps=(SetWeight(50),), max_surge=1, max_unavailable=1, stable_service="cart", canary_service="cart-canary"
+    )
+    there = running(strategy)
+    there = replace(there, services={name: each for name, each in there.services.items() if name != missing})
+
+    there = settled(edited(there, revision="b"), seconds=300)
+
+    assert sizes(there)["a"] == 4
+    there = settled(replace(there, services={**there.services, missing: service(missing)}))
+    assert sizes(there) == {"b": 4}

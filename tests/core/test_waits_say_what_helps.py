@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.rollout import BlueGreen, Canary, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, Percent, TrafficRouting
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
 from tests.core.worlds import (
@@ -37,7 +37,7 @@ def _a_preview_of_which_nothing_is_there() -> World:
 
 
 def _old_pods_terminate() -> World:
-    there = edited(running(Canary(steps=())), revision="b")
+    there = edited(running(Canary(max_surge=Percent(100), max_unavailable=0)), revision="b")
     return next(each for each in steps_of(there) if "terminate" in each.status.message)
 
 
@@ -74,7 +74,7 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
         lambda: settled(edited(running(ROUTED), revision="b"), seconds=100),
         "revision a keeps its 4 pods until its scale-down delay is over",
     ),
-    "old pods": (_old_pods_terminate, "of revision a to terminate"),
+    "old pods": (_old_pods_terminate, "waiting for 4 pods of revision a to terminate"),
 }
 
 

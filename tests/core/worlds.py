@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,8 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
     view = snapshot(there) if seen is None else seen
     decision = decide(view)
     broken = broken_by(view, decision)
+    if seen is None:
+        broken += broken_by(as_pods_are(there, view), decision)
     assert broken == [], (broken, view, decision)
     assert sum(isinstance(each, PatchReplicaSet) for each in decision.intents) == len(
         {each.uid for each in decision.intents if isinstance(each, PatchReplicaSet)}
@@ -113,35 +116,71 @@ def with_status_written(there: World, decision: Decision) -> World:
 
 
 def replica_sets_caught_up(there: World) -> World:
-    """The ReplicaSet controller makes and deletes pods (unready ones first), and reports what it counts."""
-    pods: list[Pod] = []
+    """The ReplicaSet controller makes and deletes pods (unready ones first), hears of them, and reports what it counts."""
+    return replica_sets_synced(pods_heard(replica_sets_synced(pods_heard(there))))
+
+
+def pods_heard(there: World) -> World:
+    """The ReplicaSet controller's watch of pods has brought everything."""
+    return replace(there, heard=there.pods, expecting=frozenset())
+
+
+def replica_sets_synced(there: World) -> World:
+    """One look of the ReplicaSet controller at each set: it acts on the pods it has heard of, and reports how many they *were*.
+
+    So a pod that it deletes is still counted, with the generation that asked for it, until the deletion is heard of and the set
+    looked at again; and a set that was told another size meanwhile is counted by the same old pods. Source: k8s.io/kubernetes
+    pkg/controller/replicaset/replica_set.go, `syncReplicaSet` (manageReplicas under `SatisfiedExpectations`, then
+    calculateStatus of the pods that were listed before).
+    """
     names = {each.name for each in there.replica_sets}
     by_set: dict[str, list[Pod]] = {name: [] for name in names}
-    for pod in there.pods:
+    for pod in there.heard:
         owner = pod.name.rsplit("-", 1)[0]
         if owner in names:
             by_set[owner].append(pod)
-    sets = []
-    version = there.version
+    pods = [pod for pod in there.pods if pod.name.rsplit("-", 1)[0] in names]
+    sets, version, expecting = [], there.version, set(there.expecting)
     for each in there.replica_sets:
-        mine = sorted(by_set[each.name], key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))[
-            : each.spec_replicas
-        ]
-        while len(mine) < each.spec_replicas and not each.failure:
-            version += 1
-            mine.append(
-                Pod(name=f"{each.name}-{version}", uid=f"pod-{version}", revision=each.revision, created_at_s=there.now_s,
-                    ready=False, labels=each.pod_metadata.labels, annotations=each.pod_metadata.annotations)
-            )  # fmt: skip
-        pods += mine
-        ready = [pod for pod in mine if pod.ready]
+        heard = sorted(by_set[each.name], key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))
+        if each.name not in there.expecting:
+            gone = {pod.uid for pod in heard[each.spec_replicas :]}
+            pods = [pod for pod in pods if pod.uid not in gone]
+            missing = 0 if each.failure else max(0, each.spec_replicas - len(heard))
+            pods += [_new_pod(there, each, number=version + number) for number in range(1, missing + 1)]
+            version += missing
+            expecting |= {each.name} if gone or missing else set()
+        ready = [pod for pod in heard if pod.ready]
         available = [pod for pod in ready if there.now_s - there.ready_since[pod.uid] >= each.min_ready_s]
-        told = replace(each, replicas=len(mine), ready=len(ready), available=len(available), observed=True)
+        told = replace(each, replicas=len(heard), ready=len(ready), available=len(available), observed=True)
         if told != each:
             version += 1
             told = replace(told, resource_version=str(version))
         sets.append(told)
-    return replace(there, pods=tuple(pods), replica_sets=tuple(sets), version=version)
+    return replace(there, pods=tuple(pods), replica_sets=tuple(sets), version=version, expecting=frozenset(expecting))
+
+
+def as_pods_are(there: World, seen: Snapshot) -> Snapshot:
+    """The same view, with no more available pods of a set than there are: none that are deleted and still counted.
+
+    A pod that failed is counted until the ReplicaSet controller has heard of it: no pass can know of it sooner.
+    """
+    was_ready = {pod.uid for pod in there.heard if pod.ready}
+    serving = Counter(pod.name.rsplit("-", 1)[0] for pod in there.pods if pod.ready or pod.uid in was_ready)
+    sets = tuple(replace(each, available=min(each.available, serving[each.name])) for each in seen.replica_sets)
+    return replace(seen, replica_sets=sets)
+
+
+def _new_pod(there: World, owner: ReplicaSet, *, number: int) -> Pod:
+    return Pod(
+        name=f"{owner.name}-{number}",
+        uid=f"pod-{number}",
+        revision=owner.revision,
+        created_at_s=there.now_s,
+        ready=False,
+        labels=owner.pod_metadata.labels,
+        annotations=owner.pod_metadata.annotations,
+    )
 
 
 def pods_ready(there: World, *, limit: int = 1000) -> World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from tests.lab.processes import ProcessEnded, Processes, free_ports
 
 READY_WITHIN_S = 90.0
 STOP_PATIENCE_S = 1.0
+MANAGER_FLAGS = "ROLLOUTS_LAB_MANAGER_FLAGS"
+"""Environment variable with more flags of kube-controller-manager, for a control plane of a test's own."""
 
 _STAGES = Path(__file__).parent / "stages"
 _AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
@@ -201,6 +204,7 @@ def _controller_manager(at: _Layout) -> list[str | Path]:
         "--leader-elect=false",
         "--horizontal-pod-autoscaler-sync-period=1s",  # its own 15 s would make the tests wait for it
         *_NO_CLIENT_LIMIT,
+        *os.environ.get(MANAGER_FLAGS, "").split(),
     ]
 
 

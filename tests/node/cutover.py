@@ -47,6 +47,7 @@ class Trial:
         rate: requests a second.
         patience_s: for one request.
         number: tells a move from the same one made again.
+        alone: nothing else runs at the same time.
     """
 
     move: Move
@@ -59,6 +60,7 @@ class Trial:
     rate: float = field(default_factory=usual_rate)
     patience_s: float = PATIENCE_S
     number: int = 0
+    alone: bool = False
 
     def __str__(self) -> str:
         parts = [self.name, str(self.proxy), self.app, self.connections]

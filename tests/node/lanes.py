@@ -38,6 +38,10 @@ class Job(Protocol[Result_co]):
     def proxy(self) -> Proxy:
         """How kube-proxy must run."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other job may run at the same time: it stops what all of them need."""
+
     def run(self, node: RealNode, stage: Stage) -> Result_co:
         """Does it, in a thread of its own; what it raises is what its test raises."""
 
@@ -68,7 +72,9 @@ class Lanes:
         if job not in self._begun:
             wait(self._begun.values())
             self._use_proxy(job.proxy)
-            self._begun |= {one: self._pool.submit(self._perform, one) for one in self._jobs if one.proxy == job.proxy}
+            together = [one for one in self._jobs if one.proxy == job.proxy and not one.alone]
+            for one in [job] if job.alone else together:
+                self._begun[one] = self._pool.submit(self._perform, one)
         result: Result = self._begun[job].result()
         return result
 

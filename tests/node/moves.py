@@ -90,9 +90,21 @@ def _roll_back(stage: Stage) -> None:
     stage.until_pods(NAME, {first: REPLICAS}, within_s=DONE_WITHIN_S)
 
 
-def _restart(stage: Stage) -> None:
-    before = {pod["metadata"]["name"] for pod in stage.all("pods", "-l", f"app={NAME}")}
+def restart(stage: Stage) -> None:
+    """Replaces all pods."""
+    before = pod_names(stage)
     stage.annotate(NAME, "restart", "true")
+    wait_until_restarted(stage, before)
+
+
+def pod_names(stage: Stage) -> set[str]:
+    """Of all pods of the Rollout."""
+    return {pod["metadata"]["name"] for pod in stage.all("pods", "-l", f"app={NAME}")}
+
+
+def wait_until_restarted(stage: Stage, before: set[str]) -> None:
+    """Returns when none of the pods `before` is there any more, and the Rollout is done."""
+    before = before & pod_names(stage)
     with stage.plane.watch(
         f"/api/v1/namespaces/{stage.namespace}/pods", timeout_s=DONE_WITHIN_S, labelSelector=f"app={NAME}"
     ) as events:
@@ -184,7 +196,7 @@ MOVES = (
     BLUE_GREEN,
     Move("abort", _with_gate, _abort),
     Move("rollback", _plain, _roll_back),
-    Move("restart", _plain, _restart),
+    Move("restart", _plain, restart),
     Move("scale-down", _plain, _scale_down),
     Move("eviction", _with_budget, _evict),
 )

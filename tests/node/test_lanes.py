@@ -23,6 +23,7 @@ class Named:
 
     name: str
     proxy: Proxy
+    alone: bool = False
 
     def run(self, node: RealNode, stage: Stage) -> str:  # noqa: ARG002 - a Job's
         """Never called: the tests perform jobs themselves."""
@@ -42,6 +43,30 @@ def test_jobs_that_want_the_same_proxy_run_at_the_same_time() -> None:
         lanes = Lanes([one, other], pool=pool, use_proxy=lambda _: None, perform=perform)
 
         assert lanes.result(one) == lanes.result(other) == "iptables"
+
+
+def test_a_job_that_stops_what_all_need_runs_alone() -> None:
+    """A frozen controller manager would lose requests in every other job, by no fault of a rollout."""
+    running: set[str] = set()
+    stopped = threading.Event()
+
+    def perform(job: Any) -> set[str]:
+        running.add(job.name)
+        beside = running - {job.name}
+        if job.alone:
+            stopped.set()
+        else:
+            stopped.wait(0.2)  # a job that does not wait for this one has this time to show itself
+        running.discard(job.name)
+        return beside
+
+    jobs: list[Job[Any]] = [Named("one", IPTABLES), Named("stops", IPTABLES, alone=True), Named("other", IPTABLES)]
+    with ThreadPoolExecutor(3) as pool:
+        lanes = Lanes(jobs, pool=pool, use_proxy=lambda _: None, perform=perform)
+
+        assert lanes.result(jobs[0]) <= {"other"}
+        assert lanes.result(jobs[1]) == set()
+        assert lanes.result(jobs[2]) <= {"one"}
 
 
 def test_the_proxy_changes_when_no_job_runs() -> None:

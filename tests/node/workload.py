@@ -24,21 +24,24 @@ GATED_STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {}})
 """Half of the pods, then a person decides: the place to abort at."""
 
 
-def canary(app: App, drain: Drain, *, steps: Sequence[Manifest] = STEPS, **fields: Any) -> Manifest:
-    """A canary that surges by one pod and lacks none; `fields` go into `strategy.canary`."""
+def canary(
+    app: App, drain: Drain, *, steps: Sequence[Manifest] = STEPS, spec: Manifest | None = None, **fields: Any
+) -> Manifest:
+    """A canary that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`."""
     strategy = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(steps), **fields}
-    return _rollout({"canary": strategy}, app=app, drain=drain)
+    return _rollout({"canary": strategy}, app=app, drain=drain, spec=spec)
 
 
-def blue_green(app: App, drain: Drain) -> Manifest:
-    """A blue-green that promotes itself; the old side goes as soon as the policy lets it."""
+def blue_green(app: App, drain: Drain, *, spec: Manifest | None = None, **fields: Any) -> Manifest:
+    """A blue-green that promotes itself; the old side goes as soon as the policy lets it; arguments as for `canary`."""
     strategy = {
         "activeService": NAME,
         "previewService": f"{NAME}-preview",
         "autoPromotionSeconds": 1,
         "scaleDownDelaySeconds": 0,
+        **fields,
     }
-    return _rollout({"blueGreen": strategy}, app=app, drain=drain)
+    return _rollout({"blueGreen": strategy}, app=app, drain=drain, spec=spec)
 
 
 def service(name: str = NAME) -> Manifest:
@@ -52,7 +55,22 @@ def new_version(version: str) -> Manifest:
     return {"template": {"metadata": {"annotations": {"version": version}}}}
 
 
-def _rollout(strategy: Manifest, *, app: App, drain: Drain) -> Manifest:
+def ready_after(rollout: Manifest, seconds: int) -> Manifest:
+    """The same Rollout, of an app that takes so long to be ready."""
+    (container,) = rollout["spec"]["template"]["spec"]["containers"]
+    container["startupProbe"]["initialDelaySeconds"] = seconds
+    return rollout
+
+
+def with_state(rollout: Manifest) -> Manifest:
+    """The same Rollout, of pods that remember what they were told (`/crash`) when their container is started again."""
+    pod = rollout["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "state", "emptyDir": {}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    return rollout
+
+
+def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | None) -> Manifest:
     return {
         "apiVersion": "rollouts.dev/v1alpha1",
         "kind": "Rollout",
@@ -66,6 +84,7 @@ def _rollout(strategy: Manifest, *, app: App, drain: Drain) -> Manifest:
                 "spec": _pod(app),
             },
             **_drain(drain),
+            **(spec or {}),
         },
     }
 

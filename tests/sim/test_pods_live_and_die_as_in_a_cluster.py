@@ -49,6 +49,27 @@ def test_pods_become_ready_and_are_counted():
     }
 
 
+def test_a_pod_that_was_deleted_is_counted_until_its_deletion_was_heard_of():
+    """Told 3, 2, 3 in a moment, a set says that it has three available pods of its newest generation, and has two."""
+
+    async def run() -> tuple[Manifest, int, Manifest]:
+        async with SimulatedCluster() as cluster:
+            cluster.replica_sets.pods_lag_s = 0.5
+            cluster.apply(replica_set("web", replicas=3))
+            await asyncio.sleep(10)
+            for size in (2, 3):
+                cluster.apply(replica_set("web", replicas=size))
+                await asyncio.sleep(0.1)
+            lie = status_of(cluster, "web")
+            left = sum("deletionTimestamp" not in pod["metadata"] for pod in cluster.list(POD))
+            await asyncio.sleep(10)
+            return lie, left, status_of(cluster, "web")
+
+    lie, left, in_the_end = run_virtual(run())
+    assert (lie["availableReplicas"], lie["observedGeneration"], left) == (3, 3, 2)
+    assert (in_the_end["availableReplicas"], in_the_end["terminatingReplicas"]) == (3, 0)
+
+
 def test_a_pod_is_available_only_after_min_ready_seconds():
     """Ready and available are different gates."""
 

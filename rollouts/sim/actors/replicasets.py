@@ -1,18 +1,25 @@
 """The ReplicaSet controller: as many pods as asked for, and a status that counts them.
 
-Source: k8s.io/kubernetes pkg/controller/replicaset (counts from the pods seen before this look's own writes) and
-controller_utils.go `ActivePodsWithRanks` (which pods go first).
+It hears of pods and of ReplicaSets on two watches, each late by itself. Its status counts the pods that it had heard of before
+this look's own writes, with the generation of the set that it has heard of: a pod that it has just deleted is still counted, also
+for a size that was asked for after that. While it has not heard of its own writes it makes no more, and counts all the same.
+
+Source: k8s.io/kubernetes pkg/controller/replicaset/replica_set.go `syncReplicaSet`, controller_utils.go
+`UIDTrackingControllerExpectations` and `ActivePodsWithRanks` (which pods go first).
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from asyncio import TimerHandle
+from collections import Counter, defaultdict, deque
+from contextlib import suppress
 from typing import Any
 
 from rollouts.objects import POD, REPLICA_SET, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.history import ADDED, DELETED, Change, ObjectKey, Stored
+from rollouts.sim.refusals import Refused
 from rollouts.sim.verbs import DeleteOptions
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -20,18 +27,26 @@ _PHASE_RANK = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSetController(Actor):
-    """Makes and removes pods for ReplicaSets."""
+    """Makes and removes pods for ReplicaSets.
+
+    Args:
+        lag_s: from a change that it has heard of to the look at it.
+        pods_lag_s: from a change of a pod until it hears of it.
+    """
 
     name = "kube-controller-manager"
 
-    def __init__(self, world: World, *, lag_s: float = 0.002) -> None:
+    def __init__(self, world: World, *, lag_s: float = 0.002, pods_lag_s: float = 0.001) -> None:
         super().__init__(world, lag_s=lag_s)
+        self.pods_lag_s = pods_lag_s
+        self._on_their_way: deque[tuple[TimerHandle, Change]] = deque()
+        self._expected: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._pods: defaultdict[str, dict[ObjectKey, Stored]] = defaultdict(dict)
         self._key_of: dict[str, ObjectKey] = {}
 
     def watch(self) -> None:
         """ReplicaSets, and pods by their controller's uid."""
-        self.listen(POD, self._on_pod)
+        self.listen(POD, self._pod_changed)
         self.listen(REPLICA_SET, self._on_replica_set)
 
     def look(self, key: ObjectKey) -> None:
@@ -41,14 +56,29 @@ class ReplicaSetController(Actor):
             return
         seen = list(self._pods[stored.metadata["uid"]].values())
         active = [pod for pod in seen if pod_facts.is_active(pod)]
-        if not pod_facts.is_terminating(stored):
+        if not pod_facts.is_terminating(stored) and not self._expected[stored.metadata["uid"]]:
             self._match(stored, active)
         self._write_status(stored, active, terminating=sum(map(pod_facts.is_terminating, seen)))
 
-    def _on_pod(self, change: Change) -> None:
+    def stop(self) -> None:
+        """Acts no more, and hears no more."""
+        super().stop()
+        for timer, _ in self._on_their_way:
+            timer.cancel()
+        self._on_their_way.clear()
+
+    def _pod_changed(self, change: Change) -> None:
+        if pod_facts.controller_uid(change.new) is not None:
+            timer = self.world.loop.call_later(self.pods_lag_s, self._hear)
+            self._on_their_way.append((timer, change))
+
+    def _hear(self) -> None:
+        _, change = self._on_their_way.popleft()  # in their order, whichever of two timers of one moment came first
         uid = pod_facts.controller_uid(change.new)
         if uid is None:
             return
+        if change.event in (DELETED, ADDED) or pod_facts.is_terminating(change.new):
+            self._expected[uid].discard(change.new.key)
         if change.event == DELETED:
             self._pods[uid].pop(change.new.key, None)
         else:
@@ -61,6 +91,7 @@ class ReplicaSetController(Actor):
         if change.event == DELETED:
             self._key_of.pop(uid, None)
             self._pods.pop(uid, None)
+            self._expected.pop(uid, None)
             return
         self._key_of[uid] = key
         status = change.new.manifest.get("status") or {}
@@ -71,12 +102,15 @@ class ReplicaSetController(Actor):
         missing = stored.manifest["spec"]["replicas"] - len(active)
         namespace = stored.metadata["namespace"]
         pods = self.world.resource(POD)
+        expected = self._expected[stored.metadata["uid"]]
         for _ in range(missing):
-            self.world.verbs.create(pods, namespace, self._new_pod(stored), self.options)
+            expected.add(self.world.verbs.create(pods, namespace, self._new_pod(stored), self.options).key)
         if missing < 0:
             for pod in _first_to_go(active)[:-missing]:
                 options = DeleteOptions(uid=pod.metadata["uid"])
-                self.world.verbs.delete(pods, namespace, pod.metadata["name"], options)
+                with suppress(Refused):  # it has gone, and the news is on its way
+                    self.world.verbs.delete(pods, namespace, pod.metadata["name"], options)
+                    expected.add(pod.key)
 
     def _new_pod(self, stored: Stored) -> Manifest:
         template = stored.manifest["spec"]["template"]

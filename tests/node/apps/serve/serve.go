@@ -5,6 +5,7 @@
 //	/socket?for=5s a websocket that says each message back, until then
 //	/ready         the readiness probe
 //	/answered      how many answers / has given: copies that a gateway mirrors are among them
+//	/crash?for=60s the program ends at once, and again each time it is started within that time, where /state outlives it
 //
 // Every answer names the pod and the version in X-Pod and X-Version.
 package serve
@@ -22,6 +23,8 @@ import (
 
 const longest = time.Minute
 
+const crashesUntil = "/state/crashes-until" // on a volume: a container that is started again has a new file system
+
 // App is one server on port 8080, HTTP/1.1 and cleartext HTTP/2.
 type App struct {
 	server   *http.Server
@@ -35,6 +38,11 @@ type App struct {
 
 // New reads VERSION, POD_NAME and WORK from the environment.
 func New() *App {
+	if text, err := os.ReadFile(crashesUntil); err == nil {
+		if until, err := time.Parse(time.RFC3339Nano, string(text)); err == nil && time.Now().Before(until) {
+			os.Exit(1)
+		}
+	}
 	app := &App{version: os.Getenv("VERSION"), pod: os.Getenv("POD_NAME"), work: duration(os.Getenv("WORK"), 20*time.Millisecond)}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -42,6 +50,7 @@ func New() *App {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", app.ready)
 	mux.HandleFunc("/answered", app.tell)
+	mux.HandleFunc("/crash", crash)
 	mux.HandleFunc("/events", app.events)
 	mux.HandleFunc("/socket", app.socket)
 	mux.HandleFunc("/", app.answer)
@@ -82,6 +91,12 @@ func (app *App) answer(w http.ResponseWriter, r *http.Request) {
 
 func (app *App) tell(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, app.answered.Load())
+}
+
+func crash(_ http.ResponseWriter, r *http.Request) {
+	until := time.Now().Add(duration(r.URL.Query().Get("for"), 0))
+	_ = os.WriteFile(crashesUntil, []byte(until.Format(time.RFC3339Nano)), 0o600)
+	os.Exit(1)
 }
 
 func (app *App) events(w http.ResponseWriter, r *http.Request) {

@@ -39,9 +39,9 @@ from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _PONG = "pong"
-_CAN_WAIT = frozenset(
-    {"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt", "waitingFor", "message"}
-)
+_UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
+_COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
+_CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "restartedAt": _time(status.restarted_at_s),
         "replicas": status.replicas,
         "updatedReplicas": status.updated_replicas,
+        "updatedReadyReplicas": status.updated_ready_replicas,
+        "updatedAvailableReplicas": status.updated_available_replicas,
         "readyReplicas": status.ready_replicas,
         "availableReplicas": status.available_replicas,
         "selector": status.selector or None,
@@ -148,6 +150,8 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         restarted_at_s=status.time("restartedAt"),
         replicas=status.number("replicas"),
         updated_replicas=status.number("updatedReplicas"),
+        updated_ready_replicas=status.number("updatedReadyReplicas"),
+        updated_available_replicas=status.number("updatedAvailableReplicas"),
         ready_replicas=status.number("readyReplicas"),
         available_replicas=status.number("availableReplicas"),
         selector=status.text("selector"),

@@ -201,6 +201,8 @@ class RolloutStatus(Wire):
     restarted_at: Time | None = Field(None, description="Pods older than this were replaced.")
     replicas: int | None = Field(None, description="Pods.")
     updated_replicas: int | None = Field(None, description="Pods of the current revision.")
+    updated_ready_replicas: int | None = Field(None, description="Pods of the current revision that are ready.")
+    updated_available_replicas: int | None = Field(None, description="Pods of the current revision that are available.")
     ready_replicas: int | None = Field(None, description="Pods that are ready.")
     available_replicas: int | None = Field(None, description="Pods that are available.")
     selector: str | None = Field(None, description="Selector of the pods that autoscalers look at.")

@@ -13,6 +13,7 @@ from rollouts.cli.tree import EventLine, PodLine, RevisionLine, RolloutView, Wai
 
 NOW_S = 1_800_000_000.0
 _WIDTH = 104
+_WAITS = "step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop"
 _IMAGE = "ghcr.io/acme/cart"
 _WEB_FONTS = re.compile(r"\s*@font-face \{[^}]*\}")  # a picture in a repository loads nothing from elsewhere
 
@@ -23,7 +24,7 @@ def example() -> RolloutView:
         namespace="shop",
         name="cart",
         phase="Paused",
-        message="step 1: revision f7w2k9xq4c is to be promoted",
+        message=_WAITS,
         strategy="Canary",
         weight_percent=25,
         steps=("setWeight 25", "pause until promoted", "setWeight 50", "pause 5m"),
@@ -32,7 +33,12 @@ def example() -> RolloutView:
         updated=1,
         ready=4,
         available=4,
-        waiting=WaitLine("PromotionNeeded", "step 1: revision f7w2k9xq4c is to be promoted", NOW_S - 95, None),
+        waiting=WaitLine(
+            "PromotionNeeded",
+            _WAITS,
+            NOW_S - 95,
+            None,
+        ),
         revisions=(
             RevisionLine(
                 revision="f7w2k9xq4c",

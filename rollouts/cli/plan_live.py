@@ -138,7 +138,7 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     key = Key(rollout["metadata"]["namespace"], rollout["metadata"]["name"])
     store = Store(clock=clock)
     tables = {
-        kind: store.add(kind, struct, by_owner=kind is REPLICA_SET, labels=(SERVICE_NAME,))
+        kind: store.add(kind, struct, by_owner=kind is REPLICA_SET, orphans_by=NAME, labels=(SERVICE_NAME,))
         for kind, struct in _STRUCTS.items()
     }
     steered, inbox = SteeredServices(), Inbox(clock=clock)

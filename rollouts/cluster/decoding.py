@@ -338,6 +338,8 @@ def _keep(kept: T) -> T:
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)
+            selector = kept.spec.selector.copy() if metadata.controller_uid is None else msgspec.Raw()
+            msgspec.structs.force_setattr(kept.spec, "selector", selector)
         case _:
             pass
     return kept

@@ -1,7 +1,8 @@
 """What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
 
-Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), and by
-the value of a label that was registered. Nothing here awaits, so a reader that does not await either sees one moment.
+Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), by the
+value of a label that was registered, and of one among what nobody controls. Nothing here awaits, so a reader that does not await
+either sees one moment.
 
 The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
 """
@@ -62,7 +63,15 @@ class Table(Generic[T]):
     """
 
     def __init__(
-        self, kind: Kind, struct: type[T], *, clock: Clock, labels: Iterable[str], by_owner: bool, scopes: Iterable[str]
+        self,
+        kind: Kind,
+        struct: type[T],
+        *,
+        clock: Clock,
+        labels: Iterable[str],
+        by_owner: bool,
+        scopes: Iterable[str],
+        orphans_by: str = "",
     ) -> None:
         self.kind = kind
         self.struct = struct
@@ -76,6 +85,8 @@ class Table(Generic[T]):
         self._objects: dict[Name, T] = {}
         self._by_owner: dict[tuple[str, str], dict[Name, T]] | None = {} if by_owner else None
         self._by_label: dict[str, dict[tuple[str, str], dict[Name, T]]] = {label: {} for label in labels}
+        self._orphans_by = orphans_by
+        self._orphans: dict[tuple[str, str], dict[Name, T]] = {}
         self._scopes = {scope: _Scope() for scope in scopes}
         self._tombstones: dict[str, int] = {}
         self._written: dict[Name, _Written] = {}
@@ -126,6 +137,15 @@ class Table(Generic[T]):
         if label not in self._by_label:
             raise LookupError(f"{self.kind.plural} are not indexed by the label {label}")
         return self._by_label[label].get((namespace, value), _NONE).values()
+
+    def orphans(self, namespace: str, value: str) -> Collection[T]:
+        """Objects of the namespace with that value of the label `orphans_by` that nobody controls; a live view.
+
+        Raises: LookupError, when they are not indexed.
+        """
+        if not self._orphans_by:
+            raise LookupError(f"{self.kind.plural} without a controller are not indexed")
+        return self._orphans.get((namespace, value), _NONE).values()
 
     # The barrier.
 
@@ -329,9 +349,12 @@ class Table(Generic[T]):
         metadata = each.metadata
         if self._by_owner is not None and (uid := metadata.controller_uid):
             yield self._by_owner, (metadata.namespace, uid)
+        labels = metadata.labels or {}
         for label, index in self._by_label.items():
-            if (value := (metadata.labels or {}).get(label)) is not None:
+            if (value := labels.get(label)) is not None:
                 yield index, (metadata.namespace, value)
+        if self._orphans_by and self._orphans_by in labels and metadata.controller_uid is None:
+            yield self._orphans, (metadata.namespace, labels[self._orphans_by])
 
     def _bury(self, uid: str, version: int) -> None:
         self._tombstones.pop(uid, None)  # to the end: the oldest is forgotten first
@@ -355,6 +378,7 @@ class Store:
         *,
         labels: Iterable[str] = (),
         by_owner: bool = False,
+        orphans_by: str = "",
         namespaces: Iterable[str] = ("",),
     ) -> Table[T]:
         """Makes room for a kind.
@@ -362,9 +386,18 @@ class Store:
         Args:
             labels: labels to index by.
             by_owner: whether to index by the controlling owner's uid.
+            orphans_by: a label to index those by that nobody controls; "" for no such index.
             namespaces: one watch will be run for each; "" is all of them.
         """
-        table = Table(kind, struct, clock=self._clock, labels=labels, by_owner=by_owner, scopes=namespaces)
+        table = Table(
+            kind,
+            struct,
+            clock=self._clock,
+            labels=labels,
+            by_owner=by_owner,
+            orphans_by=orphans_by,
+            scopes=namespaces,
+        )
         self._tables[kind] = table
         return table
 

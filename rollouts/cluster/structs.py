@@ -102,11 +102,12 @@ class PodTemplate(Struct, frozen=True):
 
 
 class ReplicaSetSpec(Struct, frozen=True):
-    """`.spec` of a ReplicaSet."""
+    """`.spec` of a ReplicaSet; the selector, JSON bytes of its own, is kept only where nobody controls it."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
     template: PodTemplate = PodTemplate()
+    selector: msgspec.Raw = msgspec.Raw()
 
 
 class ReplicaSetStatus(Struct, frozen=True):

@@ -17,6 +17,7 @@ from rollouts.cluster.store import Store, Table
 from rollouts.controller.answers import Answers
 from rollouts.controller.barrier import Barrier
 from rollouts.controller.calls import (
+    Adopt,
     Apply,
     Ask,
     Create,
@@ -93,12 +94,31 @@ class Performer:
                 case RemoveRolloutAnnotation() | WriteStatus():
                     version = await self._write_rollout(target, version, call)
                     writes += 1
+                case Adopt(patch=patch):
+                    await self._confirm(target)
+                    await self._write(target.key, patch)
+                    writes += 1
                 case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)
                     writes += 1
                 case _:
                     self._answers.ask(target.key, target.uid, call)
         return writes
+
+    async def _confirm(self, target: Target) -> None:
+        """Reads the Rollout live: what is adopted for one that is going would go with it.
+
+        Source: `RecheckDeletionTimestamp` of pkg/controller/controller_ref_manager.go. Raises: ApiConflict; what `Client` raises.
+        """
+        key = target.key
+        try:
+            live = metadata_of(await self._client.get(ROLLOUT, key.namespace, key.name))
+        except ApiNotFound as exc:
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
+            raise ApiConflict(f"Rollout {key} is gone") from exc
+        if live.uid != target.uid or live.deletion_timestamp is not None:
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
+            raise ApiConflict(f"Rollout {key} is being deleted, or is another one by now")
 
     async def _write_rollout(self, target: Target, version: str, call: RemoveRolloutAnnotation | WriteStatus) -> str:
         """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""

@@ -59,6 +59,13 @@ class Patch:
     strict: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Patches an object that nobody controls, once a live read has shown that the Rollout is there and is not being deleted."""
+
+    patch: Patch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
     """Server-side applies an object that we own beside a route."""
@@ -104,7 +111,7 @@ class WriteStatus:
     patch: Manifest
 
 
-Write: TypeAlias = Create | CreateRoute | Patch | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+Write: TypeAlias = Create | CreateRoute | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
 
 
 @dataclass(frozen=True, slots=True)

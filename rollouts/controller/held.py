@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollouts.core.status import RolloutStatus
 from rollouts.objects import Key
 from rollouts.ports import Clock
 
@@ -22,12 +23,13 @@ ANSWER_HELD_S = 1.0
 
 
 class HeldStatus:
-    """Since when each key has something unwritten. RAM only: after a restart the wait begins anew."""
+    """What each key has unwritten, and since when. RAM only: a restart lengthens the wait and the progress deadline, no more."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._since_s: dict[Key, float] = {}
         self._moved_s: dict[Key, float] = {}
+        self._decided: dict[Key, tuple[RolloutStatus, RolloutStatus]] = {}
 
     def wait_s(self, key: Key, *, patience_s: float) -> float:
         """Seconds that the write may still be put off; 0 when it is due."""
@@ -42,7 +44,20 @@ class HeldStatus:
         if key in self._since_s:
             self._moved_s[key] = self._clock.monotonic_s()
 
+    def hold(self, key: Key, read: RolloutStatus, decided: RolloutStatus) -> None:
+        """Remembers a status that was decided on `read` and is not written yet."""
+        self._decided[key] = (read, decided)
+
+    def recalled(self, key: Key, read: RolloutStatus) -> RolloutStatus:
+        """The status that was decided on `read` and not written; `read` when there is none.
+
+        It differs in what only tells people more of the same, and in the progress clock, which is exact by it.
+        """
+        before, decided = self._decided.get(key, (read, read))
+        return decided if before == read else read
+
     def settled(self, key: Key) -> None:
         """There is nothing unwritten any more."""
+        self._decided.pop(key, None)
         self._since_s.pop(key, None)
         self._moved_s.pop(key, None)

@@ -36,15 +36,25 @@ from rollouts.core.roles import with_roles
 from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.services import is_subset, named_services
-from rollouts.core.snapshot import ReplicaSet, Service, ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
+from rollouts.core.snapshot import (
+    OrphanedReplicaSet,
+    ReplicaSet,
+    Service,
+    ServiceAbsent,
+    ServiceSeen,
+    ServiceUnasked,
+    Snapshot,
+)
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
+from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
     MANAGED,
     MANAGED_VALUE,
     REVISION,
     injection_of,
+    name_label,
     pod_metadata_of,
     pods_carry_metadata,
     restart_surge_of,
@@ -174,6 +184,7 @@ class Observer:
             )
         facts = self._facts()
         replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
+        orphans = self._replica_sets.orphans(key.namespace, name_label(key.name))
         routes = self._all_routes(key, parsed, status, now_s=now_s)
         services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
         if (rule := rule_of(routes)) is not None:
@@ -196,6 +207,7 @@ class Observer:
             ),
             status=status,
             replica_sets=replica_sets,
+            orphans=tuple(_orphan(each, key, parsed.spec) for each in orphans if not each.metadata.deletion_timestamp),
             services=services,
             routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
             drains=self._inbox.drained(key),
@@ -422,6 +434,21 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         ),
         deleting=metadata.deletion_timestamp is not None,
         restart_surge=min(restart_surge_of(annotations), spec.replicas),
+    )
+
+
+def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedReplicaSet:
+    metadata = seen.metadata
+    labels = metadata.labels or {}
+    return OrphanedReplicaSet(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=labels.get(REVISION, ""),
+        has_owners=bool(metadata.owner_references),
+        problem=not_ours(
+            metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 
 from rollouts.api.status import can_wait, merge_patch, status_to_wire
 from rollouts.controller.calls import (
+    Adopt,
     Ask,
     Create,
     Delete,
@@ -23,6 +24,7 @@ from rollouts.controller.render_routes import render_routing
 from rollouts.controller.routes import RouteRead
 from rollouts.controller.subsets import render_subset
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -48,16 +50,18 @@ from rollouts.core.services import is_subset
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import RolloutStatus
 from rollouts.core.traffic import RouteName
+from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import point_service, release_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
-from rollouts.ports import MERGE_PATCH
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 Plain: TypeAlias = (
     CreateReplicaSet
+    | AdoptReplicaSet
     | PatchReplicaSet
     | DeleteReplicaSet
     | PointService
@@ -101,16 +105,19 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
                 owner_uid=rollout.uid,
                 revision=intent.revision,
             )
+        case AdoptReplicaSet(name=name, uid=uid):
+            body = adoption_patch(rollout, intent)
+            return Adopt(Patch(kind=REPLICA_SET, name=name, uid=uid, body=body, content_type=JSON_PATCH))
         case PatchReplicaSet(name=name, uid=uid):
             return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
         case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
             return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
         case PointService(name=name, uid=uid):
-            body = point_service(intent, rollout=rollout.name)
-            return Patch(kind=SERVICE, name=name, uid=uid, body=body, content_type=MERGE_PATCH)
+            pointing = point_service(intent, rollout=rollout.name)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=pointing, content_type=MERGE_PATCH)
         case ReleaseService(name=name, uid=uid):
-            body = release_service(intent)
-            return Patch(kind=SERVICE, name=name, uid=uid, body=body, content_type=MERGE_PATCH, leaves_watch=True)
+            released = release_service(intent)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=released, content_type=MERGE_PATCH, leaves_watch=True)
         case PatchPod(name=name, uid=uid):
             return Patch(kind=POD, name=name, uid=uid, body=pod_patch(intent), content_type=MERGE_PATCH)
         case EvictPod(name=name, uid=uid):

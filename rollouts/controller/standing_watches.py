@@ -24,7 +24,7 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     """An empty store with a table for each kind; `scopes` are namespaces, or "" for all."""
     store = Store(clock=clock)
     store.add(ROLLOUT, RolloutObject, namespaces=scopes)
-    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, namespaces=scopes)
+    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME, namespaces=scopes)
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
     return store

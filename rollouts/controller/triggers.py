@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, assert_never
 
+from rollouts.cluster.store import Table
 from rollouts.cluster.structs import (
     EndpointSliceObject,
     Metadata,
@@ -18,6 +19,7 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.steered import is_rollout, managed_by, steering
+from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
 from rollouts.objects import Key
 
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -27,17 +29,37 @@ Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | Endpoint
 """The kinds that the controller watches."""
 
 
+def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
+    """Tells the Rollouts of a namespace by the value of `rollouts.dev/name`; those with a name too long for it are sought."""
+
+    def named(namespace: str, value: str) -> Iterable[Key]:
+        if len(value) < LABEL_VALUE_MAX:
+            return (Key(namespace, value),) if value else ()
+        found = (each.metadata for each in rollouts.all() if name_label(each.metadata.name) == value)
+        return [Key(namespace, each.name) for each in found if each.namespace == namespace]
+
+    return named
+
+
 class Triggers:
     """From a change to the keys it concerns.
 
     Args:
         inbox: knows which Rollouts asked about a Service or a route that was not watched then.
         find_service: the watched Service of that namespace and name.
+        named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
     """
 
-    def __init__(self, *, inbox: Inbox, find_service: Callable[[str, str], ServiceObject | None]) -> None:
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        find_service: Callable[[str, str], ServiceObject | None],
+        named: Callable[[str, str], Iterable[Key]],
+    ) -> None:
         self._inbox = inbox
         self._find_service = find_service
+        self._named = named
 
     def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
         """Rollouts whose next decision may differ after this change.
@@ -56,7 +78,7 @@ class Triggers:
             case RolloutObject():
                 return (Key(namespace, seen.metadata.name),)
             case ReplicaSetObject():
-                return _controller_keys(seen.metadata)
+                return self._keys_of_replica_set(seen.metadata)
             case ServiceObject():
                 return self._keys_of_service(namespace, seen.metadata.name, seen)
             case EndpointSliceObject():
@@ -67,6 +89,12 @@ class Triggers:
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case _:
                 assert_never(seen)
+
+    def _keys_of_replica_set(self, metadata: Metadata) -> Iterable[Key]:
+        """Its controller, if that is a Rollout; where there is none, whoever may adopt it."""
+        if metadata.controller_uid is None:
+            return self._named(metadata.namespace, (metadata.labels or {}).get(NAME, ""))
+        return _controller_keys(metadata)
 
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""

@@ -47,7 +47,7 @@ from rollouts.controller.settle_times import parse_settle_times
 from rollouts.controller.standing_watches import WATCHED, new_store
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
-from rollouts.controller.triggers import Triggers
+from rollouts.controller.triggers import Triggers, rollouts_named
 from rollouts.controller.worker import Worker
 from rollouts.core.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
@@ -189,7 +189,8 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get)
+        named = rollouts_named(self._store.table(ROLLOUT))
+        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
         self._held = HeldStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:

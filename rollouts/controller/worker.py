@@ -6,7 +6,7 @@ No object's content can end the process: whatever a pass raises is counted, logg
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 import structlog
@@ -194,8 +194,9 @@ class Worker:
                 if observed.trouble is not None:
                     self._stop_unless_settled(this, observed, observed.trouble)
                     return
-                decision = decide(observed.snapshot)
-                calls, refused = _rendered(observed, decision)
+                seen = self._with_held(this.key, observed)
+                decision = decide(seen.snapshot)
+                calls, refused = _rendered(seen, decision)
             case _:
                 assert_never(observed)
         this.rollout, this.decision = observed, decision
@@ -221,6 +222,12 @@ class Worker:
             this.rollout = seen
             raise trouble
         self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
+
+    def _with_held(self, key: Key, seen: Seen) -> Seen:
+        """The same with what was decided and not written yet: the progress clock runs from when something moved."""
+        read = seen.snapshot.status
+        held = self._held.recalled(key, read)
+        return seen if held is read else replace(seen, snapshot=replace(seen.snapshot, status=held))
 
     async def _carry_out(
         self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
@@ -260,6 +267,8 @@ class Worker:
         wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if can_wait else ANSWER_HELD_S)
         if wait_s <= 0:
             return write
+        if isinstance(observed, Seen) and not asks_only:
+            self._held.hold(this.key, observed.snapshot.status, decision.status)
         this.requeue_in_s = wait_s
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     CreateReplicaSet,
     DeleteReplicaSet,
     EvictPod,
@@ -51,6 +52,8 @@ def anticipated(before: Snapshot, intent: Intent) -> Snapshot:
                 observed=False,
             )
             return replace(before, replica_sets=(*before.replica_sets, made))
+        case AdoptReplicaSet(uid=uid):
+            return replace(before, orphans=tuple(each for each in before.orphans if each.uid != uid))
         case DeleteReplicaSet(uid=uid):
             return replace(before, replica_sets=tuple(each for each in before.replica_sets if each.uid != uid))
         case PointService(name=name, revision=revision):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rollouts.core.cutover import with_cutover
 from rollouts.core.frozen import replace
 from rollouts.core.intents import Intent, Notice
-from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.plan import Plan, View, Wait, earliest, pods_wait
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen
 from rollouts.core.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
@@ -188,7 +188,7 @@ def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:
     if view.aborted:
         return services.active.wait
     if not _available(view.new, wanted):
-        return Wait(Reason.PODS_NOT_AVAILABLE, f"{wanted} pods of revision {revision} are to be available")
+        return pods_wait(revision, wanted=wanted, available=lasting(view.new) if view.new else 0)
     if not view.status.gate_passed:
         return _gate_wait(view, strategy)
     return held
@@ -199,7 +199,8 @@ def _gate_wait(view: View, strategy: BlueGreen) -> Wait:
     if strategy.auto_promotion_enabled:
         message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
         return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(view, strategy))
-    return Wait(Reason.PROMOTION_NEEDED, f"revision {revision} is previewed and is to be promoted")
+    message = f"waiting for promotion of revision {revision}, which is previewed: {view.command('promote')}"
+    return Wait(Reason.PROMOTION_NEEDED, message)
 
 
 def _promotion(view: View, strategy: BlueGreen) -> Plan:

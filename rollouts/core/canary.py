@@ -13,7 +13,7 @@ from rollouts.core.canary_sizes import Sizes, canary_sizes, reach, wanted_canary
 from rollouts.core.cutover import draining, draining_wait, with_cutover
 from rollouts.core.frozen import replace
 from rollouts.core.intents import Intent, Notice, PatchReplicaSet, PointService
-from rollouts.core.plan import Plan, View, Wait, earliest
+from rollouts.core.plan import Plan, View, Wait, earliest, pods_told, pods_wait
 from rollouts.core.reasons import Reason
 from rollouts.core.roles import exchanged
 from rollouts.core.rollout import Canary
@@ -326,7 +326,9 @@ def _wait(
         return _fallen_back_wait(view)
     if not isinstance(step, Pause | PauseUntilPromoted) and not (reached and routing.arrived):
         if reached:
-            return routing.wait or held or Wait(Reason.TRAFFIC_SWITCHING, "the data plane has all; the Services follow")
+            return (
+                routing.wait or held or Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
+            )
         return draining_wait(view) or _size_wait(view, sizes)
     if not at_end:
         return _pause_wait(view, strategy)
@@ -334,9 +336,10 @@ def _wait(
     if strategy.traffic_routing is None and view.stable is not None and view.stable.replicas > 0:
         leaving.append(view.stable)
     if leaving:
-        return Wait(Reason.OLD_PODS_LEAVING, f"pods of revision {leaving[0].revision} are to go")
+        message = f"waiting for {pods_told(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
+        return Wait(Reason.OLD_PODS_LEAVING, message)
     if view.new is not None and not view.new.observed:
-        return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
+        return pods_wait(revision, wanted=sizes.wanted_new, available=view.new.available)
     return held
 
 
@@ -348,13 +351,16 @@ def _fallen_back_wait(view: View) -> Wait:
 
 def _size_wait(view: View, sizes: Sizes) -> Wait:
     revision = view.status.current_revision
-    if view.new is None or lasting(view.new) < sizes.wanted_new:
-        return Wait(Reason.PODS_NOT_AVAILABLE, f"{sizes.wanted_new} pods of revision {revision} are to be available")
-    if any(each.available for each in view.older):
-        return Wait(Reason.OLD_PODS_LEAVING, "pods of older revisions are to go")
-    if view.new.available_for_steps > sizes.wanted_new:
-        return Wait(Reason.SCALING_DOWN, f"{sizes.wanted_new} pods are to be left of revision {revision}")
-    return Wait(Reason.SCALING_DOWN, f"{sizes.wanted_stable} pods are to be left of the stable revision")
+    available = lasting(view.new) if view.new is not None else 0
+    if view.new is None or available < sizes.wanted_new:
+        return pods_wait(revision, wanted=sizes.wanted_new, available=available)
+    if older := sum(each.available for each in view.older):
+        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_told(older)} of older revisions to terminate")
+    shrinks, wanted = (view.new, sizes.wanted_new)
+    if view.new.available_for_steps <= wanted and view.stable is not None:
+        shrinks, wanted = (view.stable, sizes.wanted_stable)
+    message = f"waiting for revision {shrinks.revision} to shrink to {pods_told(wanted)}; it has {shrinks.replicas}"
+    return Wait(Reason.SCALING_DOWN, message)
 
 
 def _pause_wait(view: View, strategy: Canary) -> Wait | None:
@@ -365,9 +371,8 @@ def _pause_wait(view: View, strategy: Canary) -> Wait | None:
         case Pause(duration_s):
             return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", _pause_end_s(view, strategy))
         case PauseUntilPromoted():
-            return Wait(
-                Reason.PROMOTION_NEEDED, f"step {index}: revision {view.status.current_revision} is to be promoted"
-            )
+            gate = f"step {index}: waiting for promotion of revision {view.status.current_revision}"
+            return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {view.command('promote')}")
         case None:
             return None
         case never:

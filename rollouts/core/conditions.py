@@ -6,53 +6,46 @@ are Deployment's and Argo Rollouts' conditions where they mean the same.
 
 from __future__ import annotations
 
+from rollouts.core.adoption import not_adopted
 from rollouts.core.commands import Problem
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode, ProxyMode
 from rollouts.core.findings import Finding
 from rollouts.core.frozen import replace
-from rollouts.core.plan import NOT_HELD_UP, PAUSES, View, Wait
+from rollouts.core.plan import PAUSES, View, Wait
 from rollouts.core.pre_stop import unsafe
+from rollouts.core.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.proxy_findings import port_reuse
 from rollouts.core.reasons import Reason
-from rollouts.core.revision import REVISION_LABEL
 from rollouts.core.rollout import BlueGreen, RolloutSpec
 from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.service_findings import steered_findings
-from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
-WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"})
+WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
 """Conditions that an Event tells once, when they begin or say something else."""
 
 
 def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> RolloutStatus:
     """`view.status` with everything that follows from it and from what was seen."""
-    status = _counted(view)
+    status = counted(view)
     if wait is None and view.aborted and status.abort is not None:
-        wait = Wait(Reason.RETRY_NEEDED, f"revision {status.current_revision} is held back: {status.abort.message}")
+        wait = Wait(Reason.RETRY_NEEDED, _held_back(view, status.abort))
     if wait is None and view.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, "spec.paused or the pause annotation holds the Rollout")
-    progressed_at_s = _progressed_at_s(view, status, wait)
-    waiting = _waiting_for(view, status, wait, progressed_at_s=progressed_at_s)
-    phase = _phase(view, status, waiting, progressed_at_s=progressed_at_s)
+        wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
+    moved_at_s = progressed_at_s(view, status, wait)
+    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
+    phase = _phase(view, status, waiting, progressed_at_s=moved_at_s)
     message = waiting.message if waiting else ""
     return replace(  # at once: a copy of all these fields costs more than finding them
         status,
         phase=phase,
         message=message,
-        progressed_at_s=progressed_at_s,
+        progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(view, status, phase, waiting, problems),
+        conditions=_conditions(view, status, phase, wait, problems),
         observed_generation=view.seen.rollout.generation,
     )
-
-
-def deadline_exceeded(
-    waiting: WaitingFor | None, *, progressed_at_s: float | None, now_s: float, progress_deadline_s: float
-) -> bool:
-    """Whether something that should move has not moved for the progress deadline."""
-    held_up = waiting is not None and waiting.reason not in NOT_HELD_UP
-    return held_up and progressed_at_s is not None and now_s >= progressed_at_s + progress_deadline_s
 
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
@@ -75,51 +68,8 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
     )
 
 
-def _counted(view: View) -> RolloutStatus:
-    sets = view.seen.replica_sets
-    updated = view.new.replicas if view.new else 0
-    counted = sets
-    selector = view.spec.selector_text
-    if isinstance(view.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
-        active = view.status.active_revision or view.status.stable_revision or view.status.current_revision
-        counted = tuple(each for each in sets if each.revision == active)
-        selector = f"{selector},{REVISION_LABEL}={active}"
-    return replace(
-        view.status,
-        replicas=sum(each.replicas for each in counted),
-        updated_replicas=updated,
-        ready_replicas=sum(each.ready for each in counted),
-        available_replicas=sum(each.available for each in counted),
-        selector=selector,
-    )
-
-
-def _progressed_at_s(view: View, status: RolloutStatus, wait: Wait | None) -> float:
-    """The progress clock: now when anything moved, or when a wait that it measures has just begun."""
-    before = view.seen.status
-    if status.progressed_at_s is None or status.progressed_at_s != before.progressed_at_s:
-        return view.now_s if status.progressed_at_s is None else status.progressed_at_s
-    moved = (
-        status.updated_replicas > before.updated_replicas
-        or status.available_replicas > before.available_replicas
-        or status.ready_replicas > before.ready_replicas
-        or status.replicas < before.replicas
-    )
-    was_held_up = before.waiting_for is not None and before.waiting_for.reason not in NOT_HELD_UP
-    begins = wait is not None and wait.reason not in NOT_HELD_UP and not was_held_up
-    return view.now_s if (moved and was_held_up) or begins else status.progressed_at_s
-
-
-def _waiting_for(view: View, status: RolloutStatus, wait: Wait | None, *, progressed_at_s: float) -> WaitingFor | None:
-    if wait is None:
-        return None
-    before = view.seen.status.waiting_for
-    same = before is not None and before.reason is wait.reason and view.seen.status.step_index == status.step_index
-    since_s = before.since_s if same and before is not None else view.now_s
-    deadline_s = wait.deadline_s
-    if deadline_s is None and wait.reason not in NOT_HELD_UP:
-        deadline_s = progressed_at_s + view.spec.progress_deadline_s
-    return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
+def _held_back(view: View, abort: Abort) -> str:
+    return f"revision {abort.revision} is held back: {abort.message}; try it again: {view.command('retry')}"
 
 
 def _finished(status: RolloutStatus) -> bool:
@@ -129,8 +79,7 @@ def _finished(status: RolloutStatus) -> bool:
 def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
     if view.aborted:
         return Phase.ABORTED
-    deadline_s = view.spec.progress_deadline_s
-    if deadline_exceeded(waiting, progressed_at_s=progressed_at_s, now_s=view.now_s, progress_deadline_s=deadline_s):
+    if overdue(view, waiting, progressed_at_s=progressed_at_s) or stalled(view, waiting):
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
@@ -140,10 +89,10 @@ def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, pro
 
 
 def _conditions(
-    view: View, status: RolloutStatus, phase: Phase, waiting: WaitingFor | None, problems: tuple[Problem, ...]
+    view: View, status: RolloutStatus, phase: Phase, wait: Wait | None, problems: tuple[Problem, ...]
 ) -> tuple[Condition, ...]:
-    message = waiting.message if waiting else phase
-    reason = waiting.reason if waiting else Reason.HEALTHY
+    message = wait.message if wait else phase
+    reason = wait.reason if wait else Reason.HEALTHY
     facts: list[tuple[str, bool, Reason, str]] = []
     match phase:
         case Phase.HEALTHY:
@@ -157,12 +106,16 @@ def _conditions(
                 ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
             ]
         case Phase.PAUSED:
+            if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
+                message = view.held_by
             facts += [
                 ("Ready", False, reason, message),
                 ("Paused", True, reason, message),
                 ("Progressing", True, Reason.ROLLOUT_PAUSED, message),
             ]
         case Phase.ABORTED:
+            if status.abort is not None:
+                message = _held_back(view, status.abort)
             facts += [
                 ("Ready", False, Reason.ROLLOUT_ABORTED, message),
                 ("Stalled", True, Reason.ROLLOUT_ABORTED, message),
@@ -172,12 +125,15 @@ def _conditions(
                 ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
             ]
         case Phase.DEGRADED:
-            late = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
-            facts += [
-                (kind, kind == "Stalled", Reason.PROGRESS_DEADLINE_EXCEEDED, late)
-                for kind in ("Ready", "Stalled", "Progressing")
-            ]
+            if not needs_a_person(reason):
+                message = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
+                reason = Reason.PROGRESS_DEADLINE_EXCEEDED
+            facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
+            if wait is not None and wait.spec_is_wrong:
+                facts.append(("InvalidSpec", True, reason, message))
     facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
+    if strangers := not_adopted(view.seen):
+        facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if problems:
         reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
         facts.append(("InvalidCommand", True, problems[0].reason, reasons))

@@ -11,14 +11,24 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from rollouts.core import blue_green, canary
+from rollouts.core.adoption import adoptions
 from rollouts.core.commands import Reading, read_commands, rollback_target
-from rollouts.core.conditions import WARNED, concluded, deadline_exceeded, with_invalid_spec
+from rollouts.core.conditions import WARNED, concluded, with_invalid_spec
 from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
 from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, PointService, ReleaseRoute, ReleaseService
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
+from rollouts.core.progress import (
+    can_abort,
+    counted,
+    overdue,
+    progressed_at_s,
+    stalls_at_s,
+    still_wanted,
+    waiting_for,
+)
 from rollouts.core.reasons import Reason
 from rollouts.core.restarts import plan_restart, without_restart_surge
 from rollouts.core.roles import in_their_roles
@@ -37,6 +47,8 @@ def decide(seen: Snapshot) -> Decision:
     """What should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
+    if adopted := adoptions(seen):
+        return Decision(intents=adopted, status=seen.status)
     seen = without_restart_surge(in_their_roles(seen))
     status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
     reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
@@ -44,8 +56,7 @@ def decide(seen: Snapshot) -> Decision:
         status = replace(status, commands=reading.commands)
     one_way = _one_way(seen, status, reading)
     if one_way is not None:
-        view = view_of(seen, one_way.status)
-        return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
+        return _recorded_alone(seen, one_way, reading, notices)
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
     view = view.with_status(settled_cutovers(view))
@@ -54,7 +65,11 @@ def decide(seen: Snapshot) -> Decision:
     plan = _strategy_plan(view)
     if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
         return _concluded(view_of(seen, plan.status), plan, reading, notices)
-    return _concluded(view.with_status(plan.status), _with_housekeeping(view, plan, back), reading, notices)
+    plan, view = _with_housekeeping(view, plan, back), view.with_status(plan.status)
+    if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
+        aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
+        return _recorded_alone(seen, aborted, reading, notices)
+    return _concluded(view, plan, reading, notices)
 
 
 def decide_invalid(
@@ -112,18 +127,26 @@ def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | 
         if fresh is not None and unfinished:
             message = f"revision {current} was aborted by annotation"
             return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared is not None)
-        late = deadline_exceeded(
-            seen.status.waiting_for,
-            progressed_at_s=seen.status.progressed_at_s,
-            now_s=seen.now_s,
-            progress_deadline_s=seen.rollout.spec.progress_deadline_s,
-        )
-        same = seen.status.current_revision == current and _nothing_moved(seen)
-        if late and same and unfinished and status.stable_revision and seen.rollout.spec.progress_deadline_abort:
-            message = f"revision {current} made no progress for {seen.rollout.spec.progress_deadline_s:g} s"
-            return _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, message, declared=False)
         return None
     return _abort_ended(seen, status, status.abort, reading, declared=declared)
+
+
+def _late(view: View, wait: Wait | None) -> str | None:
+    """Why the progress deadline aborts the update; None while it does not, or may not."""
+    if not can_abort(view):
+        return None
+    status = counted(view)
+    moved_at_s = progressed_at_s(view, status, wait)
+    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
+    if waiting is None or not overdue(view, waiting, progressed_at_s=moved_at_s):
+        return None
+    deadline_s = view.spec.progress_deadline_s
+    return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
+
+
+def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
+    view = view_of(seen, one_way.status)
+    return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
 
 
 def _stable_grows(view: View) -> tuple[Intent, ...]:
@@ -175,14 +198,6 @@ def _abort_command(commands: tuple[Command, ...], revision: str, *, declared: bo
     )
 
 
-def _nothing_moved(seen: Snapshot) -> bool:
-    """No pod became available that the status does not count yet: the deadline is judged on what is there now."""
-    view = view_of(seen, seen.status)
-    if isinstance(view.spec.strategy, BlueGreen):  # its status counts the active side, and it waits for the other
-        return view.new is None or not view.new.observed or view.new.available < view.new.spec_replicas
-    return sum(each.available for each in seen.replica_sets) <= seen.status.available_replicas
-
-
 def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
     """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile.
 
@@ -210,7 +225,7 @@ def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
         intents=one_patch_each(
             (*ready, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
         ),
-        wait=wait,
+        wait=still_wanted(view, wait, plan.intents),
         wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
@@ -234,9 +249,8 @@ def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
     status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    future = [
-        each for each in (plan.wake_at_s, reading.wake_at_s, deadline_s) if each is not None and each > view.now_s
-    ]
+    times = (plan.wake_at_s, reading.wake_at_s, deadline_s, stalls_at_s(status.waiting_for))
+    future = [each for each in times if each is not None and each > view.now_s]
     before = view.seen.status
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
@@ -250,7 +264,7 @@ def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, 
 
 
 def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
-    """Events for what people wait for: a pause that begins, a deadline that passed, a verb that was not understood."""
+    """Events for what people wait for: a pause that begins, what stalls, a verb that was not understood."""
     before = {each.type: each for each in view.seen.status.conditions}
     notices = []
     for condition in status.conditions:
@@ -263,7 +277,7 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
             continue
         if condition.type == "InvalidCommand":
             notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type == "Progressing" and condition.reason is Reason.PROGRESS_DEADLINE_EXCEEDED:
+        if condition.type == "Stalled" and condition.reason is not Reason.ROLLOUT_ABORTED:
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type in WARNED:
             notices.append(Notice(condition.reason, condition.message, warning=True))

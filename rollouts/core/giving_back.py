@@ -58,7 +58,7 @@ def give_back(view: View) -> Plan:
         elif name in recorded:
             intents.append(_release(route))
         else:
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back"))
+            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
     for entry in _gone(view, left):
         until_s = (entry.gone_at_s or view.now_s) + entry.settle_s + _drain_s(view)
         if view.now_s < until_s:
@@ -73,7 +73,7 @@ def give_back(view: View) -> Plan:
         percent = _known_percent(view)
         if percent is not None and not entries:
             entries.append(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S))
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{UNSEEN} is to be seen"))
+            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}"))
         status = replace(status, traffic=None)
     after = tuple(entries)
     return Plan(

@@ -129,7 +129,7 @@ def held_by_user(view: View, wait: Wait | None) -> Wait | None:
     """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
     if wait is None or not view.paused or view.aborted or view.stable is None:
         return wait
-    return Wait(Reason.PAUSED_BY_USER, f"held by spec.paused or the pause annotation; then: {wait.message}")
+    return Wait(Reason.PAUSED_BY_USER, f"{view.held_by}; then: {wait.message}")
 
 
 def _some_are_late(view: View) -> bool:
@@ -144,7 +144,8 @@ def _some_are_late(view: View) -> bool:
 def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
     """A wait for pods with what is wrong with them, once it has lasted.
 
-    Returns: the wait, the question to ask, and when to look again; asked at 30 s, then each time the wait has doubled.
+    Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time
+    that has doubled.
     """
     recorded = view.status.waiting_for
     if (
@@ -154,7 +155,7 @@ def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent,
         or recorded.reason is not wait.reason
     ):
         return wait, (), view.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
-    since_s, pods = recorded.since_s, view.seen.pods
+    since_s, pods = max(recorded.since_s, view.status.progressed_at_s or 0.0), view.seen.pods
     asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
     next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
     question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s and _some_are_late(view) else ()

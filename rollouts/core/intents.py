@@ -30,6 +30,20 @@ class CreateReplicaSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptReplicaSet:
+    """Makes the Rollout the controller of a ReplicaSet that has none, as it was seen, and only while the Rollout itself is there.
+
+    Args:
+        has_owners: it has owners, which stay.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    has_owners: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatchReplicaSet:
     """Changes what is given and leaves what is None.
 
@@ -195,6 +209,7 @@ class AskPods:
 
 Intent: TypeAlias = (
     CreateReplicaSet
+    | AdoptReplicaSet
     | PatchReplicaSet
     | DeleteReplicaSet
     | PointService

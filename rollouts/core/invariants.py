@@ -18,6 +18,7 @@ from typing import assert_never
 from rollouts.core.anticipation import Violation, anticipated, available, held, lasting, limits, resized
 from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -56,6 +57,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         *pauses_last(seen, decision.status),
         *promoted_when_handed_back(seen, decision.status),
         *says_what_it_waits_for(seen, decision),
+        *adopts_before_all_else(seen, decision),
     ]
     before = seen
     for intent in decision.intents:
@@ -81,6 +83,16 @@ def says_what_it_waits_for(seen: Snapshot, decision: Decision) -> list[Violation
     if goes_on or status.phase is Phase.HEALTHY or status.waiting_for is not None:
         return []
     return [Violation("L3", f"{status.phase} at step {status.step_index}, and nothing says why")]
+
+
+def adopts_before_all_else(seen: Snapshot, decision: Decision) -> list[Violation]:
+    """S12: while pods of ours are controlled by nobody, nothing else is decided: the view lacks what serves."""
+    if not any(not each.problem for each in seen.orphans) or seen.rollout.deleting:
+        return []
+    others = [each for each in decision.intents if not isinstance(each, AdoptReplicaSet)]
+    if not others and decision.intents and decision.status == seen.status:
+        return []
+    return [Violation("S12", f"there are ReplicaSets to adopt, and {others or decision.status} comes first")]
 
 
 def nothing_more_to_do(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -369,6 +381,10 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
             found = next((each for each in before.replica_sets if each.uid == intent.uid), None)
             shrinks = found is not None and intent.replicas is not None and intent.replicas < found.spec_replicas
             good = found is not None and (not shrinks or intent.resource_version == found.resource_version)
+        case AdoptReplicaSet():
+            orphan = next((each for each in before.orphans if each.uid == intent.uid), None)
+            good = orphan is not None and not orphan.problem
+            good = good and orphan is not None and orphan.resource_version == intent.resource_version
         case DeleteReplicaSet():
             found = next((each for each in before.replica_sets if each.uid == intent.uid), None)
             good = found is not None and intent.resource_version == found.resource_version

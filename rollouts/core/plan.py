@@ -32,11 +32,29 @@ NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRA
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What stops the Rollout from going on now; `deadline_s` is None where the progress deadline holds, or nothing does."""
+    """What stops the Rollout from going on now.
+
+    Args:
+        deadline_s: when it is over; None where the progress deadline holds, or nothing does.
+        spec_is_wrong: only another spec can end it, or another object than the one that the spec names.
+    """
 
     reason: Reason
     message: str
     deadline_s: float | None = None
+    spec_is_wrong: bool = False
+
+
+def pods_told(count: int) -> str:
+    """So many pods, for people."""
+    return "1 pod" if count == 1 else f"{count} pods"
+
+
+def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
+    """A wait for pods, with how many are there already."""
+    are = "is" if available == 1 else "are"
+    message = f"waiting for {pods_told(wanted)} of revision {revision} to be available; {available} {are}"
+    return Wait(Reason.PODS_NOT_AVAILABLE, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +120,17 @@ class View:
     def paused(self) -> bool:
         """Somebody holds the steps."""
         return self.spec.paused or self.seen.rollout.annotations.get(Verb.PAUSE) == "true"
+
+    @property
+    def held_by(self) -> str:
+        """Who holds the steps, and what lets them go on; for when `paused`."""
+        if self.spec.paused:
+            return "paused by spec.paused: take it out of the manifest"
+        return f"paused by the annotation rollouts.dev/pause: {self.command('resume')}"
+
+    def command(self, verb: str) -> str:
+        """The command line for people that gives this Rollout a verb."""
+        return f"rollouts {verb} {self.seen.rollout.name} -n {self.seen.rollout.namespace}"
 
     @property
     def durable(self) -> bool:

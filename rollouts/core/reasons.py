@@ -88,6 +88,10 @@ class Reason(StrEnum):
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."
     NAME_TAKEN = "NameTaken", "Another owner has an object with the name that we need."
+    NOT_ADOPTED = (
+        "NotAdopted",
+        "A ReplicaSet has the Rollout's name as a label and no controller, but is not one of its own; it is left alone.",
+    )
     # traffic providers
     TRIED = "Tried", "A TrafficProvider's tests pass, and the API server takes their objects in a dry run."
     NOT_TRIED = (

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from rollouts.core.decide import decide
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -290,6 +291,8 @@ class _Theatre:
                 self._create(intent)
             case PatchReplicaSet():
                 self._patch(intent)
+            case AdoptReplicaSet(uid=uid):  # what it has is not known here
+                self.seen = replace(self.seen, orphans=tuple(each for each in self.seen.orphans if each.uid != uid))
             case DeleteReplicaSet(name=name):
                 kept = tuple(each for each in self.seen.replica_sets if each.name != name)
                 self.seen = replace(self.seen, replica_sets=kept)

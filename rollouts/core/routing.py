@@ -308,7 +308,7 @@ def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
 def _one(view: View, route: Route, split: Split) -> Outcome:
     match route:
         case RouteUnasked(route=name):
-            return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reads {name}"))
+            return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
         case RouteAbsent():
             return _absent(view, route, split)
         case RouteSeen():
@@ -325,9 +325,9 @@ def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
     if route.ours:
         made = _by_weight(split)
         notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"makes {route.route}")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
-    message = route.message or f"{route.route} does not exist; create it or take it out of trafficRouting"
+    message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
     if view.now_s >= again_s:
@@ -338,8 +338,8 @@ def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
 def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     ours = view.seen.rollout.name
     if route.managed_by not in ("", ours):
-        message = f"{route.route} belongs to Rollout {route.managed_by}; use another one"
-        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message))
+        message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:
@@ -353,7 +353,7 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     if to_be_recorded(view, route.route):
         return Outcome(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
-    wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} changes to {told(split)}")
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {told(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
         return _on_the_way(view, route, route.split, replace(intent, settled=False), wait)
     return Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
@@ -365,7 +365,9 @@ def _anew(route: RouteSeen, split: Split) -> Outcome:
     version = route.resource_version
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
     return Outcome(
-        intents=(intent,), notices=(notice,), wait=Wait(Reason.TRAFFIC_SWITCHING, f"writes {route.route} anew")
+        intents=(intent,),
+        notices=(notice,),
+        wait=Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec"),
     )
 
 
@@ -397,7 +399,7 @@ def _lacking(view: View, route: RouteSeen, split: Split) -> Outcome | None:
     if not needed:
         return None
     if route.features is None:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"asks what the gateways of {route.route} support")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"asking what the gateways of {route.route} support")
         return Outcome(intents=(AskFeatures(route.route),), wait=wait)
     if not (missing := needed - route.features):
         return None

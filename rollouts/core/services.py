@@ -15,7 +15,7 @@ from typing import assert_never
 
 from rollouts.core.frozen import replace
 from rollouts.core.intents import AskService, Intent, Notice, PointService, ReleaseService
-from rollouts.core.plan import View, Wait
+from rollouts.core.plan import View, Wait, pods_wait
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
@@ -55,7 +55,7 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
     """
     match view.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
-            wait = Wait(Reason.SERVICE_SWITCHING, f"reads {told(name)}")
+            wait = Wait(Reason.SERVICE_SWITCHING, f"reading {told(name)}")
             return Pointing(intents=(AskService(name),), wait=wait)
         case ServiceAbsent(at_s=at_s, message=message):
             return _absent(view, name, at_s=at_s, message=message)
@@ -66,7 +66,7 @@ def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) ->
 
 
 def _absent(view: View, name: str, *, at_s: float, message: str) -> Pointing:
-    message = message or f"{told(name)} does not exist; create it or take it out of the strategy"
+    message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(view, wait, asked_at_s=at_s)
     if view.now_s >= again_s:
@@ -93,13 +93,14 @@ def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, 
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if steered else max(at_least, target.spec_replicas)
     if lasting(target) < needed:
-        message = f"{told(service.name)} will select revision {target.revision} when {needed} of its pods are available"
+        when = f"when {needed} of its pods are available; {lasting(target)} are"
+        message = f"{told(service.name)} will select revision {target.revision} {when}"
         return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
     intent = PointService(
         name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
     )
     notice = Notice(Reason.SWITCH_SERVICE, f"{told(service.name)} selects revision {target.revision}")
-    message = f"{told(service.name)} changes to revision {target.revision}"
+    message = f"making {told(service.name)} select revision {target.revision}"
     return Pointing(
         intents=(intent,),
         notices=(notice,) if service.revision else (),
@@ -115,25 +116,33 @@ def lasting(replica_set: ReplicaSet) -> int:
 
 def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
     others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
-    if service.ready_by_revision.get(target.revision, 0) < at_least or others:
-        message = f"EndpointSlices of {told(service.name)} are to show {at_least} ready pods of revision {target.revision} alone"
+    shown = service.ready_by_revision.get(target.revision, 0)
+    if shown < at_least or others:
+        wanted = f"to show {at_least} ready pods of revision {target.revision} alone"
+        message = (
+            f"waiting for the EndpointSlices of {told(service.name)} {wanted}; they show {shown}, and {others} others"
+        )
         return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
     if lasting(target) < at_least:
-        message = f"{at_least} pods of revision {target.revision} are to be available for {told(service.name)}"
-        return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
+        wait = pods_wait(target.revision, wanted=at_least, available=lasting(target))
+        return Pointing(
+            wait=replace(wait, message=f"{wait.message}; {told(service.name)} needs them"), selects=service.revision
+        )
     return Pointing(confirmed=True, selects=service.revision)
 
 
 def _unusable(view: View, service: ServiceSeen) -> Wait | None:
     owner = service.managed_by
     if owner and owner != view.seen.rollout.name:
-        message = f"{told(service.name)} belongs to Rollout {owner}; use another one"
-        return Wait(Reason.SERVICE_NOT_USABLE, message)
+        message = f"{told(service.name)} belongs to Rollout {owner}: name another one in the strategy"
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if service.problem:
         return Wait(Reason.SERVICE_NOT_USABLE, f"{told(service.name)}: {service.problem}")
     if not service.has_selector or not service.selects_template:
-        message = f"the selector of {told(service.name)} does not match the labels of spec.template"
-        return Wait(Reason.SERVICE_NOT_USABLE, message)
+        message = (
+            f"the selector of {told(service.name)} does not match the labels of spec.template: change one of the two"
+        )
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     return None
 
 

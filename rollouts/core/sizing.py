@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rollouts.core.cutover import draining, draining_wait, next_drained_s, numbers_of
 from rollouts.core.frozen import replace
 from rollouts.core.intents import CreateReplicaSet, Intent, PatchReplicaSet
-from rollouts.core.plan import View, Wait, earliest
+from rollouts.core.plan import View, Wait, earliest, pods_told
 from rollouts.core.pre_stop import injection
 from rollouts.core.reasons import Reason
 from rollouts.core.restarts import kept_surge
@@ -184,10 +184,13 @@ def next_scale_down_s(view: View) -> float | None:
 def keeping_wait(view: View) -> Wait | None:
     """Why an old revision still has its pods though the update is over: it drains, or its delay runs; the longer of the two."""
     drains = draining_wait(view)
-    delay_s = earliest(each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
-    if delay_s is None or (drains is not None and (drains.deadline_s or 0.0) >= delay_s):
+    delays = [each for each in view.status.scale_downs if each.at_s > view.now_s]
+    next_one = min(delays, key=lambda each: each.at_s, default=None)
+    if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
-    return Wait(Reason.SCALE_DOWN_DELAY, "an old revision keeps its pods for a while", delay_s)
+    pods = sum(each.spec_replicas for each in view.seen.replica_sets if each.revision == next_one.revision)
+    message = f"revision {next_one.revision} keeps its {pods_told(pods)} until its scale-down delay is over"
+    return Wait(Reason.SCALE_DOWN_DELAY, message, next_one.at_s)
 
 
 def role_metadata(view: View, revision: str) -> PodMetadata:

@@ -59,6 +59,24 @@ class ReplicaSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanedReplicaSet:
+    """A ReplicaSet under the Rollout's name label that nobody controls: `kubectl delete --cascade=orphan` left it, or a stranger.
+
+    Args:
+        revision: label `rollouts.dev/revision`.
+        has_owners: it has owners that do not control it.
+        problem: why it is not ours, though its label says so; "" when it is.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    has_owners: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSeen:
     """A Service that the spec names, or that we steer.
 
@@ -169,6 +187,7 @@ class Snapshot:
         now_s: wall clock, seconds since 1970, read once for the pass.
         status: what `.status` records: the only memory.
         replica_sets: those whose controller is this Rollout's uid.
+        orphans: those under its name that nobody controls; without those that are being deleted.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
             DestinationRule is one too, named `rule/subset`.
         routes: every route that the spec's routers name, in their order, and every one that is still steered by this Rollout.
@@ -183,6 +202,7 @@ class Snapshot:
     rollout: Rollout
     status: RolloutStatus
     replica_sets: tuple[ReplicaSet, ...] = ()
+    orphans: tuple[OrphanedReplicaSet, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
     routes: Mapping[RouteName, Route] = field(default_factory=dict)
     drains: Mapping[str, DrainSeen] = field(default_factory=dict)

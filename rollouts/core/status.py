@@ -254,6 +254,8 @@ class RolloutStatus:
     restarted_at_s: float | None = None
     replicas: int = 0
     updated_replicas: int = 0
+    updated_ready_replicas: int = 0
+    updated_available_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
     selector: str = ""

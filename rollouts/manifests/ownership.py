@@ -1,7 +1,8 @@
 """Names that we put on objects, and which fields of which objects are ours.
 
 * ReplicaSet (ours): everything at its creation (POST); later `spec.replicas`, `spec.minReadySeconds`, the role metadata of its
-  template and our annotations (merge patch with its uid).
+  template and our annotations (merge patch with its uid). One that nobody controls: an owner reference (JSON Patch with its uid
+  and resourceVersion).
 * Service (the user's): `spec.selector[rollouts.dev/revision]`, label `rollouts.dev/managed`, annotation `rollouts.dev/managed-by`
   (merge patch with its uid and resourceVersion).
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
@@ -51,12 +52,12 @@ RESTART_SURGE = f"{PREFIX}restart-surge"
 PODS_METADATA = f"{PREFIX}pods-metadata"
 PODS_WITHOUT_METADATA = "false"
 
-_LABEL_VALUE_MAX = 63
+LABEL_VALUE_MAX = 63  # characters
 
 
 def name_label(rollout: str) -> str:
     """Value of `rollouts.dev/name`: the Rollout's name, shortened with a hash when it is too long for a label."""
-    if len(rollout) <= _LABEL_VALUE_MAX:
+    if len(rollout) <= LABEL_VALUE_MAX:
         return rollout
     return f"{rollout[:52]}-{short_hash(rollout.encode())}"
 

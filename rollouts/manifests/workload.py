@@ -38,8 +38,6 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
         annotations[EPHEMERAL_METADATA] = note
     if intent.injection is not None:
         annotations[PRE_STOP] = injection_text(intent.injection)
-    selector = json.loads(rollout.spec.selector_json)
-    selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: intent.revision}
     return {
         "apiVersion": REPLICA_SET.api_version,
         "kind": REPLICA_SET.kind,
@@ -53,10 +51,17 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
         "spec": {
             "replicas": intent.replicas,
             "minReadySeconds": rollout.spec.min_ready_s,
-            "selector": selector,
+            "selector": revision_selector(rollout.spec.selector_json, intent.revision),
             "template": template,
         },
     }
+
+
+def revision_selector(users_selector: bytes, revision: str) -> Manifest:
+    """The user's selector (canonical JSON), of the pods of one revision only."""
+    selector: Manifest = json.loads(users_selector)
+    selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: revision}
+    return selector
 
 
 def owner_reference(rollout: Rollout) -> Manifest:

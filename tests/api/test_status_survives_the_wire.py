@@ -88,6 +88,8 @@ STATUSES = st.builds(
     restarted_at_s=st.none() | _TIME,
     replicas=_COUNT,
     updated_replicas=_COUNT,
+    updated_ready_replicas=_COUNT,
+    updated_available_replicas=_COUNT,
     ready_replicas=_COUNT,
     available_replicas=_COUNT,
     selector=_TEXT,
@@ -278,7 +280,15 @@ def test_counts_may_wait_and_decisions_may_not() -> None:
     """Counts change with every pod; writing each change would cost the API server more than the rollout itself."""
     before = status_to_wire(RolloutStatus(phase=Phase.HEALTHY))
     counts = status_to_wire(
-        RolloutStatus(phase=Phase.HEALTHY, replicas=2, updated_replicas=1, ready_replicas=2, available_replicas=1)
+        RolloutStatus(
+            phase=Phase.HEALTHY,
+            replicas=2,
+            updated_replicas=1,
+            updated_ready_replicas=1,
+            updated_available_replicas=1,
+            ready_replicas=2,
+            available_replicas=1,
+        )
     )
     paused = status_to_wire(RolloutStatus(phase=Phase.PAUSED, replicas=2))
 

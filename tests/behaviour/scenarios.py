@@ -168,6 +168,17 @@ async def deleted(stage: Stage) -> None:
     await stage.until(lambda: not stage.sizes())
 
 
+async def applied_again(stage: Stage) -> None:
+    """The Rollout is deleted at its gate, its ReplicaSets are left, and it is applied again."""
+    await stage.until_phase("Healthy", "1")
+    stage.image("2")
+    await stage.until_phase("Paused", "2")
+    stage.cluster.apply(await stage.delete_and_orphan())
+    await stage.until_phase("Paused", "2")
+    stage.annotate("promote", "true")
+    await stage.until_phase("Healthy", "2")
+
+
 SCENARIOS = {
     each.name.replace(" ", "-"): each
     for each in (
@@ -207,6 +218,11 @@ SCENARIOS = {
             deleted,
             phase="",
             sizes={},
+        ),
+        Scenario(
+            "canary with services applied again",
+            (*STABLE_AND_CANARY, rollout(canary(HALF, MANUAL, services=True))),
+            applied_again,
         ),
         Scenario("blue-green by time", (*ACTIVE_AND_PREVIEW, rollout(blue_green(autoPromotionSeconds=1))), updated),
         Scenario(

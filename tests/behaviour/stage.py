@@ -147,6 +147,17 @@ class Stage:
         """Deletes the Rollout."""
         assert self.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, KEY.name))).status == 200
 
+    async def delete_and_orphan(self) -> Manifest:
+        """`kubectl delete --cascade=orphan`: its ReplicaSets stay. Answers what `kubectl apply` would make it of again."""
+        before = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
+        assert before is not None
+        body = msgspec.json.encode({"propagationPolicy": "Orphan"})
+        answer = self.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, KEY.name), body=body))
+        assert answer.status == 200, answer.body
+        await self.until(lambda: self.cluster.get(ROLLOUT, KEY.namespace, KEY.name) is None)
+        metadata = {"name": KEY.name, "namespace": KEY.namespace}
+        return {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": metadata, "spec": before["spec"]}
+
     async def until(self, holds: Callable[[], bool], *, within_s: float = 900.0) -> None:
         """Waits until something is true of the cluster. Raises: AssertionError after `within_s` virtual seconds."""
         changed = asyncio.Event()

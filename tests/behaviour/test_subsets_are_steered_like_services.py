@@ -222,7 +222,9 @@ def test_a_host_that_another_rollout_has_is_left_to_it() -> None:
 
     play((taken, *rest, {**other, "spec": {**other["spec"], "paused": True}}), script, more_crds=CRDS)
 
-    assert told == [f"subset stable of DestinationRule {RULE_NAME} belongs to Rollout other; use another one"]
+    assert told == [
+        f"subset stable of DestinationRule {RULE_NAME} belongs to Rollout other: name another one in the strategy"
+    ]
 
 
 @pytest.mark.parametrize("missing", ["rule", "host", "subset"])

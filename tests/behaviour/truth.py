@@ -29,6 +29,7 @@ from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.drain import ProxyFacts, ProxyMode
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     CreateReplicaSet,
     DeleteReplicaSet,
     Intent,
@@ -46,7 +47,7 @@ from rollouts.core.snapshot import ServiceSeen, Snapshot
 from rollouts.core.status import RolloutStatus, Verb
 from rollouts.core.traffic import RouteName
 from rollouts.errors import SpecInvalid, Unroutable
-from rollouts.manifests.ownership import MANAGED, REVISION, REVISION_NUMBER, ROUTER
+from rollouts.manifests.ownership import MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
 from rollouts.ports import Request
 from rollouts.sim.actors import pods as pod_facts
@@ -107,7 +108,8 @@ class Truth:
         self._store = Store(clock=cluster.clock)
         for kind, struct in STRUCTS:
             labels = (SERVICE_NAME,) if kind == ENDPOINT_SLICE else ()
-            self._store.add(kind, struct, by_owner=kind == REPLICA_SET, labels=labels)
+            sets = kind == REPLICA_SET
+            self._store.add(kind, struct, by_owner=sets, orphans_by=NAME if sets else "", labels=labels)
         self._steered = SteeredServices()
         self._steered_routes = SteeredRoutes()
         self._providers = LiveProviders(registry())
@@ -184,6 +186,11 @@ class Truth:
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
             case "replicasets", "POST", "":
                 return _creation(body)
+            case "replicasets", "PATCH", "" if isinstance(body, list):
+                given = {each["path"]: each["value"] for each in body}
+                return AdoptReplicaSet(
+                    name=name, uid=given["/metadata/uid"], resource_version=given["/metadata/resourceVersion"]
+                )
             case "replicasets", "PATCH", "":
                 return self._resizing(target.home, name, body)
             case "replicasets", "DELETE", "":

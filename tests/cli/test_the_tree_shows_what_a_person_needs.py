@@ -27,7 +27,8 @@ from rollouts.core.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused
-  Waits   step 1: revision f7w2k9xq4c is to be promoted (PromotionNeeded), for 1m35s
+  Waits   step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop
+          (PromotionNeeded), for 1m35s
   Weight  ████████░░░░░░░░░░░░░░░░░░░░░░  25 % canary, 75 % stable
   Steps   ✔ setWeight 25  ▶ pause until promoted  · setWeight 50  · pause 5m
   Pods    4 wanted, 4 ready, 4 available, 1 updated
@@ -153,7 +154,7 @@ def test_one_line_says_the_same_for_logs_and_scripts() -> None:
     """Where there is no terminal, `-w` prints this."""
     assert line(example(), now_s=NOW_S) == (
         "shop/cart Paused, step 1/4 (pause until promoted), weight 25 %, 4 of 4 pods available, 1 updated: "
-        "step 1: revision f7w2k9xq4c is to be promoted (PromotionNeeded), for 1m35s"
+        "step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop (PromotionNeeded), for 1m35s"
     )
 
 

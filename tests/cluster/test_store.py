@@ -54,7 +54,9 @@ def replica_set(
 def empty(clock: HandClock | None = None, namespaces: tuple[str, ...] = ("",)) -> tuple[Store, Table[ReplicaSetObject]]:
     """A store for ReplicaSets."""
     store = Store(clock=clock or HandClock())
-    return store, store.add(REPLICA_SET, ReplicaSetObject, labels=(NAME,), by_owner=True, namespaces=namespaces)
+    return store, store.add(
+        REPLICA_SET, ReplicaSetObject, labels=(NAME,), by_owner=True, orphans_by=NAME, namespaces=namespaces
+    )
 
 
 def test_an_object_is_found_by_name_owner_and_label():
@@ -94,6 +96,21 @@ def test_indexes_follow_changes_of_owner_and_label():
     assert len(table) == 0
 
 
+def test_what_nobody_controls_is_found_by_its_label_until_somebody_does():
+    """It is looked for in every pass, so it must cost nothing where there is none."""
+    _, table = empty()
+    table.put("", replica_set(5, owner="r1", label="cart"))
+    assert list(table.orphans("shop", "cart")) == []
+
+    left = replica_set(6, label="cart")
+    table.put("", left)
+    assert list(table.orphans("shop", "cart")) == [left]
+    assert list(table.orphans("other", "cart")) == []
+
+    table.put("", replica_set(7, owner="r2", label="cart"))
+    assert list(table.orphans("shop", "cart")) == []
+
+
 def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
     """An empty answer would look like "has no ReplicaSets"."""
     _, table = empty()
@@ -103,6 +120,8 @@ def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
         table.labelled("app", "shop", "cart")
     with pytest.raises(LookupError):
         plain.owned_by("shop", "r1")
+    with pytest.raises(LookupError):
+        plain.orphans("shop", "cart")
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -95,6 +95,22 @@ def test_a_replica_sets_numbers_and_template_labels_are_read():
     assert (seen.status.ready_replicas, seen.status.available_replicas, seen.status.terminating_replicas) == (3, 2, 1)
 
 
+def test_a_replica_sets_selector_is_kept_only_where_nobody_controls_it():
+    """It tells whether an orphan is ours; ten thousand others need none."""
+    owner = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart", "uid": "u", "controller": True}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "cart"}}}
+    line = wire(type="ADDED", object={"metadata": {"name": "cart-a"}, "spec": spec})
+    references = sys.getrefcount(line)
+
+    orphan = Decoder(ReplicaSetObject).event(line).object
+    controlled = decode(REPLICA_SET, wire(metadata={"name": "cart-a", "ownerReferences": [owner]}, spec=spec))
+
+    assert orphan is not None
+    assert bytes(orphan.spec.selector) == b'{"matchLabels":{"app":"cart"}}'
+    assert bytes(controlled.spec.selector) == b""
+    assert sys.getrefcount(line) == references
+
+
 def test_a_pod_says_why_it_waits():
     """`ImagePullBackOff` in a condition is worth more than "not ready"."""
     status = {

@@ -6,25 +6,36 @@ import asyncio
 
 import pytest
 
+from rollouts.cluster.structs import RolloutObject
 from rollouts.controller.inbox import ServiceAnswer
 from rollouts.controller.steered import SteeredServices
-from rollouts.controller.triggers import Triggers, Watched
+from rollouts.controller.triggers import Watched
+from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
 from rollouts.sim.clock import run_virtual
 from tests.controller.world import CART, World, replica_set, rollout, service, slice_of
 
 
-def woken(before: Watched | None, after: Watched | None, *, steered: str = "", asked: str = "") -> set[Key]:
-    """Who is woken in a world where Service web is steered by `steered` and `asked` has asked about it."""
+def woken(
+    before: Watched | None,
+    after: Watched | None,
+    *,
+    steered: str = "",
+    asked: str = "",
+    there: RolloutObject | None = None,
+) -> set[Key]:
+    """Who is woken in a world where Service web is steered by `steered`, `asked` has asked about it, and Rollout `there` is."""
     found: set[Key] = set()
 
     async def main() -> None:
         world = World()
+        if there is not None:
+            world.rollouts.put("", there)
         if steered:
             world.services.put("", service("web", managed_by=steered))
         if asked:
             world.inbox.put_service(Key("shop", asked), "web", ServiceAnswer(None, 0.0))
-        found.update(Triggers(inbox=world.inbox, find_service=world.services.get).keys(before, after))
+        found.update(world.triggers().keys(before, after))
         await asyncio.sleep(0)
 
     run_virtual(main())
@@ -73,6 +84,21 @@ def test_a_replica_set_of_another_controller_wakes_nobody():
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": True}
 
     assert woken(None, replica_set(ownerReferences=[owner])) == set()
+
+
+def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name():
+    """It may adopt it; also when the owner reference goes without a change of anything else."""
+    assert woken(None, replica_set(ownerReferences=None)) == {CART}
+    assert woken(replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
+    assert woken(None, replica_set(ownerReferences=None, labels={})) == set()
+
+
+def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too():
+    """Its ReplicaSets carry the beginning of its name and a hash."""
+    name = "cart" * 20
+    labels = {"rollouts.dev/name": name_label(name), "rollouts.dev/revision": "v1"}
+
+    assert woken(None, replica_set(ownerReferences=None, labels=labels), there=rollout(name)) == {Key("shop", name)}
 
 
 def test_a_service_that_changes_hands_wakes_both():

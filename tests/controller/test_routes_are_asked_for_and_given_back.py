@@ -18,7 +18,6 @@ from rollouts.controller.orphans import Orphans
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import kinds_of
 from rollouts.controller.steered import SteeredServices
-from rollouts.controller.triggers import Triggers
 from rollouts.core.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.snapshot import DrainSeen
 from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
@@ -300,7 +299,7 @@ def woken(before: RouteObject | None, after: RouteObject | None, *, asked: str =
         world = World()
         if asked:
             world.inbox.put_route(Key("shop", asked), ROUTE, RouteAnswer(asked_s=0.0))
-        found.update(Triggers(inbox=world.inbox, find_service=world.services.get).keys(before, after))
+        found.update(world.triggers().keys(before, after))
 
     run_virtual(main())
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollouts.controller.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
+from rollouts.core.status import RolloutStatus
 from rollouts.objects import Key
 
 CART = Key("shop", "cart")
@@ -83,3 +84,29 @@ def test_what_is_written_is_forgotten():
     held.settled(CART)
 
     assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+
+
+def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass():
+    """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
+    held = HeldStatus(clock=ClockByHand())
+    read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
+    assert held.recalled(CART, read) is read
+
+    held.hold(CART, read, decided)
+
+    assert held.recalled(CART, RolloutStatus(updated_replicas=1)) is decided
+
+
+@pytest.mark.parametrize("change", ["written", "edited"])
+def test_what_was_decided_on_another_status_is_forgotten(change: str):
+    """Once it is written, or somebody else writes the status, what is there holds."""
+    held = HeldStatus(clock=ClockByHand())
+    read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)
+    held.hold(CART, read, decided)
+
+    if change == "written":
+        held.settled(CART)
+    else:
+        read = RolloutStatus(updated_replicas=1, restarted_at_s=7.0)
+
+    assert held.recalled(CART, read) is read

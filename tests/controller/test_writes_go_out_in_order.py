@@ -11,6 +11,7 @@ import pytest
 from rollouts.controller.act import Performer
 from rollouts.controller.answers import ASK_AGAIN_CRASHED_S
 from rollouts.controller.calls import (
+    Adopt,
     Create,
     Delete,
     Evict,
@@ -38,6 +39,7 @@ MAKE = Create(
     owner_uid=CART_UID,
     revision="v2",
 )
+ADOPT = Adopt(GROW)
 STATUS = WriteStatus(patch={"phase": "Healthy"})
 
 
@@ -159,6 +161,37 @@ def test_an_object_that_is_gone_means_that_our_view_is_old(call):
             await performer.perform(world.target(), [call])
 
     run(scenario, says(error(404, "NotFound")))
+
+
+def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout():
+    """The watch may lag: what is adopted for a Rollout that is going would be collected with it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target("7"), [ADOPT]) == 1
+
+    api = run(scenario, says(ok(7, uid=CART_UID)), says(ok(8))).api
+
+    assert [request.method for request in api.requests] == ["GET", "PATCH"]
+    assert [request.path.rsplit("/", 1)[-1] for request in api.requests] == ["cart", "cart-v1"]
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        ok(9, uid="another"),
+        ok(9, uid=CART_UID, deletionTimestamp="2026-01-01T00:00:00Z"),
+        error(404, "NotFound"),
+    ],
+    ids=["another", "going", "gone"],
+)
+def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Response):
+    """Its pods would go with it, or to a Rollout that somebody else has applied."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target("7"), [ADOPT])
+
+    assert [request.method for request in run(scenario, says(live)).api.requests] == ["GET"]
 
 
 def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so():

@@ -23,6 +23,8 @@ from rollouts.controller.inbox import Inbox
 from rollouts.controller.planes import Planes
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.triggers import Triggers, rollouts_named
+from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
@@ -162,7 +164,7 @@ class World:
         self.api = ScriptedApi(list(answers))
         self.store = Store(clock=self.clock)
         self.rollouts = self.store.add(ROLLOUT, RolloutObject)
-        self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True)
+        self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME)
         self.services = self.store.add(SERVICE, ServiceObject)
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
         self.found_kinds: list[Kind] = []
@@ -172,6 +174,10 @@ class World:
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
         self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
+
+    def triggers(self) -> Triggers:
+        """Whom a change concerns."""
+        return Triggers(inbox=self.inbox, find_service=self.services.get, named=rollouts_named(self.rollouts))
 
     def performer(
         self, questions: asyncio.TaskGroup, *, planes: Planes | None = None, lags: GatewayLags | None = None

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -37,6 +38,7 @@ from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
     DrainSeen,
     EvictionRefused,
+    OrphanedReplicaSet,
     Pod,
     PodsSeen,
     ReplicaSet,
@@ -76,6 +78,7 @@ class World:
 
     Args:
         version: counts writes of anybody; gives uids and resourceVersions.
+        orphaned: names of ReplicaSets that nobody controls.
         pods: truth; ReplicaSets' statuses and Services' slices lag behind it until their controllers act.
         heard: pods as the ReplicaSet controller's watch last showed them; it acts on these and counts these.
         expecting: ReplicaSets whose pods it has made or deleted and not heard of yet: it does neither again until then.
@@ -91,6 +94,7 @@ class World:
         drains: what they found.
         bad: revisions whose pods never become ready.
         patient: status writes that can wait are held back, as the controller does for some seconds.
+        held: what was held back last, and the status that it is to follow; None for nothing, or when it was forgotten.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         writes: calls of ours that wrote, by name.
     """
@@ -100,6 +104,7 @@ class World:
     version: int = 1
     status: RolloutStatus = RolloutStatus()
     replica_sets: tuple[ReplicaSet, ...] = ()
+    orphaned: frozenset[str] = frozenset()
     pods: tuple[Pod, ...] = ()
     heard: tuple[Pod, ...] = ()
     expecting: frozenset[str] = frozenset()
@@ -117,6 +122,7 @@ class World:
     refused: EvictionRefused | None = None
     bad: frozenset[str] = frozenset()
     patient: bool = False
+    held: tuple[RolloutStatus, RolloutStatus] | None = None
     budget: int | None = None
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -198,11 +204,13 @@ def snapshot(there: World) -> Snapshot:
         *named_services(there.rollout.spec.strategy),
         *(each.name for each in there.services.values() if each.managed_by == there.rollout.name and each.watched),
     }
+    held = there.held
     return Snapshot(
         now_s=there.now_s,
         rollout=there.rollout,
-        status=there.status,
-        replica_sets=there.replica_sets,
+        status=held[1] if held is not None and held[0] == there.status else there.status,
+        replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
+        orphans=tuple(_seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned),
         services={name: _seen_service(there, name) for name in sorted(names)},
         routes=_seen_routes(there),
         drains=there.drains,
@@ -217,6 +225,11 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
     match intent:
         case CreateReplicaSet():
             return _created(there, intent)
+        case AdoptReplicaSet(name=name, uid=uid, resource_version=version):
+            _replica_set(there, name, uid, version)
+            if name not in there.orphaned:
+                raise RefusedError(f"{name} has a controller")
+            return _with_owner(wrote(there, "AdoptReplicaSet"), name)
         case PatchReplicaSet():
             return _patched(there, intent)
         case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
@@ -278,10 +291,21 @@ def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one
             assert_never(never)
 
 
+def orphaned(there: World, name: str) -> World:
+    """A ReplicaSet loses its owner reference."""
+    return replace(_moved(there, name), orphaned=there.orphaned | {name})
+
+
 def deleted(there: World, revision: str) -> World:
     """Somebody deletes a revision's ReplicaSet; its pods go with it."""
     sets = tuple(each for each in there.replica_sets if each.revision != revision)
-    return replace(there, replica_sets=sets, pods=tuple(pod for pod in there.pods if pod.revision != revision))
+    names = frozenset(each.name for each in sets)
+    return replace(
+        there,
+        replica_sets=sets,
+        orphaned=there.orphaned & names,
+        pods=tuple(pod for pod in there.pods if pod.revision != revision),
+    )
 
 
 def annotated(there: World, verb: str, value: str | None) -> World:
@@ -308,6 +332,25 @@ def strategy_hash(strategy: Strategy) -> str:
             return "blue-green"
         case never:
             assert_never(never)
+
+
+def _seen_orphan(found: ReplicaSet) -> OrphanedReplicaSet:
+    return OrphanedReplicaSet(
+        name=found.name, uid=found.uid, resource_version=found.resource_version, revision=found.revision
+    )
+
+
+def _with_owner(there: World, name: str) -> World:
+    return replace(_moved(there, name), orphaned=there.orphaned - {name})
+
+
+def _moved(there: World, name: str) -> World:
+    """The ReplicaSet in a new version."""
+    there = replace(there, version=there.version + 1)
+    sets = (
+        replace(each, resource_version=str(there.version)) if each.name == name else each for each in there.replica_sets
+    )
+    return replace(there, replica_sets=tuple(sets))
 
 
 def _seen_service(there: World, name: str) -> Service:

@@ -42,8 +42,9 @@ from rollouts.core.traffic import (
     Split,
     TextMatch,
 )
-from tests.core.model import World, annotated, deleted, named_routes, route, service, snapshot
+from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
 from tests.core.worlds import (
+    applied_again,
     edited,
     gateways_caught_up,
     later,
@@ -187,6 +188,9 @@ ENVIRONMENT: dict[str, Move] = {
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
+    "a replica set loses its owner": lambda there, i, _j: orphaned(there, f"cart-{_each(there, i)}")
+    if there.replica_sets
+    else there,
     "a service goes": lambda there, i, _j: replace(
         there, services={name: each for name, each in there.services.items() if name != ("cart", "c", "cart-canary")[i % 3]}
     ),
@@ -220,6 +224,7 @@ PEOPLE: dict[str, Move] = {
     "pause": lambda there, i, _j: annotated(there, "pause", ("true", None)[i % 2]),
     "restart": lambda there, i, _j: annotated(there, "restart", ("true", str(there.now_s - i), "yes", None)[i % 4]),
     "the status is wiped": lambda there, _i, _j: status_wiped(there),
+    "deleted without its pods and applied again": lambda there, _i, _j: applied_again(there),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.drain import DrainSpec
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     CreateReplicaSet,
     Decision,
     DeleteReplicaSet,
@@ -19,7 +20,7 @@ from rollouts.core.intents import (
 )
 from rollouts.core.invariants import broken_by, nothing_more_to_do
 from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
-from rollouts.core.snapshot import PodsSeen, ServiceSeen, Snapshot
+from rollouts.core.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.status import Abort, Cutover, RolloutStatus
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import service, snapshot
@@ -221,6 +222,31 @@ def test_s12_a_second_replica_set_of_a_revision() -> None:
     create = CreateReplicaSet(revision="b", number=3, replicas=1, pod_metadata=PodMetadata())
 
     assert _rules(_gate(CANARY), create) == {"S12"}
+
+
+ORPHAN = OrphanedReplicaSet(name="cart-z", uid="uid-z", resource_version="7", revision="z")
+
+
+def test_s12_a_pass_that_does_anything_before_pods_of_ours_are_adopted() -> None:
+    """It would make pods a second time, or record a revision as the first one."""
+    seen = replace(_gate(CANARY), orphans=(ORPHAN,))
+    adopt = AdoptReplicaSet(name="cart-z", uid="uid-z", resource_version="7")
+
+    assert _rules(seen, adopt) == set()
+    assert "S12" in _rules(seen)
+    assert "S12" in _rules(seen, adopt, _size(seen, "b", 3))
+    assert "S12" in _rules(seen, adopt, revision_number=9)
+
+
+def test_s13_a_replica_set_that_is_adopted_and_is_not_ours_or_not_as_seen() -> None:
+    """Scaling and deleting would follow."""
+    stranger = replace(_gate(CANARY), orphans=(replace(ORPHAN, problem="its selector is another"),))
+    ours = replace(_gate(CANARY), orphans=(ORPHAN,))
+    adopt = AdoptReplicaSet(name="cart-z", uid="uid-z", resource_version="7")
+
+    assert _rules(stranger, adopt) == {"S13"}
+    assert _rules(ours, replace(adopt, resource_version="6")) == {"S13"}
+    assert _rules(ours, replace(adopt, uid="another")) == {"S13"}
 
 
 def test_s13_writes_to_what_is_not_ours_or_has_moved() -> None:

@@ -8,12 +8,23 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
-from tests.core.worlds import edited, later, pods_unready, reconciled, replica_sets_caught_up, running, settled
+from tests.core.worlds import (
+    edited,
+    later,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    steps_of,
+)
 
+GREEN = BlueGreen(active_service="cart")
 STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
 
@@ -151,3 +162,36 @@ def test_a_rollout_that_is_being_deleted_is_left_alone() -> None:
     decision = decide(snapshot(later(there, 60)))
 
     assert (decision.intents, decision.status, decision.requeue_at_s) == ((), there.status, None)
+
+
+@pytest.mark.parametrize("held", ["annotation", "spec"])
+def test_pods_that_come_while_it_is_paused_are_no_news_for_its_conditions(held: str) -> None:
+    """Each would be a write at once and an Event; the counts and `waitingFor` tell of them, and can wait."""
+    there = edited(replace(running(GREEN), bad=frozenset("b")), revision="b", paused=held == "spec")
+    there = settled(annotated(there, "pause", "true" if held == "annotation" else None), seconds=1)
+
+    after = replica_sets_caught_up(pods_ready(replace(there, bad=frozenset()), limit=2))
+    after = reconciled(after)
+
+    assert after.status.message != there.status.message
+    assert _messages(after, "Paused") == _messages(there, "Paused") != set()
+
+
+def test_an_abort_has_one_message_in_its_conditions_while_its_services_and_pods_come_back() -> None:
+    """Who waits for it learns why it was aborted; how far it is stands in `waitingFor`."""
+    there = edited(running(GREEN), revision="b")
+    there = next(each for each in steps_of(there) if each.services["cart"].revision == "b")
+    assert there.status.stable_revision == "a"
+    messages, waits = set(), set()
+    for after in steps_of(annotated(there, "abort", "b")):
+        messages |= _messages(after, "Aborted")
+        waits.add(after.status.message)
+
+    assert len(waits) > 1
+    assert messages == {
+        "revision b is held back: revision b was aborted by annotation; try it again: rollouts retry cart -n shop"
+    }
+
+
+def _messages(there: World, kind: str) -> set[str]:
+    return {each.message for each in there.status.conditions if each.type == kind}

@@ -21,6 +21,7 @@ from rollouts.core.intents import (
 )
 from rollouts.core.invariants import broken_by
 from rollouts.core.plan import earliest
+from rollouts.core.progress import STALLED_AFTER_S, needs_a_person
 from rollouts.core.rollout import Strategy
 from rollouts.core.services import named_services
 from rollouts.core.snapshot import (
@@ -35,6 +36,7 @@ from tests.core.model import (
     World,
     applied,
     named_routes,
+    orphaned,
     route,
     service,
     snapshot,
@@ -102,11 +104,12 @@ def with_status_written(there: World, decision: Decision) -> World:
         return there
     urgent = _urgent(there.status, decision.status)
     if there.patient and not urgent:
-        return there
+        return replace(there, held=(there.status, decision.status))
     there = wrote(there, "Status" if urgent else "Held")
     return replace(
         there,
         status=decision.status,
+        held=None,
         rollout=replace(there.rollout, resource_version=str(there.version)),
         notices=(*there.notices, *decision.notices),
     )
@@ -283,6 +286,15 @@ def status_wiped(there: World) -> World:
     return replace(there, status=RolloutStatus(), rollout=rollout, version=version)
 
 
+def applied_again(there: World) -> World:
+    """`kubectl delete --cascade=orphan`, then `kubectl apply`: a Rollout of the same spec; nobody controls its ReplicaSets."""
+    for each in there.replica_sets:
+        there = orphaned(there, each.name)
+    there = status_wiped(there)
+    rollout = replace(there.rollout, uid=f"uid-{there.version}", generation=1, annotations={}, restart_asked_at_s=None)
+    return replace(there, rollout=rollout, held=None)
+
+
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
@@ -346,6 +358,8 @@ def sizes(there: World) -> dict[str, int]:
 def _late(there: World) -> bool:
     """What is waited for is broken for good (pods that never come, a Service that is missing), and only looked at again."""
     waiting = there.status.waiting_for
+    if waiting is not None and needs_a_person(waiting.reason):
+        return there.now_s > waiting.since_s + STALLED_AFTER_S
     return waiting is not None and waiting.deadline_s is not None and there.now_s > waiting.deadline_s
 
 
@@ -364,6 +378,8 @@ def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
             status,
             replicas=0,
             updated_replicas=0,
+            updated_ready_replicas=0,
+            updated_available_replicas=0,
             ready_replicas=0,
             available_replicas=0,
             progressed_at_s=None,

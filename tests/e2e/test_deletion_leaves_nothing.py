@@ -1,4 +1,7 @@
-"""A Rollout that is deleted in the middle of a step takes everything of its own with it, and gives back what is the user's."""
+"""A Rollout that is deleted in the middle of a step takes everything of its own with it, and gives back what is the user's.
+
+With `--cascade=orphan` its pods stay, and are its own again when it is applied again.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,25 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
         name: one["spec"]["selector"] for name, one in services.items()
     }
     assert [name for name, one in released.items() if "rollouts.dev" in _marks(one)] == []
+
+
+def test_what_an_orphaning_delete_leaves_is_adopted_by_the_rollout_that_is_applied_again(stage: Stage) -> None:
+    """Backup and restore: the same pods and ReplicaSets, controlled by the new Rollout, and no update."""
+    manifest = canary("web", stableService="web-stable", canaryService="web-canary")
+    services = (service("web-stable", app="web"), service("web-canary", app="web"))
+    stage.apply(manifest, *services)
+    before = stage.wait_ready("web")
+    pods = {each["metadata"]["uid"] for each in stage.all("pods")}
+
+    stage.kubectl("delete", "rollout", "web", "--cascade=orphan", "--timeout=60s")
+    stage.apply(manifest)
+    after = stage.wait_ready("web")
+
+    (replica_set,) = stage.all("replicasets")
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert [each["uid"] for each in replica_set["metadata"]["ownerReferences"]] == [after["metadata"]["uid"]]
+    assert {each["metadata"]["uid"] for each in stage.all("pods")} == pods
+    assert after["status"]["stableRevision"] == before["status"]["stableRevision"]
 
 
 def _marks(service: dict[str, dict[str, dict[str, str]]]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.core.intents import (
+    AdoptReplicaSet,
     CreateReplicaSet,
     EvictPod,
     Notice,
@@ -21,6 +22,7 @@ from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.revision import canonical_json
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.manifests.adoption import adoption_patch, not_ours
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
     injection_of,
@@ -31,7 +33,7 @@ from rollouts.manifests.ownership import (
 )
 from rollouts.manifests.pod import eviction, pod_patch
 from rollouts.manifests.service import point_service, release_service
-from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.manifests.workload import owner_reference, replica_set, replica_set_patch
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "cart"}, "annotations": {"note": "mine"}},
@@ -156,6 +158,65 @@ def test_a_replica_set_is_whole() -> None:
             },
         },
     }
+
+
+def _not_ours(
+    made: dict[str, Any], *, rollout: Rollout, name: str | None = None, selector: bytes | None = None, **labels: str
+) -> str:
+    metadata = made["metadata"]
+    return not_ours(
+        name or metadata["name"],
+        metadata["labels"] | {f"rollouts.dev/{key}": value for key, value in labels.items()},
+        json.dumps(made["spec"]["selector"]).encode() if selector is None else selector,
+        rollout=rollout.name,
+        users_selector=rollout.spec.selector_json,
+    )
+
+
+@pytest.mark.parametrize("name", ["cart", "cart" * 40])
+def test_a_replica_set_that_we_made_is_known_as_ours(name: str) -> None:
+    """By what is on it, since nobody controls it any more; also with a long name, and as another server writes its selector."""
+    rollout = _rollout(name=name)
+    made = replica_set(rollout, CREATE)
+    turned = json.dumps(dict(reversed(made["spec"]["selector"].items())), indent=1).encode()
+
+    assert _not_ours(made, rollout=rollout) == ""
+    assert _not_ours(made, rollout=rollout, selector=turned) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": "cart-other"}, "its name does not follow"),
+        ({"revision": ""}, "its name does not follow"),
+        ({"hash-scheme": "v0"}, "'v0', not 'v1'"),
+        ({"selector": b'{"matchLabels": {"app": "cart"}}'}, "its selector is not spec.selector"),
+        ({"selector": b"{"}, "its selector is not spec.selector"),
+        ({"selector": b""}, "its selector is not spec.selector"),
+    ],
+)
+def test_what_differs_from_what_we_make_is_not_ours(changes: dict[str, Any], told: str) -> None:
+    """A label can be put on anything; its pods would be scaled and deleted."""
+    rollout = _rollout()
+
+    assert told in _not_ours(replica_set(rollout, CREATE), rollout=rollout, **changes)
+
+
+@pytest.mark.parametrize("has_owners", [False, True])
+def test_an_adoption_lands_on_the_version_that_was_seen_and_keeps_other_owners(has_owners: bool) -> None:
+    """Two Rollouts of one name may follow each other within a second."""
+    intent = AdoptReplicaSet(name="cart-abc", uid="u-2", resource_version="8", has_owners=has_owners)
+
+    *guards, added = adoption_patch(_rollout(), intent)
+
+    assert guards == [
+        {"op": "replace", "path": "/metadata/uid", "value": "u-2"},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "8"},
+    ]
+    owner = owner_reference(_rollout())
+    assert (added["path"], added["value"]) == (
+        ("/metadata/ownerReferences/-", owner) if has_owners else ("/metadata/ownerReferences", [owner])
+    )
 
 
 def test_a_role_is_on_the_pods_and_noted_on_the_replica_set() -> None:

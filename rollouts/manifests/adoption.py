@@ -1,0 +1,51 @@
+"""Taking ReplicaSets back that nobody controls: which are this Rollout's, and the patch that says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.core.intents import AdoptReplicaSet
+from rollouts.core.revision import HASH_SCHEME, canonical_json, replica_set_name
+from rollouts.core.rollout import Rollout
+from rollouts.manifests.ownership import HASH_SCHEME_LABEL, REVISION
+from rollouts.manifests.workload import owner_reference, revision_selector
+
+
+def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, rollout: str, users_selector: bytes) -> str:
+    """Why a ReplicaSet with the Rollout's name label is not one that this Rollout made; "" when it is.
+
+    Args:
+        name, labels, selector_json: the ReplicaSet's.
+        rollout: the Rollout's name.
+        users_selector: `spec.selector` of the Rollout, canonical JSON.
+    """
+    scheme, revision = labels.get(HASH_SCHEME_LABEL, ""), labels.get(REVISION, "")
+    if scheme != HASH_SCHEME:
+        return f"its label {HASH_SCHEME_LABEL} is {scheme!r}, not {HASH_SCHEME!r}"
+    if not revision or name != replica_set_name(rollout=rollout, revision=revision):
+        return f"its name does not follow from its label {REVISION} {revision!r}"
+    if _read(selector_json) != canonical_json(revision_selector(users_selector, revision)):
+        return f"its selector is not spec.selector with {REVISION}: {revision}"
+    return ""
+
+
+def adoption_patch(rollout: Rollout, intent: AdoptReplicaSet) -> list[dict[str, Any]]:
+    """The JSON Patch that makes the Rollout its controller; a conflict on another uid or another version."""
+    owner = owner_reference(rollout)
+    place = "/metadata/ownerReferences"
+    return [
+        {"op": "replace", "path": "/metadata/uid", "value": intent.uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": intent.resource_version},
+        {"op": "add", "path": f"{place}/-", "value": owner}
+        if intent.has_owners
+        else {"op": "add", "path": place, "value": [owner]},
+    ]
+
+
+def _read(selector_json: bytes) -> bytes:
+    try:
+        return canonical_json(json.loads(selector_json))
+    except (ValueError, RecursionError):
+        return b""

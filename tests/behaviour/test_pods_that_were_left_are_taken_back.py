@@ -1,0 +1,136 @@
+"""Promise: what `kubectl delete --cascade=orphan` leaves, the Rollout that is applied again takes back, and no pod is replaced.
+
+Backup and restore, and takeovers by another tool, go that way. Deployments do the same (`ControllerRefManager.AdoptReplicaSet`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.manifests.ownership import HASH_SCHEME_LABEL
+from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, MANUAL, STABLE_AND_CANARY, blue_green, canary, rollout
+from tests.behaviour.stage import KEY, Stage, play
+
+STRATEGIES = pytest.mark.parametrize(
+    "strategy",
+    [canary(HALF, MANUAL), canary(HALF, MANUAL, services=True), blue_green(autoPromotionEnabled=False)],
+    ids=["ratio", "Services", "blueGreen"],
+)
+THINGS = (*STABLE_AND_CANARY, *ACTIVE_AND_PREVIEW)
+
+
+def _uids(stage: Stage) -> set[str]:
+    return {each["metadata"]["uid"] for each in stage.cluster.list(POD)}
+
+
+def _owners(stage: Stage) -> set[str]:
+    sets = stage.cluster.list(REPLICA_SET)
+    return {
+        owner["uid"]
+        for each in sets
+        for owner in each["metadata"].get("ownerReferences") or ()
+        if owner.get("controller")
+    }
+
+
+@STRATEGIES
+@pytest.mark.parametrize("pause_s", [0.0, 30.0])
+def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Manifest, pause_s: float) -> None:
+    """At once, as `kubectl replace --force --cascade=orphan` does it, and later, as a restore does."""
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        pods = _uids(stage)
+        manifest = await stage.delete_and_orphan()
+        await asyncio.sleep(pause_s)
+        stage.cluster.apply(manifest)
+        await stage.until_phase("Healthy", "1")
+        await asyncio.sleep(5)
+
+        again = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
+        assert again is not None
+        assert _uids(stage) == pods
+        assert _owners(stage) == {again["metadata"]["uid"]}
+        assert (stage.status["phase"], len(stage.cluster.list(REPLICA_SET))) == ("Healthy", 1)
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        stage.annotate("promote", "true")
+        await stage.until_phase("Healthy", "2")
+
+    run = play((rollout(strategy), *THINGS), script)
+
+    assert (run.violations, run.unexpected) == ([], [])
+
+
+@STRATEGIES
+def test_an_update_that_was_under_way_begins_again_from_the_revision_that_serves(strategy: Manifest) -> None:
+    """Both ReplicaSets come back; the one that serves stays the stable one."""
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        stage.image("2")
+        await stage.until_phase("Paused", "2")
+        stable = stage.status["stableRevision"]
+        stage.cluster.apply(await stage.delete_and_orphan())
+        await stage.until_phase("Paused", "2")
+
+        assert (stage.status["stableRevision"], len(stage.cluster.list(REPLICA_SET))) == (stable, 2)
+
+    run = play((rollout(strategy), *THINGS), script)
+
+    assert (run.violations, run.unexpected) == ([], [])
+
+
+def _other_scheme(found: Manifest) -> None:
+    found["metadata"]["labels"][HASH_SCHEME_LABEL] = "v0"
+
+
+def _other_selector(found: Manifest) -> None:
+    found["spec"]["selector"]["matchLabels"]["tier"] = "web"
+    found["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
+
+
+def _other_name(found: Manifest) -> None:
+    found["metadata"]["name"] = "somebody-elses"
+
+
+@pytest.mark.parametrize("change", [_other_scheme, _other_selector, _other_name])
+def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: Callable[[Any], None]) -> None:
+    """A label can be put on anything; whose pods would be scaled and deleted must be ours beyond doubt."""
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        (ours,) = stage.cluster.list(REPLICA_SET)
+        labels = {**ours["metadata"]["labels"], "rollouts.dev/revision": "zzzzzzzzzz"}
+        stranger: Manifest = msgspec.json.decode(msgspec.json.encode({**ours, "status": {}}))
+        stranger["metadata"] = {"name": f"{KEY.name}-zzzzzzzzzz", "namespace": KEY.namespace, "labels": labels}
+        for part in (stranger["spec"]["selector"]["matchLabels"], stranger["spec"]["template"]["metadata"]["labels"]):
+            part["rollouts.dev/revision"] = "zzzzzzzzzz"
+        change(stranger)
+        stage.cluster.apply(stranger)
+        name = stranger["metadata"]["name"]
+        told = "ReplicaSetNotAdopted"
+        await stage.until(lambda: any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
+        (condition,) = (each for each in stage.status["conditions"] if each["type"] == told)
+        assert name in condition["message"]
+        await asyncio.sleep(30)
+        found = stage.cluster.get(REPLICA_SET, KEY.namespace, name)
+        assert found is not None
+        assert (found["metadata"].get("ownerReferences"), stage.status["phase"]) == (None, "Healthy")
+        assert [each["reason"] for each in stage.cluster.list(EVENT)].count("NotAdopted") == 1
+        patch = msgspec.json.encode({"metadata": {"labels": {"rollouts.dev/name": None}}})
+        path = REPLICA_SET.path(KEY.namespace, name)
+        assert stage.cluster.api.answer(Request("PATCH", path, {}, patch, MERGE_PATCH)).status == 200
+        await stage.until(lambda: not any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
+        assert stage.cluster.api.answer(Request("DELETE", path)).status == 200
+
+    run = play((rollout(canary()),), script)
+
+    assert (run.violations, run.unexpected) == ([], [])

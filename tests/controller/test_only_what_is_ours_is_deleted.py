@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import RouteObject, decode_route
+from rollouts.cluster.decoding import decode_route
+from rollouts.cluster.structs import RouteObject
 from rollouts.controller.orphans import Orphans
 from rollouts.controller.steered import SteeredServices
 from rollouts.objects import Kind

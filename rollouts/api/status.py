@@ -27,6 +27,7 @@ from rollouts.core.status import (
     Idle,
     Outcome,
     Phase,
+    Refusal,
     RolloutStatus,
     ScaleDown,
     Traffic,
@@ -39,6 +40,7 @@ from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _PONG = "pong"
+_ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 _CAN_WAIT = frozenset(
     {"replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "progressedAt", "waitingFor", "message"}
 )
@@ -294,8 +296,20 @@ def _command_to_wire(command: Command) -> Manifest:
             "step": command.step,
             "target": command.target or None,
             "takenOff": command.taken_off or None,
+            "strategyHash": command.strategy_hash or None,
+            "attempt": command.attempt or None,
+            "outcome": _outcome(command),
+            "reason": command.refusal.reason.value if command.refusal is not None else None,
+            "message": command.refusal.message[:_MESSAGE_MAX] if command.refusal is not None else None,
+            "by": command.by or None,
         }
     )
+
+
+def _outcome(command: Command) -> str:
+    if command.refusal is not None:
+        return _REFUSED
+    return _OVER if command.over else _ACCEPTED
 
 
 def _history_to_wire(entry: HistoryEntry) -> Manifest:
@@ -415,7 +429,19 @@ def _command_from_wire(wire: Reader) -> Command:
         step=step,
         target=wire.text("target"),
         taken_off=wire.flag("takenOff"),
+        strategy_hash=wire.text("strategyHash"),
+        attempt=wire.number("attempt"),
+        refusal=_refusal_from_wire(wire),
+        over=wire.text("outcome") == _OVER,
+        by=wire.text("by"),
     )
+
+
+def _refusal_from_wire(wire: Reader) -> Refusal | None:
+    """Nothing follows from an outcome that is not known; one that is not there is an older controller's, which kept no others."""
+    if wire.absent("outcome") or wire.text("outcome") in (_ACCEPTED, _OVER):
+        return None
+    return Refusal(wire.word("reason", Reason, Reason.COMMAND_INVALID), wire.text("message"))
 
 
 def _history_from_wire(wire: Reader) -> HistoryEntry:

@@ -6,7 +6,7 @@ are Deployment's and Argo Rollouts' conditions where they mean the same.
 
 from __future__ import annotations
 
-from rollouts.core.commands import Problem
+from rollouts.core.commands import problems_of
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode, ProxyMode
 from rollouts.core.findings import Finding
@@ -25,13 +25,19 @@ WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"})
 """Conditions that an Event tells once, when they begin or say something else."""
 
 
-def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> RolloutStatus:
+_HELD = "spec.paused or the pause annotation holds the Rollout"
+
+
+def concluded(view: View, wait: Wait | None) -> RolloutStatus:
     """`view.status` with everything that follows from it and from what was seen."""
     status = _counted(view)
     if wait is None and view.aborted and status.abort is not None:
-        wait = Wait(Reason.RETRY_NEEDED, f"revision {status.current_revision} is held back: {status.abort.message}")
+        message = f"revision {status.current_revision} is held back: {status.abort.message}; {_way_on(view)}"
+        wait = Wait(Reason.RETRY_NEEDED, message)
     if wait is None and view.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, "spec.paused or the pause annotation holds the Rollout")
+        wait = Wait(Reason.PAUSED_BY_USER, _HELD)
+    if wait is None and view.rolled_back and _finished(status):
+        wait = Wait(Reason.ROLLED_BACK, _rolled_back(view))
     progressed_at_s = _progressed_at_s(view, status, wait)
     waiting = _waiting_for(view, status, wait, progressed_at_s=progressed_at_s)
     phase = _phase(view, status, waiting, progressed_at_s=progressed_at_s)
@@ -42,7 +48,7 @@ def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> R
         message=message,
         progressed_at_s=progressed_at_s,
         waiting_for=waiting,
-        conditions=_conditions(view, status, phase, waiting, problems),
+        conditions=_conditions(view, status, phase, waiting),
         observed_generation=view.seen.rollout.generation,
     )
 
@@ -53,6 +59,13 @@ def deadline_exceeded(
     """Whether something that should move has not moved for the progress deadline."""
     held_up = waiting is not None and waiting.reason not in NOT_HELD_UP
     return held_up and progressed_at_s is not None and now_s >= progressed_at_s + progress_deadline_s
+
+
+def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
+    """The status with its condition about refused commands as its commands have it; nothing else of it changes."""
+    others = tuple(each for each in status.conditions if each.type != "InvalidCommand")
+    facts = _dated(_command_facts(status), status.conditions, now_s=now_s, generation=generation)
+    return replace(status, conditions=(*others, *facts))
 
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
@@ -134,14 +147,13 @@ def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, pro
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
-    if _finished(status) and (waiting is None or waiting.reason in (Reason.SCALE_DOWN_DELAY, Reason.DRAINING)):
-        return Phase.HEALTHY
+    at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
+    if _finished(status) and (waiting is None or waiting.reason in at_rest):
+        return Phase.ROLLED_BACK if view.rolled_back else Phase.HEALTHY
     return Phase.PROGRESSING
 
 
-def _conditions(
-    view: View, status: RolloutStatus, phase: Phase, waiting: WaitingFor | None, problems: tuple[Problem, ...]
-) -> tuple[Condition, ...]:
+def _conditions(view: View, status: RolloutStatus, phase: Phase, waiting: WaitingFor | None) -> tuple[Condition, ...]:
     message = waiting.message if waiting else phase
     reason = waiting.reason if waiting else Reason.HEALTHY
     facts: list[tuple[str, bool, Reason, str]] = []
@@ -171,6 +183,11 @@ def _conditions(
                 ("Aborted", True, Reason.ROLLOUT_ABORTED, message),
                 ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
             ]
+        case Phase.ROLLED_BACK:
+            facts += [
+                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(view))
+                for kind in ("Ready", "Stalled", "Progressing")
+            ]
         case Phase.DEGRADED:
             late = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
             facts += [
@@ -178,10 +195,31 @@ def _conditions(
                 for kind in ("Ready", "Stalled", "Progressing")
             ]
     facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
-    if problems:
-        reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
-        facts.append(("InvalidCommand", True, problems[0].reason, reasons))
+    if view.rolled_back:
+        facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(view)))
+    if view.paused and phase is not Phase.PAUSED:
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, f"{_HELD}: the next step waits until somebody resumes it"))
+    facts += _command_facts(status)
     return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+
+
+def _command_facts(status: RolloutStatus) -> list[tuple[str, bool, Reason, str]]:
+    problems = problems_of(status)
+    if not problems:
+        return []
+    return [("InvalidCommand", True, problems[0][0], "; ".join(message for _, message in problems))]
+
+
+def _rolled_back(view: View) -> str:
+    """From where to where, and what goes forward."""
+    name, revision = view.seen.rollout.name, view.spec.revision
+    forward = f"`kubectl rollouts rollback {name} --to {revision}` goes forward again, and so does a new template"
+    verb = "rolled back" if _finished(view.status) else "going back"
+    return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
+
+
+def _way_on(view: View) -> str:
+    return f"`kubectl rollouts retry {view.seen.rollout.name}` tries it again"
 
 
 def _available(view: View, status: RolloutStatus) -> tuple[str, bool, Reason, str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from rollouts.core.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.plan import earliest
 from rollouts.core.reasons import Reason
+from rollouts.core.rollout import Rollout
 from rollouts.core.snapshot import Snapshot
 from rollouts.core.status import Command, Refusal, RolloutStatus, Verb
 from rollouts.core.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, Gates, Verdict
@@ -126,12 +127,14 @@ def taken_off(
     return tuple(intents), replace(status, commands=tuple(commands)) if intents else status, wake_at_s
 
 
-def rollback_target(status: RolloutStatus, *, spec_revision: str) -> str:
-    """The revision that the Rollout is about: the spec's, or the one that a rollback from it names."""
+def rollback_target(rollout: Rollout, status: RolloutStatus) -> str:
+    """The revision that the Rollout is about: the spec's, or the one that a rollback from it names and that still stands."""
+    standing = rollout.annotations.get(Verb.ROLLBACK, "").strip()
     for command in status.commands:
-        if command.verb is Verb.ROLLBACK and command.holds and command.revision == spec_revision:
+        stands = not is_declared(command) or command.value == standing
+        if command.verb is Verb.ROLLBACK and command.holds and stands and command.revision == rollout.spec.revision:
             return command.target
-    return spec_revision
+    return rollout.spec.revision
 
 
 def abort_asked(status: RolloutStatus) -> Command | None:

@@ -88,7 +88,7 @@ def decide_invalid(
 def _target(seen: Snapshot, status: RolloutStatus) -> str:
     """The revision that the Rollout is about; a rollback's only while its ReplicaSet, which alone has its template, is kept."""
     spec_revision = seen.rollout.spec.revision
-    target = rollback_target(status, spec_revision=spec_revision)
+    target = rollback_target(seen.rollout, status)
     kept = any(each.revision == target and not each.deleting for each in seen.replica_sets)
     return target if kept else spec_revision
 

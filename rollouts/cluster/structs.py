@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from rollouts.cluster.managed_fields import annotators_of
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Kind
 
@@ -70,10 +71,17 @@ class Condition(Struct, frozen=True):
     message: str = ""
 
 
+class RolloutMetadata(Metadata, frozen=True):
+    """`.metadata` of a Rollout. `managed_fields` is dropped when it is decoded; `annotators` says who set our annotations."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw()
+    annotators: dict[str, str] | None = None
+
+
 class RolloutObject(Struct, frozen=True):
     """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed by whoever knows their meaning."""
 
-    metadata: Metadata = Metadata()
+    metadata: RolloutMetadata = RolloutMetadata()
     spec: msgspec.Raw = msgspec.Raw()
     status: msgspec.Raw = msgspec.Raw()
 
@@ -460,6 +468,10 @@ def _keep(kept: T) -> T:
         _intern(metadata.labels)
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
         del metadata.annotations[LAST_APPLIED]
+    if isinstance(kept, RolloutObject):
+        annotators = annotators_of(kept.metadata.managed_fields, metadata.annotations, prefix=f"{ROLLOUT.group}/")
+        msgspec.structs.force_setattr(metadata, "annotators", annotators)
+        msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
         case RolloutObject() | RouteObject() | TrafficProviderObject():
             # A Raw points into the whole line that it was read from and would keep it alive.

@@ -41,7 +41,7 @@ def concluded(view: View, wait: Wait | None) -> RolloutStatus:
     progressed_at_s = _progressed_at_s(view, status, wait)
     waiting = _waiting_for(view, status, wait, progressed_at_s=progressed_at_s)
     phase = _phase(view, status, waiting, progressed_at_s=progressed_at_s)
-    message = waiting.message if waiting else ""
+    message = waiting.message if waiting else _next_held() if view.paused else ""
     return replace(  # at once: a copy of all these fields costs more than finding them
         status,
         phase=phase,
@@ -198,7 +198,7 @@ def _conditions(view: View, status: RolloutStatus, phase: Phase, waiting: Waitin
     if view.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(view)))
     if view.paused and phase is not Phase.PAUSED:
-        facts.append(("Paused", True, Reason.PAUSED_BY_USER, f"{_HELD}: the next step waits until somebody resumes it"))
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, _next_held()))
     facts += _command_facts(status)
     return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
 
@@ -216,6 +216,10 @@ def _rolled_back(view: View) -> str:
     forward = f"`kubectl rollouts rollback {name} --to {revision}` goes forward again, and so does a new template"
     verb = "rolled back" if _finished(view.status) else "going back"
     return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
+
+
+def _next_held() -> str:
+    return f"{_HELD}: the next step waits until somebody resumes it"
 
 
 def _way_on(view: View) -> str:

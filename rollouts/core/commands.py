@@ -227,12 +227,18 @@ def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tu
 
 
 def _replaces(fresh: Command, old: Command) -> bool:
-    """A refusal that stands for nothing any more goes with the next command; promotions of other steps still hold."""
+    """A refusal that stands for nothing any more goes with the next command; what was not carried out yet stays."""
     if old.refusal is not None:
         return old.taken_off
     if fresh.refusal is not None or fresh.verb is not old.verb:
         return False
-    return fresh.verb is not Verb.PROMOTE or fresh.step == old.step
+    match old.verb:
+        case Verb.PROMOTE:
+            return fresh.step == old.step
+        case Verb.ABORT | Verb.RETRY:
+            return not old.holds
+        case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
+            return True
 
 
 def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:

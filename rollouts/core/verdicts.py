@@ -167,7 +167,7 @@ def _rollback_now(asked: Asked) -> Verdict:
 
 
 def _rollback_named(asked: Asked) -> Verdict:
-    """A target alone does not say what it leaves: that is what status showed."""
+    """A target alone does not say what it leaves: that is what status showed, unless that is the target itself."""
     from_revision = asked.seen.rollout.spec.revision
     if asked.value.startswith("previous@"):
         named = asked.value.removeprefix("previous@")
@@ -179,7 +179,7 @@ def _rollback_named(asked: Asked) -> Verdict:
     if not any(each.revision == asked.value and not each.deleting for each in asked.seen.replica_sets):
         return _unknown(asked.value)
     shown = asked.seen.status.current_revision
-    if shown and asked.target != shown:
+    if shown and asked.target != shown != asked.value:
         return _refused(f"it was given for revision {shown}, and revision {asked.target} has taken its place")
     if asked.value == from_revision == asked.status.current_revision:
         return _refused(f"revision {from_revision} is the template's own: there is nothing to leave")

@@ -181,6 +181,9 @@ class Judge:
                 if shown_by(given.shown) != shown_by(before.status):
                     raise MisjudgedError("a true was read by another status than it was given on")
                 self._expected(given, after)
+                steps_went = after.rollout.spec.strategy_hash != given.shown.strategy_hash
+                if given.accepted and given.verb in ("promote", "retry") and steps_went:
+                    raise MisjudgedError(f"{given.verb}=true was accepted for steps that have gone")
             if record.verb == "rollback" and record.refusal is None:
                 self._rollbacks = [given]
 

@@ -182,6 +182,14 @@ def test_a_true_is_recorded_before_anything_follows_from_it() -> None:
         assert [each.verb for each in decision.status.commands] == [verb]
 
 
+def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -> None:
+    """It was accepted; `abort: a-later-one` is another command."""
+    there = reconciled(annotated(_at_gate(), "abort", "true"))
+    there = settled(annotated(there, "abort", "c"))
+
+    assert (there.status.phase, there.status.abort is not None) == (Phase.ABORTED, True)
+
+
 # --- a `true` that is read late
 
 
@@ -200,6 +208,13 @@ def test_a_rollback_to_a_name_that_is_read_late_is_not_one_from_the_new_template
     there = settled(edited(annotated(_at_gate(), "rollback", "a"), revision="c"))
 
     assert (there.status.current_revision, len(_refusals(there))) == ("c", 1)
+
+
+def test_a_rollback_to_what_serves_is_from_the_new_template() -> None:
+    """Given in the moment after an apply: there is nothing else that it could leave."""
+    there = settled(edited(annotated(_finished(_healthy(), "b"), "rollback", "b"), revision="c"))
+
+    assert (there.status.current_revision, there.status.phase, _refusals(there)) == ("b", Phase.ROLLED_BACK, [])
 
 
 def test_an_abort_holds_its_revision_though_the_steps_were_changed() -> None:

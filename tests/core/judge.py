@@ -107,6 +107,7 @@ class Judge:
         self._run += not same_run
         self._update += old.current_revision != new.current_revision
         template_is_new = spec_revision != self._spec_revision
+        held_before = self._rolled_back_to(after)
         self._records(before, after)
         if template_is_new:
             self._rollbacks = [each for each in self._rollbacks if each.read_run == self._run]
@@ -119,7 +120,7 @@ class Judge:
         elif same_run and old.abort is not None and new.abort is None:
             raise MisjudgedError("an abort ended and nobody asked for it")
         if old.current_revision != new.current_revision:
-            self._change(after, template_is_new=template_is_new)
+            self._change(after, template_is_new=template_is_new, held_before=held_before)
         if new.current_revision == spec_revision or self._rolled_back_to(after) == new.current_revision:
             self._spec_revision = spec_revision
 
@@ -259,11 +260,11 @@ class Judge:
             each.acted = True
         self.acted += 1
 
-    def _change(self, after: World, *, template_is_new: bool) -> None:
+    def _change(self, after: World, *, template_is_new: bool, held_before: str | None) -> None:
         revision, spec_revision = after.status.current_revision, after.rollout.spec.revision
         target = self._rolled_back_to(after)
         comes_first = template_is_new and revision == spec_revision  # the rollback from it follows
-        if target is not None and revision != target and not comes_first:
+        if target is not None and revision not in (target, held_before) and not comes_first:
             raise MisjudgedError(f"{revision} was taken up while a rollback to {target} holds")
         if target is None and revision != spec_revision:
             raise MisjudgedError(f"{revision} was taken up, which is not the template's, and no rollback names it")

@@ -47,39 +47,44 @@ class Reading:
         )
 
 
-def read_now(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
-    """Judges each `true` that is not recorded yet by the published status. Nothing else may be decided in a pass with one.
+def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
+    """Judges what is about the published status and is not recorded yet: each `true`, and rollbacks, which leave what it shows.
+
+    Nothing else may be decided in a pass with one.
 
     Args:
         target: the revision that the Rollout is about; another one than status shows when a template came after it.
         gates: of the published status.
     """
-    fresh = tuple(
-        _judged(seen, verb, value, JUDGED_NOW[verb](Asked(value, seen, seen.status, target, gates)), target)
-        for verb, value in _asked(seen)
-        if value == NOW and verb is not Verb.PAUSE and _standing(seen.status.commands, verb, value) is None
-    )
-    return Reading(_with_fresh(seen.status.commands, fresh), fresh)
+    fresh = []
+    for verb, value in _asked(seen):
+        if not _is_about_shown(verb, value) or _standing(seen.status.commands, verb, value) is not None:
+            continue
+        judges = JUDGED_NOW if value == NOW else JUDGED_BY_NAME
+        verdict = judges[verb](Asked(value, seen, seen.status, target, gates))
+        fresh.append(_judged(seen, verb, value, verdict, target))
+    return Reading(_with_fresh(seen.status.commands, tuple(fresh)), tuple(fresh))
 
 
 def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates: Gates) -> Reading:
-    """Judges each value that names what it is for, when it is first seen; keeps what is on record and still says something.
+    """Judges every other value, when it is first seen; keeps what is on record and still says something.
 
     Args:
         status: the memory after a new revision, if any, was taken up.
-        target: as for `read_now`: the revision that the Rollout was about when the pass began.
+        target: as for `read_shown`.
         gates: of `status`.
     """
     values = dict(_asked(seen))
     kept = tuple(
         each for each in (_kept(seen, one, values.get(one.verb, ""), status) for one in status.commands) if each
     )
-    fresh = tuple(
-        _judged(seen, verb, value, JUDGED_BY_NAME[verb](Asked(value, seen, status, target, gates)), status.current_revision)
-        for verb, value in values.items()
-        if _standing(kept, verb, value) is None and (value != NOW or verb is Verb.PAUSE)
-    )  # fmt: skip
-    return Reading(_with_fresh(kept, fresh), fresh)
+    fresh = []
+    for verb, value in values.items():
+        if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
+            continue
+        verdict = JUDGED_BY_NAME[verb](Asked(value, seen, status, target, gates))
+        fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
+    return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
 
 
 def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
@@ -195,6 +200,10 @@ def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
         return []
     found = [(verb, annotations[verb].strip()) for verb in _ORDER if verb in annotations]
     return [(verb, value) for verb, value in found if value and not (verb is Verb.PAUSE and value == "false")]
+
+
+def _is_about_shown(verb: Verb, value: str) -> bool:
+    return verb is Verb.ROLLBACK or (value == NOW and verb is not Verb.PAUSE)
 
 
 def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | None:

@@ -16,7 +16,7 @@ from rollouts.core.commands import (
     abort_asked,
     is_declared,
     read_named,
-    read_now,
+    read_shown,
     retry_asked,
     rollback_target,
     settled_commands,
@@ -49,12 +49,12 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(status=seen.status)
     seen = in_their_roles(seen)
     target = _target(seen, seen.status)
-    now = read_now(seen, target=target, gates=_gates(seen, seen.status))
-    if now.fresh:  # recorded alone, by what status shows: a new template is taken up by the next pass
+    shown = read_shown(seen, target=target, gates=_gates(seen, seen.status))
+    if shown.fresh:  # recorded alone: a new template is taken up by the next pass
         status = with_command_problems(
-            replace(seen.status, commands=now.commands), generation=seen.rollout.generation, now_s=seen.now_s
+            replace(seen.status, commands=shown.commands), generation=seen.rollout.generation, now_s=seen.now_s
         )
-        return Decision(status=status, notices=now.notices(seen))
+        return Decision(status=status, notices=shown.notices(seen))
     status, notices = taken_up(seen, seen.status, target=target)
     reading = read_named(seen, status, target=target, gates=_gates(seen, status))
     if reading.commands != status.commands:

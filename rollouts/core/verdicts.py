@@ -163,7 +163,7 @@ def _retry(asked: Asked, attempt: int) -> Verdict:
 
 
 def _rollback_now(asked: Asked) -> Verdict:
-    return _late(asked, steps=False) or _to_previous(asked)
+    return _template_came(asked) or _to_previous(asked)
 
 
 def _rollback_named(asked: Asked) -> Verdict:
@@ -178,12 +178,23 @@ def _rollback_named(asked: Asked) -> Verdict:
         return _to_previous(asked)
     if not any(each.revision == asked.value and not each.deleting for each in asked.seen.replica_sets):
         return _unknown(asked.value)
-    shown = asked.seen.status.current_revision
-    if shown and asked.target != shown != asked.value:
-        return _refused(f"it was given for revision {shown}, and revision {asked.target} has taken its place")
+    came = _template_came(asked)
+    if came is not None and asked.status.current_revision not in ("", asked.value):
+        return came
     if asked.value == from_revision == asked.status.current_revision:
         return _refused(f"revision {from_revision} is the template's own: there is nothing to leave")
     return _accepted(asked, Verb.ROLLBACK, from_revision, target=asked.value)
+
+
+def _template_came(asked: Asked) -> Refusal | None:
+    """Why a rollback leaves what has gone: status shows neither the template's revision nor one that it went back to."""
+    shown, template = asked.status.current_revision, asked.seen.rollout.spec.revision
+    if not shown:
+        return _refused("nothing was rolled out yet when it was given")
+    rollbacks = (each for each in asked.status.commands if each.verb is Verb.ROLLBACK and each.holds)
+    if shown == template or any((each.revision, each.target) == (template, shown) for each in rollbacks):
+        return None
+    return _refused(f"it was given for revision {shown}, and revision {template} has taken its place")
 
 
 def _to_previous(asked: Asked) -> Verdict:

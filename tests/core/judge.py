@@ -108,9 +108,9 @@ class Judge:
         self._update += old.current_revision != new.current_revision
         template_is_new = spec_revision != self._spec_revision
         held_before = self._rolled_back_to(after)
-        self._records(before, after)
         if template_is_new:
-            self._rollbacks = [each for each in self._rollbacks if each.read_run == self._run]
+            self._rollbacks = []
+        self._records(before, after)
         if same_run and old.abort is None and new.abort is None:
             self._gates(old, new)
         if old.abort is None and new.abort is not None:

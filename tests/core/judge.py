@@ -187,6 +187,7 @@ class Judge:
                     raise MisjudgedError(f"{given.verb}=true was accepted for steps that have gone")
             if record.verb == "rollback" and record.refusal is None:
                 self._rollbacks = [given]
+                self._spec_revision = after.rollout.spec.revision
 
     def _expected(self, given: Given, after: World) -> None:
         """Where nothing was changed meanwhile, a `true` that fits what was shown is accepted, and another one is refused."""

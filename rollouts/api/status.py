@@ -421,9 +421,12 @@ def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
         raise Unreadable("step")  # None would let every step pass
+    verb, value = wire.need_word("verb", Verb), wire.need_text("value")
+    # A controller that told no outcome recorded this abort and carried it out in one write.
+    done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
     return Command(
-        verb=wire.need_word("verb", Verb),
-        value=wire.need_text("value"),
+        verb=verb,
+        value=value,
         revision=wire.need_text("revision"),
         at_s=wire.need_time("at"),
         step=step,
@@ -432,7 +435,7 @@ def _command_from_wire(wire: Reader) -> Command:
         strategy_hash=wire.text("strategyHash"),
         attempt=wire.number("attempt"),
         refusal=_refusal_from_wire(wire),
-        over=wire.text("outcome") == _OVER,
+        over=done or wire.text("outcome") == _OVER,
         by=wire.text("by"),
     )
 

@@ -273,6 +273,15 @@ def test_only_an_accepted_command_is_carried_out(outcome: object) -> None:
     assert not read.holds
 
 
+def test_an_abort_of_a_controller_that_told_no_outcome_is_not_carried_out_again() -> None:
+    """It was done in the write that recorded it; the revision may have been tried again since."""
+    command = {"verb": "abort", "value": "true", "revision": "abc", "at": "2026-01-01T00:00:00Z", "takenOff": True}
+
+    (read,) = status_from_wire({"commands": [command]}).commands
+
+    assert read.over
+
+
 def test_a_gate_that_cannot_be_read_is_closed() -> None:
     """Fail closed: nothing is promoted on a guess."""
     assert status_from_wire({"blueGreen": {"gatePassed": "yes"}}).gate_passed is False

@@ -83,8 +83,12 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
     annotations: Mapping[str, str],
     spec: Mapping[str, Any] | bytes | RolloutSpec,
     deleting: bool = False,
+    annotators: Mapping[str, str] | None = None,
 ) -> Rollout:
     """One Rollout. `annotations` are all of the object's; a `spec` that was parsed before is taken as it is.
+
+    Args:
+        annotators: by key: the field manager that set an annotation.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -98,6 +102,7 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
         created_at_s=created_at_s,
         spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
         annotations=own,
+        annotated_by=own_annotations(annotators or {}),
         restart_asked_at_s=_restart_time(own.get(Verb.RESTART)),
         deleting=deleting,
     )

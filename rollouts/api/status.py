@@ -27,6 +27,7 @@ from rollouts.core.status import (
     Idle,
     Outcome,
     Phase,
+    Refusal,
     RolloutStatus,
     ScaleDown,
     Traffic,
@@ -42,6 +43,7 @@ _PONG = "pong"
 _UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
 _COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
 _CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message"}
+_ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +306,20 @@ def _command_to_wire(command: Command) -> Manifest:
             "step": command.step,
             "target": command.target or None,
             "takenOff": command.taken_off or None,
+            "strategyHash": command.strategy_hash or None,
+            "attempt": command.attempt or None,
+            "outcome": _outcome(command),
+            "reason": command.refusal.reason.value if command.refusal is not None else None,
+            "message": command.refusal.message[:_MESSAGE_MAX] if command.refusal is not None else None,
+            "by": command.by or None,
         }
     )
+
+
+def _outcome(command: Command) -> str:
+    if command.refusal is not None:
+        return _REFUSED
+    return _OVER if command.over else _ACCEPTED
 
 
 def _history_to_wire(entry: HistoryEntry) -> Manifest:
@@ -421,15 +435,30 @@ def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
         raise Unreadable("step")  # None would let every step pass
+    verb, value = wire.need_word("verb", Verb), wire.need_text("value")
+    # A controller that told no outcome recorded this abort and carried it out in one write.
+    done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
     return Command(
-        verb=wire.need_word("verb", Verb),
-        value=wire.need_text("value"),
+        verb=verb,
+        value=value,
         revision=wire.need_text("revision"),
         at_s=wire.need_time("at"),
         step=step,
         target=wire.text("target"),
         taken_off=wire.flag("takenOff"),
+        strategy_hash=wire.text("strategyHash"),
+        attempt=wire.number("attempt"),
+        refusal=_refusal_from_wire(wire),
+        over=done or wire.text("outcome") == _OVER,
+        by=wire.text("by"),
     )
+
+
+def _refusal_from_wire(wire: Reader) -> Refusal | None:
+    """Nothing follows from an outcome that is not known; one that is not there is an older controller's, which kept no others."""
+    if wire.absent("outcome") or wire.text("outcome") in (_ACCEPTED, _OVER):
+        return None
+    return Refusal(wire.word("reason", Reason, Reason.COMMAND_INVALID), wire.text("message"))
 
 
 def _history_from_wire(wire: Reader) -> HistoryEntry:

@@ -133,7 +133,7 @@ class ElsewhereStatus(Wire):
 
 
 class CommandStatus(Wire):
-    """A verb that was understood."""
+    """A verb that was judged."""
 
     verb: str | None = Field(None, description="The verb.")
     value: str | None = Field(None, description="The annotation's value.")
@@ -142,6 +142,15 @@ class CommandStatus(Wire):
     step: int | None = Field(None, description="Index of the step that a promotion lets pass; absent: all.")
     target: str | None = Field(None, description="The revision that a rollback goes to.")
     taken_off: bool | None = Field(None, description="The annotation was removed by the controller.")
+    strategy_hash: str | None = Field(None, description="Of the steps that it was given for.")
+    attempt: int | None = Field(None, description="The attempt that it was given for; absent: the first.")
+    outcome: str | None = Field(
+        None,
+        description="Accepted; Refused, then reason and message say why; Over: carried out, or what it was for has gone.",
+    )
+    reason: str | None = Field(None, description="Why it was refused, in one word.")
+    message: str | None = Field(None, description="Why it was refused, in a sentence.")
+    by: str | None = Field(None, description="The field manager that set the annotation, where the API server tells.")
 
 
 class HistoryStatus(Wire):
@@ -171,7 +180,7 @@ class ConditionStatus(Wire):
 class RolloutStatus(Wire):
     """What the controller knows and remembers."""
 
-    phase: str | None = Field(None, description="Progressing, Paused, Healthy, Degraded or Aborted.")
+    phase: str | None = Field(None, description="Progressing, Paused, Healthy, Degraded, Aborted or RolledBack.")
     message: str | None = Field(None, description="The phase in a sentence.")
     observed_generation: int | None = Field(None, description="The metadata.generation that this speaks about.")
     current_revision: str | None = Field(None, description="The revision being rolled out, or the last one.")
@@ -209,7 +218,7 @@ class RolloutStatus(Wire):
     waiting_for: WaitingForStatus | None = Field(None, description="What the Rollout waits for, and until when.")
     scale_downs: list[ScaleDownStatus] | None = Field(None, description="Old revisions that keep their pods a while.")
     drain: DrainStatus | None = Field(None, description="How pods that go are drained.")
-    commands: list[CommandStatus] | None = Field(None, description="Verbs that were understood.")
+    commands: list[CommandStatus] | None = Field(None, description="Verbs, each with what became of it.")
     history: list[HistoryStatus] | None = Field(None, description="Finished updates, newest last.")
     conditions: list[ConditionStatus] | None = Field(
         None,

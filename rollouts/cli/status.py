@@ -56,6 +56,6 @@ def verdict_of(view: RolloutView) -> Exit:
     """What a script should think of it: OK, BAD, or UNFINISHED."""
     if view.stale:
         return Exit.UNFINISHED
-    if view.problems or view.phase in (Phase.DEGRADED, Phase.ABORTED):
+    if view.problems or view.phase in (Phase.DEGRADED, Phase.ABORTED, Phase.ROLLED_BACK):
         return Exit.BAD
     return Exit.OK if view.phase == Phase.HEALTHY else Exit.UNFINISHED

@@ -26,6 +26,7 @@ _PHASE_STYLE = {
     "Paused": "bold yellow",
     "Degraded": "bold red",
     "Aborted": "bold red",
+    "RolledBack": "bold red",
 }
 _ROLE_STYLE = {"stable": "green", "active": "green", "canary": "yellow", "preview": "yellow"}
 

@@ -2,6 +2,7 @@
 
 Each is read off what the Rollout shows now (`plan_…`, pure), so that it names a revision and a step and can act on no other; it
 is sent as annotations guarded by the resourceVersion that was looked at; then the controller's record of it is waited for.
+A value that stands already, and that nothing follows from any more, is taken off first: set again it would change nothing.
 Nothing is decided here: whether a verb takes effect is the controller's business.
 """
 
@@ -23,7 +24,7 @@ from rollouts.cli.options import fail
 from rollouts.cli.session import Options, Session, open_session
 from rollouts.cli.tree import plain
 from rollouts.cli.view import Seen, controlled_by, number_of, revision_of, status_of, view_of
-from rollouts.core.status import Verb
+from rollouts.core.status import Command, RolloutStatus, Verb
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
 from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
@@ -32,6 +33,7 @@ from rollouts.ports import MERGE_PATCH
 RECORDED_WITHIN_S = 10.0  # a controller that is alive records a verb within milliseconds
 RECORDED = "recorded"
 ATTEMPTS = 5  # the controller may write status between our look and our write
+FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,28 @@ def plan_promote(seen: Seen, *, full: bool, step: int | None) -> Ask | Nothing:
     if step is not None and not 0 <= step < max(len(steps), 1):
         return Nothing(f"there is no step {step}: they are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
     index = status.step_index if step is None else step
+    paused = _paused(seen)
     if full or (step is None and index >= max(len(steps), 1)):
-        return Ask(patches.promote(revision, full=True), Verb.PROMOTE, f"lets revision {revision} pass every step")
+        meaning = f"lets revision {revision} pass every step{paused}"
+        return Ask(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
     # A blue-green update has one gate, and it is number 0.
-    which = f"step {index} ({steps[index]})" if steps else "its gate"
-    return Ask(patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}")
+    which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
+    return Ask(patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}{paused}")
+
+
+def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
+    stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith("pause"))
+    stop = next(stops, None)
+    return "no later step stops it" if stop is None else f"it stops next at step {stop} ({steps[stop]})"
+
+
+def _paused(seen: Seen) -> str:
+    """That a promotion does not end a pause; "" when nobody holds the Rollout."""
+    if (seen.rollout.get("spec") or {}).get("paused"):
+        return "; it stays paused by spec.paused in its manifest"
+    if _annotations(seen.rollout).get(PREFIX + Verb.PAUSE) == "true":
+        return f"; it stays paused until `rollouts resume {seen.rollout['metadata']['name']}`"
+    return ""
 
 
 def plan_abort(seen: Seen) -> Ask | Nothing:
@@ -127,7 +146,7 @@ def plan_resume(seen: Seen) -> Ask | Nothing:
     """Takes the pause annotation away; a pause in the manifest is its author's."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return Nothing("it is paused by spec.paused: take that out of its manifest", Exit.BAD)
-    if PREFIX + "pause" not in (seen.rollout["metadata"].get("annotations") or {}):
+    if PREFIX + Verb.PAUSE not in _annotations(seen.rollout):
         return Nothing("it is not paused by annotation; to pass a step that waits for you, use promote", Exit.BAD)
     return Ask(patches.resume(), Verb.PAUSE, "lets its steps go on")
 
@@ -141,12 +160,13 @@ def plan_rollback(seen: Seen, *, to: str | None) -> Ask | Nothing:
     status = status_of(seen.rollout)
     if not status.current_revision:
         return Nothing("the controller has not looked at this Rollout yet", Exit.UNFINISHED)
+    held = _rollback_that_holds(status)
+    template = status.current_revision if held is None else held.revision
     if to is None:
-        # The revision of the spec, which a rollback leaves from; it is the current one unless a rollback holds already.
-        held = next((command for command in status.commands if command.verb is Verb.ROLLBACK), None)
-        left = held.revision if held is not None else status.current_revision
-        meaning = f"goes back from revision {left} to the one before"
-        return Ask(patches.rollback_to_previous(left), Verb.ROLLBACK, meaning)
+        if held is not None:
+            return Nothing(f"{_rolled_back(held)} already; `--to` goes to another revision", Exit.OK)
+        meaning = f"goes back from revision {template} to the one before"
+        return Ask(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning)
     found = [
         each
         for each in seen.replica_sets
@@ -157,9 +177,27 @@ def plan_rollback(seen: Seen, *, to: str | None) -> Ask | Nothing:
         kept = ", ".join(f"#{number_of(each)} {revision_of(each)}" for each in seen.replica_sets)
         return Nothing(f"no revision {to} is kept; these are: {kept or 'none'}", Exit.BAD)
     revision = revision_of(found[0])
-    if revision == status.stable_revision == status.current_revision:
-        return Nothing(f"revision {revision} is the one that serves", Exit.OK)
-    return Ask(patches.rollback(revision), Verb.ROLLBACK, f"goes back to revision {revision}")
+    if held is not None and revision == held.target:
+        return Nothing(f"{_rolled_back(held)} already", Exit.OK)
+    if held is not None and revision == template:
+        return Ask(
+            patches.rollback(revision), Verb.ROLLBACK, f"goes forward to revision {revision}, the template's own"
+        )
+    if revision == template:
+        serves = revision == status.stable_revision
+        why = "the one that serves" if serves else "the template's own, which is being rolled out"
+        return Nothing(f"revision {revision} is {why}", Exit.OK)
+    return Ask(patches.rollback(revision), Verb.ROLLBACK, f"goes back from revision {template} to {revision}")
+
+
+def _rollback_that_holds(status: RolloutStatus) -> Command | None:
+    """The rollback that keeps the template's revision back; one that was given for an earlier template holds nothing."""
+    rollbacks = (each for each in status.commands if each.verb is Verb.ROLLBACK and each.holds)
+    return next((each for each in rollbacks if each.target != each.revision), None)
+
+
+def _rolled_back(held: Command) -> str:
+    return f"it is rolled back from revision {held.revision} to {held.target}"
 
 
 def plan_restart(seen: Seen, *, now_s: float) -> Ask | Nothing:
@@ -209,20 +247,20 @@ async def carry_out_on(
     if confirm is not None and not confirm(plain(f"{session.namespace}/{name}: {asked.meaning}")):
         console.print("left as it is", highlight=False)
         return Exit.BAD
+    if _is_spent(seen, asked):
+        seen = await _taken_off(session, name, plan, asked, seen)
     await _write(session, name, plan, asked, seen)
     console.print(plain(f"{name}: {_written(asked)}: {asked.meaning}"), markup=False, highlight=False, soft_wrap=True)
     if not wait:
         return Exit.OK
-    answer = await _answer(session, name, asked, before=_not_understood(seen.rollout, asked))
+    answer = await _answer(session, name, asked)
     if answer == RECORDED:
         console.print(f"{name}: the controller has recorded it", markup=False, highlight=False)
         return Exit.OK
     if answer is not None:
         fail(f"{name}: the controller does not carry it out: {answer}")
         return Exit.BAD
-    fail(
-        f"{name}: no controller has recorded it within {RECORDED_WITHIN_S:g} s; is one running? (`rollouts get {name}`)"
-    )
+    fail(_unanswered(name))
     return Exit.UNFINISHED
 
 
@@ -245,7 +283,9 @@ async def _write(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen
         guard = {"resourceVersion": seen.rollout["metadata"]["resourceVersion"]}
         patch = {"metadata": asked.patch["metadata"] | guard}
         try:
-            await session.client.patch(ROLLOUT, session.namespace, name, patch, MERGE_PATCH)
+            await session.client.patch(
+                ROLLOUT, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
+            )
         except ApiConflict:
             seen = await _look(session, name)
             if attempt == ATTEMPTS or plan(seen) != asked:
@@ -256,39 +296,66 @@ async def _write(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen
             return
 
 
-async def _answer(session: Session, name: str, asked: Ask, *, before: str | None) -> str | None:
-    """RECORDED; else why the controller does not carry the verb out; None when nobody answers.
+async def _taken_off(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen) -> Seen:
+    """The Rollout without the annotation that is to be set again, as the controller has seen it too.
 
-    Args:
-        before: such a refusal that stood before our write, and is therefore none of ours until it has stood long enough.
+    Raises: ApiConflict, also when that never comes, or something else is to be done by then.
     """
+    withdrawn = Ask(patches.withdraw(asked.verb), asked.verb, "")
+    await _write(session, name, lambda now: withdrawn if plan(now) == asked else Nothing("", Exit.BAD), withdrawn, seen)
+    if await _answer(session, name, withdrawn) != RECORDED:
+        raise ApiConflict(_unanswered(name))
+    seen = await _look(session, name)
+    if plan(seen) != asked:
+        raise ApiConflict(f"{name} has moved on since it was looked at; {asked.verb} was taken off, look again")
+    return seen
+
+
+def _is_spent(seen: Seen, asked: Ask) -> bool:
+    """The very value stands, and nothing follows from it any more."""
+    if asked.value is None or _annotations(seen.rollout).get(PREFIX + asked.verb) != asked.value:
+        return False
+    return any(not each.holds for each in _records(seen.rollout, asked) if each.value == asked.value)
+
+
+async def _answer(session: Session, name: str, asked: Ask) -> str | None:
+    """RECORDED; else why the controller does not carry the verb out; None when nobody answers."""
     mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
-    refusal: str | None = None
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
             async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):
-                if _is_recorded(followed, asked):
-                    return RECORDED
-                refusal = next((_not_understood(each, asked) for each in followed.all(ROLLOUT)), None)
-                if refusal not in (None, before):
-                    return refusal
+                if (said := _said(followed, asked)) is not None:
+                    return said
     except TimeoutError:
         pass
-    return refusal
-
-
-def _not_understood(rollout: Manifest, asked: Ask) -> str | None:
-    for condition in status_of(rollout).conditions:
-        if condition.type == "InvalidCommand" and condition.status and f"{asked.verb}: " in condition.message:
-            return condition.message
     return None
 
 
-def _is_recorded(followed: Followed, asked: Ask) -> bool:
+def _said(followed: Followed, asked: Ask) -> str | None:
     for rollout in followed.all(ROLLOUT):
-        recorded = [command.value for command in status_of(rollout).commands if command.verb is asked.verb]
-        return asked.value in recorded if asked.value is not None else not recorded
-    return True  # it was deleted: nobody will record anything any more
+        records = _records(rollout, asked)
+        if asked.value is None:
+            return None if records else RECORDED
+        for each in records:
+            if each.value == asked.value:
+                return RECORDED if each.refusal is None else each.refusal.message
+        return None
+    return RECORDED  # it was deleted: nobody will record anything any more
+
+
+def _records(rollout: Manifest, asked: Ask) -> list[Command]:
+    """What the controller has on record of the verb's annotation."""
+    return [each for each in status_of(rollout).commands if each.verb is asked.verb and not each.taken_off]
+
+
+def _annotations(rollout: Manifest) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = rollout["metadata"].get("annotations") or {}
+    return annotations
+
+
+def _unanswered(name: str) -> str:
+    within = f"within {RECORDED_WITHIN_S:g} s"
+    return f"{name}: no controller has recorded it {within}; is one running? (`rollouts get {name}`)"
 
 
 def _written(asked: Ask) -> str:

@@ -25,7 +25,9 @@ from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import Manifest
 
 EVENTS_SHOWN = 6
-_GOOD_WHEN_FALSE = frozenset({"Stalled", "Aborted", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED})
+_GOOD_WHEN_FALSE = frozenset(
+    {"Stalled", "Aborted", "RolledBack", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED}
+)
 _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
 
 
@@ -209,7 +211,9 @@ def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:
 
 
 def _is_bad(condition: Condition, status: RolloutStatus) -> bool:
-    if condition.type in _SAID_ELSEWHERE or condition.type == "InvalidSpec":
+    if condition.type in _SAID_ELSEWHERE and status.phase in (Phase.PAUSED, Phase.PROGRESSING):
+        return False
+    if condition.type == "InvalidSpec":
         return False
     if condition.type in _GOOD_WHEN_FALSE:
         return condition.status

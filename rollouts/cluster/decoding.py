@@ -16,6 +16,7 @@ from typing import Any, Generic
 import msgspec
 
 from rollouts.cluster.json_parts import CutOff, members, shallow
+from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
     Metadata,
@@ -27,7 +28,7 @@ from rollouts.cluster.structs import (
     TrafficProviderObject,
 )
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import ROLLOUT, Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -330,6 +331,10 @@ def _keep(kept: T) -> T:
         _intern(metadata.labels)
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
         del metadata.annotations[LAST_APPLIED]
+    if isinstance(kept, RolloutObject):
+        annotators = annotators_of(kept.metadata.managed_fields, metadata.annotations, prefix=f"{ROLLOUT.group}/")
+        msgspec.structs.force_setattr(metadata, "annotators", annotators)
+        msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
         case RolloutObject() | RouteObject() | TrafficProviderObject():
             # A Raw points into the whole line that it was read from and would keep it alive.

@@ -64,10 +64,17 @@ class Condition(Struct, frozen=True):
     message: str = ""
 
 
+class RolloutMetadata(Metadata, frozen=True):
+    """`.metadata` of a Rollout. `managed_fields` is dropped when it is decoded; `annotators` says who set our annotations."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw()
+    annotators: dict[str, str] | None = None
+
+
 class RolloutObject(Struct, frozen=True):
     """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed by whoever knows their meaning."""
 
-    metadata: Metadata = Metadata()
+    metadata: RolloutMetadata = RolloutMetadata()
     spec: msgspec.Raw = msgspec.Raw()
     status: msgspec.Raw = msgspec.Raw()
 

@@ -204,6 +204,7 @@ class Observer:
                 annotations=metadata.annotations or {},
                 spec=parsed.spec,
                 deleting=metadata.deletion_timestamp is not None,
+                annotators=metadata.annotators,
             ),
             status=status,
             replica_sets=replica_sets,

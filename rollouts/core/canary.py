@@ -111,6 +111,12 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     return status.step_index if at_a_gate else None
 
 
+def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
+    """The step at which the current revision stands or will stand next and may be promoted; None when there is none."""
+    ahead = range(status.step_index, len(strategy.steps))
+    return next((index for index in ahead if _pause_at(strategy, index) is not None), None)
+
+
 def _pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
     """The step of that index when it is a pause; None when it is another one, and after the last."""
     if index >= len(strategy.steps):

@@ -6,8 +6,10 @@ are Deployment's and Argo Rollouts' conditions where they mean the same.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from rollouts.core.adoption import not_adopted
-from rollouts.core.commands import Problem
+from rollouts.core.commands import problems_of
 from rollouts.core.cutover import numbers_of
 from rollouts.core.drain import DrainMode, ProxyMode
 from rollouts.core.findings import Finding
@@ -17,8 +19,6 @@ from rollouts.core.pre_stop import unsafe
 from rollouts.core.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.proxy_findings import port_reuse
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, RolloutSpec
-from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.service_findings import steered_findings
 from rollouts.core.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
@@ -26,26 +26,39 @@ WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSet
 """Conditions that an Event tells once, when they begin or say something else."""
 
 
-def concluded(view: View, wait: Wait | None, problems: tuple[Problem, ...]) -> RolloutStatus:
+Fact: TypeAlias = tuple[str, bool, Reason, str]
+"""A condition's type, whether it holds, its reason and its message."""
+
+
+def concluded(view: View, wait: Wait | None) -> RolloutStatus:
     """`view.status` with everything that follows from it and from what was seen."""
     status = counted(view)
     if wait is None and view.aborted and status.abort is not None:
         wait = Wait(Reason.RETRY_NEEDED, _held_back(view, status.abort))
     if wait is None and view.paused and not _finished(status):
         wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
+    if wait is None and view.rolled_back and _finished(status):
+        wait = Wait(Reason.ROLLED_BACK, _rolled_back(view))
     moved_at_s = progressed_at_s(view, status, wait)
     waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
     phase = _phase(view, status, waiting, progressed_at_s=moved_at_s)
-    message = waiting.message if waiting else ""
+    message = waiting.message if waiting else view.held_by if view.paused else ""
     return replace(  # at once: a copy of all these fields costs more than finding them
         status,
         phase=phase,
         message=message,
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(view, status, phase, wait, problems),
+        conditions=_conditions(view, status, phase, wait),
         observed_generation=view.seen.rollout.generation,
     )
+
+
+def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
+    """The status with its condition about refused commands as its commands have it; nothing else of it changes."""
+    others = tuple(each for each in status.conditions if each.type != "InvalidCommand")
+    facts = _dated(_command_facts(status), status.conditions, now_s=now_s, generation=generation)
+    return replace(status, conditions=(*others, *facts))
 
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
@@ -83,17 +96,30 @@ def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, pro
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
-    if _finished(status) and (waiting is None or waiting.reason in (Reason.SCALE_DOWN_DELAY, Reason.DRAINING)):
-        return Phase.HEALTHY
+    at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
+    if _finished(status) and (waiting is None or waiting.reason in at_rest):
+        return Phase.ROLLED_BACK if view.rolled_back else Phase.HEALTHY
     return Phase.PROGRESSING
 
 
-def _conditions(
-    view: View, status: RolloutStatus, phase: Phase, wait: Wait | None, problems: tuple[Problem, ...]
-) -> tuple[Condition, ...]:
+def _conditions(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> tuple[Condition, ...]:
+    facts = _phase_facts(view, status, phase, wait)
+    facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
+    if strangers := not_adopted(view.seen):
+        facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
+    if view.rolled_back:
+        facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(view)))
+    if view.paused and phase is not Phase.PAUSED:
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, view.held_by))
+    facts += _command_facts(status)
+    return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+
+
+def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
+    """What the phase says in conditions: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
     message = wait.message if wait else phase
     reason = wait.reason if wait else Reason.HEALTHY
-    facts: list[tuple[str, bool, Reason, str]] = []
+    facts: list[Fact] = []
     match phase:
         case Phase.HEALTHY:
             done = f"revision {status.current_revision} is rolled out"
@@ -124,6 +150,11 @@ def _conditions(
                 ("Aborted", True, Reason.ROLLOUT_ABORTED, message),
                 ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
             ]
+        case Phase.ROLLED_BACK:
+            facts += [
+                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(view))
+                for kind in ("Ready", "Stalled", "Progressing")
+            ]
         case Phase.DEGRADED:
             if not needs_a_person(reason):
                 message = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
@@ -131,33 +162,37 @@ def _conditions(
             facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
             if wait is not None and wait.spec_is_wrong:
                 facts.append(("InvalidSpec", True, reason, message))
-    facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
-    if strangers := not_adopted(view.seen):
-        facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if problems:
-        reasons = "; ".join(f"{problem.verb}: {problem.message}" for problem in problems)
-        facts.append(("InvalidCommand", True, problems[0].reason, reasons))
-    return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+    return facts
 
 
-def _available(view: View, status: RolloutStatus) -> tuple[str, bool, Reason, str]:
-    spec: RolloutSpec = view.spec
-    surge_limit = 1 if isinstance(spec.strategy, BlueGreen) else spec.strategy.max_surge
-    _, unavailable = surge_and_unavailable(
-        max_surge=surge_limit, max_unavailable=spec.strategy.max_unavailable, replicas=spec.replicas
-    )
-    needed = spec.replicas - unavailable
+def _command_facts(status: RolloutStatus) -> list[Fact]:
+    problems = problems_of(status)
+    if not problems:
+        return []
+    return [("InvalidCommand", True, problems[0][0], "; ".join(message for _, message in problems))]
+
+
+def _rolled_back(view: View) -> str:
+    """From where to where, and what goes forward."""
+    name, revision = view.seen.rollout.name, view.spec.revision
+    forward = f"`kubectl rollouts rollback {name} --to {revision}` goes forward again, and so does a new template"
+    verb = "rolled back" if _finished(view.status) else "going back"
+    return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
+
+
+def _available(view: View, status: RolloutStatus) -> Fact:
+    needed = view.promised
     if status.available_replicas >= needed:
         return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
     return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
 
 
-def _drain_facts(view: View, status: RolloutStatus) -> list[tuple[str, bool, Reason, str]]:
+def _drain_facts(view: View, status: RolloutStatus) -> list[Fact]:
     """What keeps requests from being safe at the end of a pod; each is there only while it is so."""
     drain = view.spec.drain
     if drain.mode is DrainMode.OFF:
         return []
-    facts: list[tuple[str, bool, Reason, str]] = []
+    facts: list[Fact] = []
     numbers = numbers_of(view)
     lacking = unsafe(drain, view.spec.ends, numbers)
     problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
@@ -174,7 +209,7 @@ def _drain_facts(view: View, status: RolloutStatus) -> list[tuple[str, bool, Rea
     return facts
 
 
-def _service_facts(view: View) -> list[tuple[str, bool, Reason, str]]:
+def _service_facts(view: View) -> list[Fact]:
     """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
     by_finding: dict[Finding, list[str]] = {}
     for name, finding in steered_findings(view.spec.strategy, view.seen.services.values()):
@@ -188,9 +223,7 @@ def _service_facts(view: View) -> list[tuple[str, bool, Reason, str]]:
     return [("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
 
 
-def _dated(
-    facts: list[tuple[str, bool, Reason, str]], before: tuple[Condition, ...], *, now_s: float, generation: int
-) -> tuple[Condition, ...]:
+def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:
     """Conditions with the time of their last transition kept where the status did not change."""
     known = {each.type: each for each in before}
     conditions = []

@@ -12,8 +12,18 @@ from typing import assert_never
 
 from rollouts.core import blue_green, canary
 from rollouts.core.adoption import adoptions
-from rollouts.core.commands import Reading, read_commands, rollback_target
-from rollouts.core.conditions import WARNED, concluded, with_invalid_spec
+from rollouts.core.commands import (
+    Reading,
+    abort_asked,
+    is_declared,
+    read_named,
+    read_shown,
+    retry_asked,
+    rollback_target,
+    settled_commands,
+    taken_off,
+)
+from rollouts.core.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
 from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
@@ -36,8 +46,9 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
 from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort, Command, RolloutStatus, Verb
+from rollouts.core.status import Abort, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
+from rollouts.core.verdicts import Gates
 from rollouts.errors import SpecProblem
 
 _DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
@@ -50,11 +61,18 @@ def decide(seen: Snapshot) -> Decision:
     if adopted := adoptions(seen):
         return Decision(intents=adopted, status=seen.status)
     seen = without_restart_surge(in_their_roles(seen))
-    status, notices = taken_up(seen, seen.status, target=_target(seen, seen.status))
-    reading = read_commands(seen, status, at_gate=_gate_index(seen, status))
+    target = _target(seen, seen.status)
+    shown = read_shown(seen, target=target, gates=_gates(seen, seen.status))
+    if shown.fresh:  # recorded alone: a new template is taken up by the next pass
+        status = with_command_problems(
+            replace(seen.status, commands=shown.commands), generation=seen.rollout.generation, now_s=seen.now_s
+        )
+        return Decision(status=status, notices=shown.notices(seen))
+    status, notices = taken_up(seen, seen.status, target=target)
+    reading = read_named(seen, status, target=target, gates=_gates(seen, status))
     if reading.commands != status.commands:
         status = replace(status, commands=reading.commands)
-    one_way = _one_way(seen, status, reading)
+    one_way = _one_way(seen, status)
     if one_way is not None:
         return _recorded_alone(seen, one_way, reading, notices)
     view = view_of(seen, status)
@@ -86,17 +104,17 @@ def decide_invalid(
 def _target(seen: Snapshot, status: RolloutStatus) -> str:
     """The revision that the Rollout is about; a rollback's only while its ReplicaSet, which alone has its template, is kept."""
     spec_revision = seen.rollout.spec.revision
-    target = rollback_target(status, spec_revision=spec_revision)
+    target = rollback_target(seen.rollout, status)
     kept = any(each.revision == target and not each.deleting for each in seen.replica_sets)
     return target if kept else spec_revision
 
 
-def _gate_index(seen: Snapshot, status: RolloutStatus) -> int | None:
+def _gates(seen: Snapshot, status: RolloutStatus) -> Gates:
     match seen.rollout.spec.strategy:
         case Canary() as strategy:
-            return canary.gate_index(status, strategy)
+            return Gates(at=canary.gate_index(status, strategy), ahead=canary.next_gate_index(status, strategy))
         case BlueGreen():
-            return blue_green.gate_index(status)
+            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE)
         case never:
             assert_never(never)
 
@@ -115,20 +133,20 @@ def _strategy_plan(view: View) -> Plan:
             assert_never(never)
 
 
-def _one_way(seen: Snapshot, status: RolloutStatus, reading: Reading) -> Plan | None:
+def _one_way(seen: Snapshot, status: RolloutStatus) -> Plan | None:
     """An abort, the end of one, or a rollback, if this pass is the first to know of it."""
     current = status.current_revision
     if _target(seen, status) != current:
         return Plan(status=status)
     unfinished = current != status.stable_revision
-    declared = _abort_command(reading.commands, current, declared=True)
+    asked = abort_asked(status)
+    declared = asked is not None and is_declared(asked)
     if status.abort is None:
-        fresh = declared or _abort_command(reading.fresh, current, declared=False)
-        if fresh is not None and unfinished:
-            message = f"revision {current} was aborted by annotation"
-            return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared is not None)
+        if asked is not None and unfinished:
+            message = f"revision {current} was aborted by annotation{f' (by {asked.by})' if asked.by else ''}"
+            return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared)
         return None
-    return _abort_ended(seen, status, status.abort, reading, declared=declared)
+    return _abort_ended(seen, status, status.abort, declared=declared)
 
 
 def _late(view: View, wait: Wait | None) -> str | None:
@@ -158,17 +176,16 @@ def _stable_grows(view: View) -> tuple[Intent, ...]:
     return tuple(each for each in patches if each.uid == uid and each.replicas is not None and each.replicas > size)
 
 
-def _abort_ended(
-    seen: Snapshot, status: RolloutStatus, abort: Abort, reading: Reading, *, declared: Command | None
-) -> Plan | None:
-    if declared is not None:
+def _abort_ended(seen: Snapshot, status: RolloutStatus, abort: Abort, *, declared: bool) -> Plan | None:
+    if declared:
         return None if abort.declared else Plan(status=replace(status, abort=replace(abort, declared=True)))
     if abort.declared:
         notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
         return Plan(status=retried(seen, status, attempt=status.attempt + 1), notices=(notice,))
-    retry = next((each for each in reading.fresh if each.verb is Verb.RETRY), None)
+    retry = retry_asked(status)
     if retry is not None and retry.step is not None:
-        notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}")
+        by = f" (by {retry.by})" if retry.by else ""
+        notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{by}")
         return Plan(status=retried(seen, status, attempt=retry.step), notices=(notice,))
     return None
 
@@ -185,17 +202,6 @@ def _abort(seen: Snapshot, status: RolloutStatus, reason: Reason, message: str, 
         # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
         held = replace(held, weight_percent=0)
     return Plan(status=held, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
-
-
-def _abort_command(commands: tuple[Command, ...], revision: str, *, declared: bool) -> Command | None:
-    return next(
-        (
-            each
-            for each in commands
-            if each.verb is Verb.ABORT and each.revision == revision and (each.value != "true") == declared
-        ),
-        None,
-    )
 
 
 def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
@@ -247,24 +253,41 @@ def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
 
 
 def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
-    status = concluded(view.with_status(plan.status), plan.wait, reading.problems)
-    deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    times = (plan.wake_at_s, reading.wake_at_s, deadline_s, stalls_at_s(status.waiting_for))
-    future = [each for each in times if each is not None and each > view.now_s]
+    commands, outlived = settled_commands(view.seen, plan.status)
+    plan = plan if commands == plan.status.commands else replace(plan, status=replace(plan.status, commands=commands))
+    status = concluded(view.with_status(plan.status), plan.wait)
     before = view.seen.status
+    off, status, look_again_s = taken_off(view.seen, status, now=_shows(status) != _shows(before))
+    deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
+    times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
+    future = [each for each in times if each is not None and each > view.now_s]
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
-        intents=(*plan.intents, *reading.intents),
+        intents=(*off, *plan.intents),
         status=status,
         # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
-        status_first=stepped and not reading.intents,  # an annotation is taken off the version that was seen
+        status_first=stepped and not off,  # a `true` goes before status shows what the next one is for
         requeue_at_s=earliest(future),
-        notices=(*notices, *reading.notices, *plan.notices, *_changes(view, status)),
+        notices=(*notices, *reading.notices(view.seen), *outlived, *plan.notices, *_changes(view, status, reading)),
     )
 
 
-def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
-    """Events for what people wait for: a pause that begins, what stalls, a verb that was not understood."""
+def _shows(status: RolloutStatus) -> tuple[object, ...]:
+    """What people act on: another one of these, and a `true` means something else."""
+    return (
+        status.current_revision,
+        status.stable_revision,
+        status.strategy_hash,
+        status.attempt,
+        status.abort,
+        status.step_index,
+        status.gate_started_at_s is None,
+        status.gate_passed,
+    )
+
+
+def _changes(view: View, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
+    """Events for what people wait for: a pause that begins or ends, what stalls."""
     before = {each.type: each for each in view.seen.status.conditions}
     notices = []
     for condition in status.conditions:
@@ -275,15 +298,13 @@ def _changes(view: View, status: RolloutStatus) -> tuple[Notice, ...]:
             condition.message,
         ):
             continue
-        if condition.type == "InvalidCommand":
-            notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type == "Stalled" and condition.reason is not Reason.ROLLOUT_ABORTED:
+        if condition.type == "Stalled" and condition.reason not in (Reason.ROLLOUT_ABORTED, Reason.ROLLED_BACK):
             notices.append(Notice(condition.reason, condition.message, warning=True))
         if condition.type in WARNED:
             notices.append(Notice(condition.reason, condition.message, warning=True))
-        if condition.type == "Paused":
+        told = condition.reason is Reason.PAUSED_BY_USER and any(each.verb is Verb.PAUSE for each in reading.fresh)
+        if condition.type == "Paused" and not told:
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
-    waited, waits = view.seen.status.waiting_for, status.waiting_for
-    if waited and waited.reason is Reason.PAUSED_BY_USER and not (waits and waits.reason is waited.reason):
+    if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not view.paused:
         notices.append(Notice(Reason.ROLLOUT_RESUMED, "nobody holds the Rollout any more"))
     return tuple(notices)

@@ -22,7 +22,7 @@ def surplus(view: View) -> tuple[DeleteReplicaSet, ...]:
         view.status.current_revision,
         view.status.stable_revision,
         view.spec.revision,
-        rollback_target(view.status, spec_revision=view.spec.revision),
+        rollback_target(view.seen.rollout, view.status),
         *shown_revisions(view),
         *(each.revision for each in view.status.scale_downs),
     }

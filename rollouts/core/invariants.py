@@ -58,6 +58,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         *promoted_when_handed_back(seen, decision.status),
         *says_what_it_waits_for(seen, decision),
         *adopts_before_all_else(seen, decision),
+        *a_spent_true_goes_first(seen, decision),
     ]
     before = seen
     for intent in decision.intents:
@@ -74,6 +75,22 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         ]
         before = anticipated(before, intent)
     return violations
+
+
+def a_spent_true_goes_first(seen: Snapshot, decision: Decision) -> list[Violation]:
+    """S13: no status shows something new to act on while a `true` stands: the same annotation again would change nothing.
+
+    It is taken off before, in the same pass, and stays only when status has no record of it yet.
+    """
+    before, after = seen.status, decision.status
+    same = (before.current_revision, before.strategy_hash, before.attempt, before.step_index, before.gate_passed) == (
+        *(after.current_revision, after.strategy_hash, after.attempt, after.step_index, after.gate_passed),
+    ) and (before.abort is None) == (after.abort is None)
+    standing = {verb for verb, value in seen.rollout.annotations.items() if value == "true" and verb != Verb.PAUSE}
+    removed = {each.verb for each in decision.intents if isinstance(each, RemoveAnnotation)}
+    if same or (standing <= removed and not (removed and decision.status_first)):
+        return []
+    return [Violation("S13", f"status shows something new beside {sorted(standing - removed)}")]
 
 
 def says_what_it_waits_for(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -302,7 +319,7 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
     )
     if same and before.current_revision:
         jump = after.step_index - before.step_index
-        full = any(each.verb is Verb.PROMOTE and each.step is None for each in after.commands)
+        full = any(each.lets_pass(None, before) for each in after.commands)
         if jump < 0 or (jump > 1 and not full):
             violations.append(Violation("S8", f"step {before.step_index} → {after.step_index}"))
     was_stable = any(each.revision == after.stable_revision and each.outcome in WAS_STABLE for each in before.history)
@@ -350,7 +367,7 @@ def pauses_last(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     if held(seen) and after.step_index > before.step_index:
         return [Violation("S9", f"step {before.step_index} → {after.step_index} during a pause")]
     elapsed_s = seen.now_s - (before.step_started_at_s or seen.now_s)
-    promoted = {each.step for each in after.commands if each.verb is Verb.PROMOTE}
+    promoted = {each.step for each in after.commands if each.lets_pass(each.step, before)}
     free = promoted & {None, before.step_index}
     if isinstance(strategy, Canary) and before.step_index < after.step_index and not free:
         match strategy.steps[before.step_index]:

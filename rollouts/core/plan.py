@@ -26,7 +26,7 @@ PAUSES = frozenset(
 NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
 """Waits for the controller's own sight: they say nothing of the revision."""
 
-NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.DRAINING} | NOT_SEEN
+NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING} | NOT_SEEN
 """Waits that no progress deadline ends."""
 
 
@@ -144,20 +144,17 @@ class View:
 
     @property
     def promoted_full(self) -> bool:
-        """Somebody let the current revision pass every step."""
-        return any(
-            command.verb is Verb.PROMOTE and command.revision == self.status.current_revision and command.step is None
-            for command in self.status.commands
-        )
+        """Somebody let this attempt at the current revision pass every step of these."""
+        return any(command.lets_pass(None, self.status) for command in self.status.commands)
 
     def promoted_past(self, step_index: int) -> bool:
-        """Whether somebody let the current revision pass this step."""
-        return any(
-            command.verb is Verb.PROMOTE
-            and command.revision == self.status.current_revision
-            and command.step in (None, step_index)
-            for command in self.status.commands
-        )
+        """Whether somebody let this attempt at the current revision pass this step of these."""
+        return any(command.lets_pass(step_index, self.status) for command in self.status.commands)
+
+    @property
+    def rolled_back(self) -> bool:
+        """A rollback holds the spec's revision back."""
+        return self.status.current_revision != self.spec.revision
 
     def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
         """Since when status says that `reason` is waited for; `default_s` when it waits for something else, or for nothing."""

@@ -85,6 +85,10 @@ class Reason(StrEnum):
     TRAFFIC_SWITCHING = "TrafficSwitching", "Waits until the data plane splits the traffic as the step says."
     DRAINING = "Draining", "Waits until no proxy brings new requests to the old pods and those that had begun are over."
     RETRY_NEEDED = "RetryNeeded", "Waits for a new revision, or for somebody to retry the aborted one."
+    ROLLED_BACK = (
+        "RolledBack",
+        "A rollback holds the spec's revision back and an earlier one serves, until a new template or another command.",
+    )
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."
     NAME_TAKEN = "NameTaken", "Another owner has an object with the name that we need."

@@ -179,6 +179,7 @@ class Rollout:
 
     Args:
         annotations: those under `rollouts.dev/`, prefix taken off.
+        annotated_by: by verb: the field manager that set its annotation, where that is known.
         restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
     """
 
@@ -190,5 +191,6 @@ class Rollout:
     created_at_s: float
     spec: RolloutSpec
     annotations: Mapping[str, str] = field(default_factory=dict)
+    annotated_by: Mapping[str, str] = field(default_factory=dict)
     restart_asked_at_s: float | None = None
     deleting: bool = False

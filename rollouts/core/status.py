@@ -19,6 +19,7 @@ class Phase(StrEnum):
     HEALTHY = "Healthy"
     DEGRADED = "Degraded"
     ABORTED = "Aborted"  # the stable revision serves; the new one is held back
+    ROLLED_BACK = "RolledBack"  # the revision that a rollback named serves; the spec's is held back
 
 
 class Verb(StrEnum):
@@ -56,14 +57,27 @@ class WaitingFor:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a command is not carried out."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
-    """A verb that was understood and bound to a revision and a step. Kept for as long as its annotation stands.
+    """A verb that was judged: bound to a revision and a step, or refused. Kept for as long as its annotation stands.
 
     Args:
         value: the annotation's value, to know it again.
-        revision: the revision that it acts on.
+        revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one that was there.
         target: for a rollback, the revision to go back to; else "".
-        step: index of the step that a promotion lets pass; None for every step, and for other verbs.
+        step: index of the step that a promotion lets pass, None for every step; number of the attempt that a retry asks for.
+        taken_off: it was a `true`, and its annotation has gone.
+        strategy_hash, attempt: of the steps and the attempt that it was given for.
+        refusal: why nothing follows from it; None when it was accepted.
+        over: nothing follows from it any more: it was carried out, or what it was given for has gone.
+        by: field manager that set the annotation; "" when that is not known.
     """
 
     verb: Verb
@@ -73,6 +87,29 @@ class Command:
     step: int | None = None
     target: str = ""
     taken_off: bool = False
+    strategy_hash: str = ""
+    attempt: int = 0
+    refusal: Refusal | None = None
+    over: bool = False
+    by: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """It was accepted, and something may follow from it."""
+        return self.refusal is None and not self.over
+
+    def is_for(self, status: RolloutStatus) -> bool:
+        """Whether it was given for the revision, the steps and the attempt that `status` is about."""
+        return (self.revision, self.strategy_hash, self.attempt) == (
+            status.current_revision,
+            status.strategy_hash,
+            status.attempt,
+        )
+
+    def lets_pass(self, step_index: int | None, status: RolloutStatus) -> bool:
+        """Whether it is a promotion that lets the current revision pass that step; with None every step."""
+        promotes = self.verb is Verb.PROMOTE and self.holds and self.is_for(status)
+        return promotes and self.step in (None, step_index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,6 @@ def _at_first_step(status: RolloutStatus, *, now_s: float) -> RolloutStatus:
         abort=None,
         gate_started_at_s=None,
         gate_passed=False,
-        commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +25,7 @@ from rollouts.core.status import (
     Idle,
     Outcome,
     Phase,
+    Refusal,
     RolloutStatus,
     ScaleDown,
     Traffic,
@@ -134,6 +136,14 @@ STATUSES = st.builds(
             step=st.none() | _COUNT,
             target=_TEXT,
             taken_off=st.booleans(),
+            strategy_hash=_TEXT,
+            attempt=_COUNT,
+            by=_TEXT,
+        ).flatmap(
+            lambda each: (
+                st.builds(replace, st.just(each), over=st.booleans())
+                | st.builds(replace, st.just(each), refusal=st.builds(Refusal, _REASON, _TEXT))
+            )
         ),
         max_size=3,
     ).map(tuple),
@@ -253,6 +263,25 @@ def test_a_promotion_of_an_unreadable_step_is_no_promotion_of_all_steps() -> Non
     command = {"verb": "promote", "value": "abc@2", "revision": "abc", "at": "2026-01-01T00:00:00Z", "step": "two"}
 
     assert status_from_wire({"commands": [command]}).commands == ()
+
+
+@pytest.mark.parametrize("outcome", ["Refused", "Over", "Whatever", 3])
+def test_only_an_accepted_command_is_carried_out(outcome: object) -> None:
+    """Nothing follows from an outcome of a newer controller, or from one that somebody has edited."""
+    command = {"verb": "promote", "value": "abc", "revision": "abc", "at": "2026-01-01T00:00:00Z", "outcome": outcome}
+
+    (read,) = status_from_wire({"commands": [command]}).commands
+
+    assert not read.holds
+
+
+def test_an_abort_of_a_controller_that_told_no_outcome_is_not_carried_out_again() -> None:
+    """It was done in the write that recorded it; the revision may have been tried again since."""
+    command = {"verb": "abort", "value": "true", "revision": "abc", "at": "2026-01-01T00:00:00Z", "takenOff": True}
+
+    (read,) = status_from_wire({"commands": [command]}).commands
+
+    assert read.over
 
 
 def test_a_gate_that_cannot_be_read_is_closed() -> None:

@@ -156,7 +156,7 @@ async def rolled_back(stage: Stage) -> None:
     """Image 2 is stable; then a rollback to what was before it, without touching the template."""
     await updated(stage)
     stage.annotate("rollback", f"previous@{stage.status['currentRevision']}")
-    await stage.until_phase("Healthy", "1")
+    await stage.until_phase("RolledBack", "1")
 
 
 async def deleted(stage: Stage) -> None:
@@ -210,6 +210,7 @@ SCENARIOS = {
             "canary with services rolled back",
             (*STABLE_AND_CANARY, rollout(canary(HALF, services=True))),
             rolled_back,
+            phase="RolledBack",
             sizes={"1": 2, "2": 0},
         ),
         Scenario(

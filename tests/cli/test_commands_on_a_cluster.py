@@ -89,7 +89,9 @@ async def test_an_update_is_watched_promoted_and_rolled_back(
         assert await there.run("rollback", "cart", "--to", "1") == 0
         await there.reaches("Paused")
         assert await there.run("promote", "cart", "--full") == 0
-        seen = await there.reaches("Healthy")
+        seen = await there.reaches("RolledBack")
+        assert await there.run("status", "cart") == 1
+        assert "rolled back from revision" in capsys.readouterr().out
         serving = status_of(seen.rollout).stable_revision
         assert (
             next(each for each in seen.replica_sets if each["metadata"]["name"].endswith(serving))["spec"]["template"][

@@ -124,7 +124,7 @@ def test_conditions_that_say_the_same_are_one_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["DrainUnsafe", "DrainTimedOut", "ServiceUnsafe"])
+@pytest.mark.parametrize("kind", ["DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "Paused"])
 def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
     """It is about the next update, so a healthy Rollout is where people have the time to mend it; True is the bad news."""
     there = {
@@ -147,6 +147,7 @@ def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
         ({"phase": "Paused", "observedGeneration": 3}, 3),
         ({"phase": "Degraded", "observedGeneration": 3}, 1),
         ({"phase": "Aborted", "observedGeneration": 3}, 1),
+        ({"phase": "RolledBack", "observedGeneration": 3}, 1),
         (
             {
                 "phase": "Degraded",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -93,6 +94,63 @@ def test_a_verb_that_fits_nothing_is_not_written(planned: Ask | Nothing, code: E
     """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
     assert isinstance(planned, Nothing)
     assert (planned.code, words in planned.why) == (code, True), planned.why
+
+
+def _rollback(revision: str, target: str, **changes: object) -> Manifest:
+    """A rollback in `status.commands`."""
+    return {"verb": "rollback", "value": f"previous@{revision}", "revision": revision, "at": "2026-11-21T10:00:00Z",
+            "target": target, "outcome": "Accepted", **changes}  # fmt: skip
+
+
+BACK = {**DONE, "currentRevision": STABLE, "stableRevision": STABLE, "commands": [_rollback(NEW, STABLE)]}
+AFTER = {**DONE, "commands": [_rollback("older", STABLE, outcome="Over")]}
+
+
+def test_a_rollback_leaves_the_present_template() -> None:
+    """One that was given for an earlier template stays on record with its annotation, and is none of the present one."""
+    planned = verbs.plan_rollback(seen(AFTER), to=None)
+
+    assert isinstance(planned, Ask)
+    assert planned.annotations == {"rollouts.dev/rollback": "previous@newrev"}
+
+
+@pytest.mark.parametrize("to", [None, STABLE])
+def test_what_is_rolled_back_already_is_told(to: str | None) -> None:
+    """From where to where."""
+    planned = verbs.plan_rollback(seen(BACK), to=to)
+
+    assert planned == Nothing("it is rolled back from revision newrev to oldrev already" +
+                              ("; `--to` goes to another revision" if to is None else ""), Exit.OK)  # fmt: skip
+
+
+def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
+    """It ends the rollback that holds; where none does there is nothing to write."""
+    planned = verbs.plan_rollback(seen(BACK), to=NEW)
+
+    assert isinstance(planned, Ask)
+    assert (planned.annotations, "forward" in planned.meaning) == ({"rollouts.dev/rollback": NEW}, True)
+    assert isinstance(verbs.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
+
+
+def test_a_promotion_says_where_it_stops_next() -> None:
+    """`--full` passes every step; one promotion does not."""
+    steps = [{"pause": {}}, {"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]
+    at = {**AT_THE_GATE, "currentStepIndex": 0}
+    spec = {"strategy": {"canary": {"steps": steps}}}
+
+    assert promote(at, spec=spec).meaning.endswith("it stops next at step 2 (pause until promoted)")
+    assert promote({**at, "currentStepIndex": 2}, spec=spec).meaning.endswith("no later step stops it")
+    assert promote(at, spec=spec, full=True).meaning.endswith("every step")
+
+
+def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
+    """It is recorded, and nothing moves."""
+    planned = verbs.plan_promote(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"}), full=False, step=None)
+    assert isinstance(planned, Ask)
+    assert planned.meaning.endswith("it stays paused until `rollouts resume cart`")
+
+    spec = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}
+    assert "spec.paused" in promote(AT_THE_GATE, spec=spec).meaning
 
 
 class MovesOnce:
@@ -210,3 +268,49 @@ async def test_without_a_controller_the_command_says_so(
     assert code is Exit.UNFINISHED
     assert "no controller has recorded it within 0.2 s" in capsys.readouterr().err
     assert await annotations_of(api) == {"rollouts.dev/abort": "newrev"}
+
+
+async def test_a_value_that_is_spent_is_taken_off_and_set_again() -> None:
+    """Promoted, then the steps were edited: the same name for the new list would be no change of the object."""
+    given = {"verb": "promote", "value": "newrev@1", "revision": NEW, "at": "2026-11-21T10:00:00Z", "step": 1}
+    api = await cluster({**AT_THE_GATE, "commands": [{**given, "outcome": "Over"}]})
+    session = on(api)
+    annotated = {"metadata": {"annotations": {"rollouts.dev/promote": "newrev@1"}}}
+    await session.client.patch(ROLLOUT, "default", "shop", annotated, MERGE_PATCH)
+    seen_values: list[str | None] = []
+
+    async def controller() -> None:
+        """Drops the record when the annotation has gone, and records the next one."""
+        while True:
+            value = (await annotations_of(api)).get("rollouts.dev/promote")
+            if not seen_values or seen_values[-1] != value:
+                seen_values.append(value)
+                if len(seen_values) > 1:
+                    records = [] if value is None else [{**given, "outcome": "Accepted", "by": "kubectl-rollouts"}]
+                    await put_status(api, {"commands": records})
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(controller())
+    code = await verbs.carry_out_on(
+        session,
+        "shop",
+        lambda now: verbs.plan_promote(now, full=False, step=None),
+        wait=True,
+        console=Console(quiet=True),
+    )
+    working.cancel()
+
+    assert (code, seen_values) == (Exit.OK, ["newrev@1", None, "newrev@1"])
+
+
+async def test_a_refusal_is_told_in_the_controllers_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """The record of this very command says so, whatever else was refused before."""
+    api = await cluster(AT_THE_GATE)
+    record = {"verb": "abort", "value": NEW, "revision": NEW, "at": "2026-11-21T10:00:00Z"}
+    refusal = {"outcome": "Refused", "reason": "CommandInvalid", "message": "it has moved on"}
+    await put_status(api, {"commands": [record | refusal]})
+
+    code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
+
+    assert code is Exit.BAD
+    assert "does not carry it out: it has moved on" in capsys.readouterr().err

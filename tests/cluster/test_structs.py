@@ -176,3 +176,37 @@ def test_a_route_of_any_kind_is_its_metadata_and_bytes():
     assert (route.metadata.version, route.metadata.annotations) == (7, {"note": "x"})
     assert sys.getrefcount(answer) == references
     assert bytes(decode_route(wire(metadata={"name": "cart"})).status) == b""
+
+
+MANAGED = [
+    {"manager": "argocd-controller", "operation": "Apply", "time": "2026-11-21T09:00:00Z",
+     "fieldsV1": {"f:metadata": {"f:annotations": {"f:rollouts.dev/promote": {}, "f:team": {}}}, "f:spec": {"f:replicas": {}}}},
+    {"manager": "kubectl-annotate", "operation": "Update", "time": "2026-11-21T10:00:00Z",
+     "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, "f:rollouts.dev/promote": {}}}}},
+    {"manager": "rollouts-controller", "operation": "Update", "subresource": "status", "time": "2026-11-21T11:00:00Z",
+     "fieldsV1": {"f:status": {}}},
+]  # fmt: skip
+
+
+def test_who_set_a_command_is_kept_and_the_rest_of_managed_fields_is_not():
+    """It is larger than the spec, and all that is told of it is who gave a command; the last one of several."""
+    annotations = {"rollouts.dev/promote": "abc", "team": "shop"}
+    rollout = decode(ROLLOUT, wire(metadata={"annotations": annotations, "managedFields": MANAGED}))
+
+    assert rollout.metadata.annotators == {"rollouts.dev/promote": "kubectl-annotate"}
+    assert bytes(rollout.metadata.managed_fields) == b""
+
+
+def test_managed_fields_are_not_read_without_a_command():
+    """Ten thousand Rollouts have none."""
+    rollout = decode(ROLLOUT, wire(metadata={"annotations": {"team": "shop"}, "managedFields": MANAGED}))
+
+    assert rollout.metadata.annotators is None
+
+
+@pytest.mark.parametrize("managed", [[{"manager": 3}], "text", [{"fieldsV1": {"f:metadata": []}}], [[[]]]])
+def test_managed_fields_that_cannot_be_read_name_nobody(managed: Any):
+    """Who it was is told to people; nothing depends on it."""
+    rollout = decode(ROLLOUT, wire(metadata={"annotations": {"rollouts.dev/abort": "b"}, "managedFields": managed}))
+
+    assert rollout.metadata.annotators == {}

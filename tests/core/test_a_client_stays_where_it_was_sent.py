@@ -106,7 +106,7 @@ def test_an_abort_takes_every_client_back_in_one_write() -> None:
     there = settled(edited(running(_sticky(canary(SetWeight(25), GATE))), revision="b"))
     assert plane(there).sticky is not None
 
-    there = reconciled(annotated(there, "abort", "true"))
+    there = reconciled(annotated(there, "abort", "b"))
 
     (move,) = [each for each in decide(snapshot(there)).intents if isinstance(each, SetTraffic)]
     assert move.split == as_said(move.split) == ALL_TO_STABLE

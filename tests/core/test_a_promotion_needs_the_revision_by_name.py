@@ -23,13 +23,20 @@ def _problem(there: World) -> str:
     return next((f"{each.reason}" for each in there.status.conditions if each.type == "InvalidCommand"), "")
 
 
-@pytest.mark.parametrize(("value", "index"), [("b", 3), ("b@1", 3), ("b@full", 4), ("true", 3), ("b@3", 1), ("a", 1)])
+@pytest.mark.parametrize(("value", "index"), [("b", 3), ("b@1", 3), ("b@full", 4), ("true", 3), ("b@3", 1)])
 def test_a_promotion_passes_the_gate_it_names(value: str, index: int) -> None:
-    """`<revision>`, `<revision>@<step>`, `<revision>@full`, `true`; another step's or revision's name passes nothing."""
+    """`<revision>`, `<revision>@<step>`, `<revision>@full`, `true`; another step's name passes nothing."""
     there = settled(annotated(_at_gate(), "promote", value))
 
     assert there.status.step_index == index
     assert _problem(there) == ""
+
+
+def test_a_promotion_of_a_revision_that_is_not_being_rolled_out_is_refused() -> None:
+    """It passes nothing, now or when that revision comes again."""
+    there = settled(annotated(_at_gate(), "promote", "a"))
+
+    assert (there.status.step_index, _problem(there)) == (1, Reason.COMMAND_INVALID)
 
 
 def test_one_name_without_a_step_passes_one_gate_only() -> None:
@@ -77,8 +84,8 @@ def test_true_where_nothing_can_be_promoted_says_so() -> None:
     there = settled(annotated(running(GATES), "promote", "true"))
     assert _problem(there) == Reason.COMMAND_INVALID
 
-    there = settled(edited(annotated(there, "promote", None), revision="b"))
-    assert there.status.step_index == 1
+    there = settled(edited(there, revision="b"))
+    assert (there.status.step_index, _problem(there)) == (1, "")
 
 
 def test_a_timed_pause_can_be_ended_early() -> None:

@@ -120,7 +120,7 @@ def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:
 def test_an_abort_is_written_though_nothing_has_settled() -> None:
     """What is on its way keeps nobody from going back."""
     there = on_the_way(at_the_header_step(ASKED), ASKED)
-    there = reconciled(annotated(there, "abort", "true"))
+    there = reconciled(annotated(there, "abort", "b"))
     there = on_the_way(there, ASKED)
 
     wanted = write_of(decide(snapshot(there)))

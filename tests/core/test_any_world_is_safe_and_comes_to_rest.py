@@ -330,7 +330,7 @@ def assert_comes_to_rest(there: World) -> None:
     view = snapshot(there)
     assert nothing_more_to_do(view, decide(view)) == []
     match there.status.phase:
-        case Phase.HEALTHY:
+        case Phase.HEALTHY | Phase.ROLLED_BACK:
             assert_healthy(there)
         case Phase.ABORTED:
             assert there.status.abort is not None

@@ -128,8 +128,8 @@ def test_a_retry_in_mid_switch_keeps_what_serves() -> None:
         there = after
         if there.services["cart"].revision == "b":
             break
-    there = reconciled(annotated(annotated(there, "promote", None), "abort", "true"))
-    there = annotated(there, "retry", "true")
+    there = reconciled(annotated(annotated(there, "promote", None), "abort", "b"))
+    there = annotated(annotated(there, "abort", None), "retry", "b@1")
 
     for after in steps_of(there):
         active = after.services["cart"].revision

@@ -40,6 +40,7 @@ def _phases() -> dict[Phase, World]:
         Phase.PROGRESSING: reconciled(edited(healthy, revision="b")),
         Phase.PAUSED: paused,
         Phase.ABORTED: settled(annotated(paused, "abort", "b")),
+        Phase.ROLLED_BACK: settled(annotated(paused, "rollback", "previous@b")),
         Phase.DEGRADED: settled(edited(replace(healthy, bad=frozenset("b")), revision="b"), seconds=100),
     }
 
@@ -61,7 +62,7 @@ def test_reconciling_and_stalled_are_there_only_while_they_are_true(phase: Phase
     assert conditions.get("Reconciling", True) is True
     assert conditions.get("Stalled", True) is True
     assert ("Reconciling" in conditions) is (phase is Phase.PROGRESSING)
-    assert ("Stalled" in conditions) is (phase in (Phase.ABORTED, Phase.DEGRADED))
+    assert ("Stalled" in conditions) is (phase in (Phase.ABORTED, Phase.ROLLED_BACK, Phase.DEGRADED))
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -75,7 +76,7 @@ def test_every_phase_but_healthy_says_what_is_waited_for(phase: Phase) -> None:
         return
     assert waiting is not None
     assert waiting.message == there.status.message != ""
-    assert (waiting.deadline_s is None) is (phase in (Phase.PAUSED, Phase.ABORTED))
+    assert (waiting.deadline_s is None) is (phase in (Phase.PAUSED, Phase.ABORTED, Phase.ROLLED_BACK))
 
 
 @pytest.mark.parametrize("phase", list(Phase))

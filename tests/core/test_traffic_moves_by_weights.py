@@ -186,7 +186,7 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     assert plane(there).matches[0].name == "insiders"
     assert plane(there).mirrors == (mirror,)
 
-    there = reconciled(annotated(there, "abort", "true"))
+    there = reconciled(annotated(there, "abort", "b"))
     assert there.status.abort is not None
     decision = decide(snapshot(there))
     assert [type(each) for each in decision.intents if not hasattr(each, "verb")] == [SetTraffic]

@@ -94,7 +94,8 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
                 if seen is None:
                     raise
                 return there
-        version = there.rollout.resource_version
+        if isinstance(call, RolloutStatus | RemoveAnnotation):  # only a write of the Rollout tells its version
+            version = there.rollout.resource_version
     return there
 
 

@@ -123,9 +123,10 @@ def test_it_is_rolled_back_without_touching_the_spec(stage: Stage) -> None:
     stage.until_at("web", "PromotionNeeded", step=GATE)
     stage.until_pods("web", {second: 3, first: 1})
     stage.annotate("web", "promote", "true")
-    done = stage.wait_ready("web")
+    done = stage.until_phase("web", "RolledBack")
     stage.until_pods("web", {first: 4})
 
+    assert condition(done, "Ready") == ("False", "RolledBack")
     assert back["status"]["stableRevision"] == second
     assert done["spec"]["template"]["spec"]["containers"][0]["image"] == "web:2"
     assert _outcomes(done)[-1] == (first, "RolledBack")

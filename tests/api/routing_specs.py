@@ -81,7 +81,7 @@ WORDS_BAD = (
     ),
     Bad(
         "regular expression with a control character",
-        _header({"headerName": "x", "headerValue": {"regex": "a\x00b"}}),
+        _header({"headerName": "x", "headerValue": {"regex": "a\x07b"}}),
         f"{_MATCH}.headerValue.regex",
         "one line",
         by_schema=False,

@@ -118,6 +118,10 @@ class ExpressionFailed(TerminalError):
     """A CEL expression has no value of the right type for what it was given; the message says why."""
 
 
+class ExpressionsTooCostly(TerminalError):
+    """Expressions that were to share a budget (`expressions.metered`) have spent it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
     """One thing wrong with a spec.

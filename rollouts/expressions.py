@@ -16,7 +16,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.errors import ExpressionFailed, ExpressionInvalid, ExpressionsTooCostly
 from rollouts.expression_cost import SMALL, UNITS_MAX, VALUES_MAX, Shape, shape_of, size_of
 
 SOURCE_BYTES_MAX = 1_024
@@ -40,22 +40,21 @@ class Result(Enum):
 
 
 @dataclass(slots=True)
-class Meter:
-    """What may still be spent together, in units of `expression_cost.py`; below 0 when something was refused for it."""
+class _Meter:
+    """What may still be spent together, in units of `expression_cost.py`."""
 
     left: int
 
 
-_METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
+_METER: ContextVar[_Meter | None] = ContextVar("meter", default=None)
 
 
 @contextmanager
-def metered(units: int) -> Iterator[Meter]:
-    """All evaluations in it cost so many units at most, together; those that would cost more fail."""
-    meter = Meter(units)
-    token = _METER.set(meter)
+def metered(units: int) -> Iterator[None]:
+    """All evaluations in it cost so many units at most, together; the one that would cost more raises ExpressionsTooCostly."""
+    token = _METER.set(_Meter(units))
     try:
-        yield meter
+        yield
     finally:
         _METER.reset(token)
 
@@ -116,7 +115,7 @@ class Expression:
         if meter is not None:
             meter.left -= units
             if meter.left < 0:
-                raise self._failed("all of them together cost too much; leave some out, or make their objects smaller")
+                raise ExpressionsTooCostly("all of them together cost too much")
 
     def _failed(self, why: str) -> ExpressionFailed:
         return ExpressionFailed(f"{self.source}: {why[:500]}")

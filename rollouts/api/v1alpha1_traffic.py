@@ -14,6 +14,7 @@ from rollouts.api.wire import (
     Namespace,
     ObjectName,
     PercentNumber,
+    ServiceName,
     StringMap,
     Text,
     WholeObject,
@@ -98,7 +99,7 @@ class Alb(Wire):
     ingress: ObjectName | None = Field(None, description="The Ingress.")
     ingresses: ObjectNames | None = Field(None, description="Several of them.")
     service_port: Count | None = Field(None, description="Port of the Service in the Ingress.")
-    root_service: ObjectName | None = Field(
+    root_service: ServiceName | None = Field(
         None, description="Service that the Ingress names; default: the stable one."
     )
     annotation_prefix: Text | None = Field(None, description="Default alb.ingress.kubernetes.io.")
@@ -250,8 +251,8 @@ class PingPong(Wire):
 
     model_config = needs("pingService", "pongService")
 
-    ping_service: ObjectName | None = Field(None, description="One Service.")
-    pong_service: ObjectName | None = Field(None, description="The other.")
+    ping_service: ServiceName | None = Field(None, description="One Service.")
+    pong_service: ServiceName | None = Field(None, description="The other.")
 
 
 class ClientStickiness(Wire):

@@ -15,7 +15,7 @@ from enum import StrEnum
 from rollouts.api.parse import parse_spec
 from rollouts.api.schema import yaml_text
 from rollouts.controller.observe import context_of
-from rollouts.controller.routes import Place, places_of
+from rollouts.controller.places import Place, places_of
 from rollouts.core.rollout import Canary, RolloutSpec
 from rollouts.core.services import is_subset, named_services
 from rollouts.core.status import RolloutStatus

@@ -20,7 +20,7 @@ import yaml
 from rollouts.api.parse import parse_spec
 from rollouts.cli.tree import plain
 from rollouts.controller.declarations import provider_of
-from rollouts.controller.routes import places_of
+from rollouts.controller.places import places_of
 from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
 from rollouts.core.findings import Finding, Rule
 from rollouts.core.graceful_exit import exit_findings, surges, template_labels

@@ -12,9 +12,9 @@ from rollouts.cli.session import Session
 from rollouts.cluster.decoding import decode_route
 from rollouts.controller.answers import read_route
 from rollouts.controller.inbox import RouteAnswer
+from rollouts.controller.places import Place, is_at, places_of
 from rollouts.controller.render_routes import question_about
 from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import Place, is_at, places_of
 from rollouts.core.rollout import RolloutSpec
 from rollouts.core.traffic import RouteName
 from rollouts.errors import ApiForbidden, ApiNotFound

@@ -30,6 +30,7 @@ from rollouts.controller.calls import (
     WriteStatus,
 )
 from rollouts.controller.inbox import Inbox
+from rollouts.controller.owned import is_controlled_by
 from rollouts.controller.queue import WorkQueue
 from rollouts.core.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
@@ -188,7 +189,7 @@ class Performer:
                 made = metadata_of(await self._client.get(call.kind, key.namespace, call.name))
             except ApiNotFound:
                 raise ApiConflict(f"{call.kind.kind} {call.name} went while it was looked at") from exc
-            if made.controller_uid != call.owner_uid or (made.labels or {}).get(REVISION) != call.revision:
+            if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
                 raise ApiExists(f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout") from exc
             if made.deletion_timestamp is not None:
                 raise ApiConflict(f"{call.kind.kind} {call.name} is being deleted") from exc

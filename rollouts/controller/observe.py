@@ -25,8 +25,9 @@ from rollouts.cluster.structs import (
 from rollouts.controller.gateway_lags import GatewayLags, names_of
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.owned import replica_sets_of
+from rollouts.controller.places import Place
 from rollouts.controller.proxies import ClusterFacts
-from rollouts.controller.routes import Place, RouteRead, RouteReader
+from rollouts.controller.routes import RouteRead, RouteReader
 from rollouts.controller.sight import Sight, unreadable
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.subsets import host_name, rule_of, subset_services

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rollouts.cluster.store import Table
-from rollouts.cluster.structs import PodObject, ReplicaSetObject
+from rollouts.cluster.structs import Metadata, PodObject, ReplicaSetObject
 from rollouts.controller.steered import is_rollout
 from rollouts.objects import REPLICA_SET, Key
 
 
 def replica_sets_of(table: Table[ReplicaSetObject], key: Key, uid: str) -> tuple[ReplicaSetObject, ...]:
     """The ReplicaSets that the Rollout of that key and uid controls."""
-    return tuple(each for each in table.owned_by(key.namespace, uid) if _is_of(each, key, uid))
+    return tuple(each for each in table.owned_by(key.namespace, uid) if is_controlled_by(each.metadata, key, uid))
 
 
-def _is_of(replica_set: ReplicaSetObject, key: Key, uid: str) -> bool:
-    owners = replica_set.metadata.owner_references or ()
+def is_controlled_by(metadata: Metadata, key: Key, uid: str) -> bool:
+    """Whether an object in the namespace of `key` says in full that the Rollout of that key and uid controls it."""
+    owners = metadata.owner_references or ()
     return any(is_rollout(each) and (each.name, each.uid) == (key.name, uid) for each in owners)
 
 

@@ -18,7 +18,8 @@ from rollouts.controller.calls import (
     ReadRoute,
     Write,
 )
-from rollouts.controller.routes import UNREADABLE, Place, RouteRead
+from rollouts.controller.places import Place
+from rollouts.controller.routes import UNREADABLE, RouteRead
 from rollouts.controller.steered import managed_by_text
 from rollouts.core.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.rollout import Rollout

@@ -35,7 +35,14 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
-from rollouts.errors import ExpressionFailed, ExpressionInvalid, SpecInvalid, SpecProblem, Unroutable
+from rollouts.errors import (
+    ExpressionFailed,
+    ExpressionInvalid,
+    ExpressionsTooCostly,
+    SpecInvalid,
+    SpecProblem,
+    Unroutable,
+)
 from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
@@ -92,9 +99,11 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
-    with metered(TESTS_UNITS_MAX) as meter:
-        tried = [_run(found, test, usable=not read.problems) for test in tests]
-    if meter.left < 0:
+    tried: list[frozenset[object]] = []
+    try:
+        with metered(TESTS_UNITS_MAX):
+            tried += [_run(found, test, usable=not read.problems) for test in tests]
+    except ExpressionsTooCostly:
         read.refuse("tests", "cost too much together; leave some out, or make their objects and answers smaller")
     if not read.problems:
         _check_tried(read, found, frozenset[object]().union(*tried))

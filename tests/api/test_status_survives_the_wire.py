@@ -33,7 +33,7 @@ from rollouts.core.status import (
     WaitingFor,
 )
 from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import VerifiedBy
+from rollouts.core.traffic import RouteName, VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _COUNT = st.integers(0, 2**31 - 1)
@@ -83,6 +83,7 @@ STATUSES = st.builds(
         st.builds(GivenBack, route=_TEXT, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
         max_size=3,
     ).map(tuple),
+    elsewhere=st.lists(st.builds(RouteName, _TEXT, _TEXT, _TEXT, _TEXT), max_size=3).map(tuple),
     active_revision=_TEXT,
     preview_revision=_TEXT,
     gate_started_at_s=st.none() | _TIME,

@@ -22,9 +22,10 @@ from rollouts.cluster.structs import (
 from rollouts.controller.declarations import provider_of
 from rollouts.controller.inbox import Inbox, RouteAnswer
 from rollouts.controller.observe import Observer, Seen
+from rollouts.controller.places import is_at
 from rollouts.controller.proxies import ClusterFacts
 from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import RouteReader, is_at
+from rollouts.controller.routes import RouteReader
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
 from rollouts.core.drain import ProxyFacts, ProxyMode

@@ -12,8 +12,9 @@ import pytest
 from rollouts.cluster.decoding import decode_route
 from rollouts.controller.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
 from rollouts.controller.observe import Seen
+from rollouts.controller.places import Place
 from rollouts.controller.render import render
-from rollouts.controller.routes import Place, RouteRead
+from rollouts.controller.routes import RouteRead
 from rollouts.core.frozen import replace
 from rollouts.core.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
 from rollouts.core.status import Cutover

@@ -140,6 +140,8 @@ def test_a_replica_set_that_is_ours_already_is_as_good_as_made():
         ok(5, labels={"rollouts.dev/revision": "v2"}),
         ok(5, ownerReferences=owned(uid="an older cart"), labels={"rollouts.dev/revision": "v2"}),
         ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v1"}),
+        ok(5, ownerReferences=owned(name="till"), labels={"rollouts.dev/revision": "v2"}),
+        ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels={"rollouts.dev/revision": "v2"}),
     ],
 )
 def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response):

@@ -19,7 +19,7 @@ from rollouts.traffic.registry import registry
 from tests.traffic.cases.declared import APISIX, GLOO
 from tests.traffic.situation import CONTEXT, Situation
 
-COSTLY = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, a > b || true)) ? item.serviceName : ''"
+COSTLY = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, a > b || true)) ? string(item.serviceName) : ''"
 BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "backends": "spec.http"}, "backends: must be a path to a list"),
     ({**APISIX, "match": {"group": "g", "kind": "K", "plural": "ks"}}, "match.versions: is required"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.parse import parse_spec
-from rollouts.controller.routes import places_of
+from rollouts.controller.places import places_of
 from rollouts.core.traffic import Feature
 from rollouts.errors import SpecInvalid
 from rollouts.traffic.demands import WORDS

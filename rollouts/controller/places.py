@@ -1,4 +1,4 @@
-"""The places where a Rollout's traffic is split, as its spec names them: what the routers' settings say, before anything is read."""
+"""The places where a Rollout's traffic is split, as its spec names them: what the routers' settings say."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
         except SpecInvalid as exc:
             problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
             continue
-        if wrong := [why for target in targets for why in _name_problems(target)]:
+        if wrong := [why for target in targets for why in name_problems(target)]:
             problems += [SpecProblem(path, why) for why in wrong]
             continue
         for target in targets:
@@ -72,7 +72,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     return tuple(places.values())
 
 
-def _name_problems(target: Target) -> Iterator[str]:
+def name_problems(target: Target) -> Iterator[str]:
     """Names come from settings that only their provider knows, and end in the paths of URLs."""
     if target.namespace and (
         problem := namespace_problem(target.namespace)

@@ -18,7 +18,7 @@ from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.gateway_classes import GatewayClasses
 from rollouts.controller.inbox import Inbox
-from rollouts.controller.places import Place, Providers, places_of, routing_of
+from rollouts.controller.places import Place, Providers, name_problems, places_of, routing_of
 from rollouts.controller.planes import Planes
 from rollouts.controller.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.settle_times import SettleTimes, settle_s
@@ -193,7 +193,7 @@ class RouteReader:
         if not kinds:
             return None
         target = Target(kinds=kinds, namespace=name.namespace, name=name.name)
-        return None if any(_name_problems(target)) else Place(name, provider, target, named=False)
+        return None if any(name_problems(target)) else Place(name, provider, target, named=False)
 
     def _read(self, key: Key, place: Place, context: Context, *, now_s: float) -> RouteRead:
         target = place.target

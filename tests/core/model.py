@@ -297,7 +297,7 @@ def orphaned(there: World, name: str) -> World:
 
 
 def deleted(there: World, revision: str) -> World:
-    """Somebody deletes a revision's ReplicaSet; its pods go with it."""
+    """Somebody deletes a revision's ReplicaSet; its pods go with it, and no other set of that name counts them."""
     sets = tuple(each for each in there.replica_sets if each.revision != revision)
     names = frozenset(each.name for each in sets)
     return replace(
@@ -305,6 +305,8 @@ def deleted(there: World, revision: str) -> World:
         replica_sets=sets,
         orphaned=there.orphaned & names,
         pods=tuple(pod for pod in there.pods if pod.revision != revision),
+        heard=tuple(pod for pod in there.heard if pod.revision != revision),
+        expecting=there.expecting & names,
     )
 
 

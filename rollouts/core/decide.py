@@ -63,11 +63,8 @@ def decide(seen: Snapshot) -> Decision:
     seen = without_restart_surge(in_their_roles(seen))
     target = _target(seen, seen.status)
     shown = read_shown(seen, target=target, gates=_gates(seen, seen.status))
-    if shown.fresh:  # recorded alone: a new template is taken up by the next pass
-        status = with_command_problems(
-            replace(seen.status, commands=shown.commands), generation=seen.rollout.generation, now_s=seen.now_s
-        )
-        return Decision(status=status, notices=shown.notices(seen))
+    if shown.fresh:
+        return _recorded_first(seen, shown)
     status, notices = taken_up(seen, seen.status, target=target)
     reading = read_named(seen, status, target=target, gates=_gates(seen, status))
     if reading.commands != status.commands:
@@ -160,6 +157,15 @@ def _late(view: View, wait: Wait | None) -> str | None:
         return None
     deadline_s = view.spec.progress_deadline_s
     return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
+
+
+def _recorded_first(seen: Snapshot, shown: Reading) -> Decision:
+    """A new `true` is recorded alone: a new template is taken up by the next pass. Only what an abort needs first begins."""
+    status = replace(seen.status, commands=shown.commands)
+    next_one = _one_way(seen, status)
+    grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
+    recorded = with_command_problems(status, generation=seen.rollout.generation, now_s=seen.now_s)
+    return Decision(intents=grows, status=recorded, notices=shown.notices(seen))
 
 
 def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:

@@ -183,7 +183,7 @@ def test_the_strategy_may_change_to_the_other_and_back(stage: Stage) -> None:
 
 
 def test_a_restart_replaces_each_pod_once(stage: Stage) -> None:
-    """A pod of this second is not an old one; and no more are away at a time than maxUnavailable says, at least one."""
+    """A pod of this second is not an old one; maxUnavailable is 0, so a pod more comes first and no pod is ever missing."""
     stage.apply(canary("web", replicas=3, spec={"minReadySeconds": 1}))  # so that all are of an earlier second
     revision = current(stage.wait_ready("web"))
     stage.until_pods("web", {revision: 3})
@@ -192,8 +192,9 @@ def test_a_restart_replaces_each_pod_once(stage: Stage) -> None:
         stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"])
         stage.until_pods("web", {revision: 3})
 
-    assert len({change["object"]["metadata"]["name"] for change in changes}) == 6
-    assert min(ready for ready, _ in counted(changes)[2:]) == 2
+    assert len({change["object"]["metadata"]["name"] for change in changes}) == 3 + 3 + 1
+    assert min(ready for ready, _ in counted(changes)[2:]) == 3
+    assert max(pods for _, pods in counted(changes)) == 4
     stage.until_events("web", "RolloutRestarted")
 
 
@@ -217,5 +218,5 @@ def test_a_restart_respects_disruption_budgets(stage: Stage) -> None:
     stage.until_pods("web", {revision: 2})
 
     assert "eviction" in held["status"]["waitingFor"]["message"]
-    assert untouched == old
+    assert old <= untouched, "a pod more is there, and none was evicted"
     assert old.isdisjoint(pod["metadata"]["name"] for pod in stage.all("pods", "-l", "app=web"))

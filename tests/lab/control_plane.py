@@ -111,9 +111,9 @@ class ControlPlane:
         return done
 
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
-        """`kubectl apply --server-side` of these objects, as the administrator."""
+        """`kubectl apply --server-side` of these objects, as the administrator, whoever else has written them before."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
-        self.kubectl("apply", "--server-side", "-f", "-", *(["-n", namespace] if namespace else []), input=text)
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", *(["-n", namespace] if namespace else []), input=text)
 
     @contextmanager
     def watch(self, path: str, *, timeout_s: int, **parameters: str) -> Iterator[Iterator[dict[str, Any]]]:

@@ -1,8 +1,9 @@
 """The policy, in order: one Snapshot in, one Decision out. All control flow of a Rollout starts here.
 
 One-way decisions (a new revision aborted, tried again, rolled back, promoted) are recorded alone; what follows from them comes
-with the next pass, when the record is seen. An abort alone may let the stable revision grow in the pass that records it. So a
-crash between any two writes leaves a world that the next pass understands.
+with the next pass, when the record is seen. An abort alone may let the stable revision grow in the pass that records it, and what
+follows from one that was asked for by `true` follows from the record of that command. So a crash between any two writes leaves a
+world that the next pass understands.
 """
 
 from __future__ import annotations
@@ -28,7 +29,16 @@ from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
 from rollouts.core.frozen import replace
 from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
 from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
-from rollouts.core.intents import Decision, Intent, Notice, PatchReplicaSet, PointService, ReleaseRoute, ReleaseService
+from rollouts.core.intents import (
+    Decision,
+    Intent,
+    Notice,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+)
 from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.progress import (
     can_abort,
@@ -51,6 +61,9 @@ from rollouts.core.update import held_back, retried, taken_up
 from rollouts.core.verdicts import Gates
 from rollouts.errors import SpecProblem
 
+TELLS_AFTER_S = 0.1
+"""So long an abort on record may wait for what it does before status tells it: a write would delay the pods that start."""
+
 _DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
 
 
@@ -70,8 +83,10 @@ def decide(seen: Snapshot) -> Decision:
     if reading.commands != status.commands:
         status = replace(status, commands=reading.commands)
     one_way = _one_way(seen, status)
-    if one_way is not None:
+    if one_way is not None and not _is_on_record(seen, one_way):
         return _recorded_alone(seen, one_way, reading, notices)
+    if one_way is not None:
+        status, notices = one_way.status, (*notices, *one_way.notices)
     view = view_of(seen, status)
     view = view.with_status(settled_scale_downs(view))
     view = view.with_status(settled_cutovers(view))
@@ -84,7 +99,7 @@ def decide(seen: Snapshot) -> Decision:
     if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
         aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
         return _recorded_alone(seen, aborted, reading, notices)
-    return _concluded(view, plan, reading, notices)
+    return _told_with_its_acts(seen, _concluded(view, plan, reading, notices))
 
 
 def decide_invalid(
@@ -144,6 +159,24 @@ def _one_way(seen: Snapshot, status: RolloutStatus) -> Plan | None:
             return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared)
         return None
     return _abort_ended(seen, status, status.abort, declared=declared)
+
+
+def _is_on_record(seen: Snapshot, one_way: Plan) -> bool:
+    """Whether the decision is durable already, as the accepted command that asks for it: then its acts need not wait."""
+    asked = abort_asked(seen.status)
+    aborts = seen.status.abort is None and one_way.status.abort is not None
+    return aborts and asked is not None and not is_declared(asked)
+
+
+def _told_with_its_acts(seen: Snapshot, decision: Decision) -> Decision:
+    """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
+    asked = abort_asked(seen.status)
+    aborts = seen.status.abort is None and decision.status.abort is not None
+    acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
+    if not aborts or asked is None or acts or seen.status.waiting_for is None:
+        return decision
+    told_at_s = asked.at_s + TELLS_AFTER_S
+    return Decision(status=seen.status, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
 
 
 def _late(view: View, wait: Wait | None) -> str | None:
@@ -269,7 +302,7 @@ def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, 
     future = [each for each in times if each is not None and each > view.now_s]
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
-        intents=(*off, *plan.intents),
+        intents=(*plan.intents, *off),
         status=status,
         # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
         status_first=stepped and not off,  # a `true` goes before status shows what the next one is for

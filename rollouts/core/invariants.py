@@ -305,7 +305,8 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
 
     A new attempt, an abort, other steps, or a lost status may start over. Promotion follows only when every step was durably
     done, and a promotion, an abort and a retry are written alone: no write of the same pass touches pods or Services, but that
-    an abort may let the stable revision grow, which is safe on either side of the record.
+    an abort may let the stable revision grow, which is safe on either side of the record, and that one whose command is on record
+    may do anything.
     """
     before, after = seen.status, decision.status
     violations = []
@@ -334,7 +335,9 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
     retried = after.attempt != before.attempt and after.current_revision == before.current_revision
     aborted = after.abort is not None and before.abort is None
     acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
-    if aborted:
+    if aborted and any(each.verb is Verb.ABORT and each.holds and each.value == "true" for each in before.commands):
+        acts = []  # the record of the command is that of the decision
+    elif aborted:
         acts = [each for each in acts if not _grows(seen, each, revision=after.stable_revision)]
     if (promoted or retried or aborted) and acts:
         violations.append(Violation("S8", "a one-way decision is not written alone"))

@@ -15,7 +15,19 @@ from rollouts.core.status import Outcome, Phase
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, snapshot
-from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    pods_ready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    steps_of,
+)
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
@@ -37,7 +49,7 @@ def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str
     if value == "true":  # bound to what status shows, by a pass of its own
         assert decision.status.abort is None
         decision = decide(snapshot(reconciled(there)))
-        assert [type(each) for each in decision.intents] == [RemoveAnnotation]
+        assert isinstance(decision.intents[-1], RemoveAnnotation)
     assert decision.status.abort is not None
     assert decision.status.abort.revision == "b"
 
@@ -65,13 +77,29 @@ def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
     """`true` is for people at a terminal: bound once, recorded, and taken off before status shows the abort."""
     there = reconciled(annotated(_at_half(), "abort", "true"))
     assert (there.status.abort, there.rollout.annotations) == (None, {"abort": "true"})
-    assert isinstance(decide(snapshot(there)).intents[0], RemoveAnnotation)
+    assert isinstance(decide(snapshot(there)).intents[-1], RemoveAnnotation)
     assert decide(snapshot(there)).status.abort is not None
 
     there = settled(there)
 
     assert there.rollout.annotations == {}
     assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+
+def test_an_abort_on_record_is_told_with_what_it_does() -> None:
+    """Pods start meanwhile, and a write more would only take the API server's time from them; it is told after 0.1 s at the latest."""
+    strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
+    recorded = reconciled(annotated(_at_half(strategy), "abort", "true"))  # stable is to grow, and has not yet
+
+    waits = decide(snapshot(recorded))
+
+    assert (waits.intents, waits.status) == ((), recorded.status)
+    assert waits.requeue_at_s == pytest.approx(recorded.now_s + 0.1)
+    assert decide(snapshot(later(recorded, 0.1))).status.abort is not None
+    there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(recorded)))
+    acts = decide(snapshot(there))
+    assert [type(each) for each in acts.intents] == [PatchReplicaSet, RemoveAnnotation]
+    assert acts.status.abort is not None
 
 
 def test_a_named_abort_ends_when_its_annotation_goes() -> None:

@@ -113,7 +113,15 @@ class ControlPlane:
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
         """`kubectl apply --server-side` of these objects, as the administrator, whoever else has written them before."""
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", *(["-n", namespace] if namespace else []), input=text)
+        self.kubectl(
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "-f",
+            "-",
+            *(["-n", namespace] if namespace else []),
+            input=text,
+        )
 
     @contextmanager
     def watch(self, path: str, *, timeout_s: int, **parameters: str) -> Iterator[Iterator[dict[str, Any]]]:

@@ -56,7 +56,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
 from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort, RolloutStatus, Verb
+from rollouts.core.status import Abort, Command, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
 from rollouts.core.verdicts import Gates
 from rollouts.errors import SpecProblem
@@ -161,19 +161,23 @@ def _one_way(seen: Snapshot, status: RolloutStatus) -> Plan | None:
     return _abort_ended(seen, status, status.abort, declared=declared)
 
 
+def _pending_abort(seen: Snapshot) -> Command | None:
+    """The accepted command, on record, of an abort that status does not tell yet; None for none."""
+    asked = abort_asked(seen.status) if seen.status.abort is None else None
+    unfinished = seen.status.current_revision != seen.status.stable_revision
+    return asked if asked is not None and not is_declared(asked) and unfinished else None
+
+
 def _is_on_record(seen: Snapshot, one_way: Plan) -> bool:
     """Whether the decision is durable already, as the accepted command that asks for it: then its acts need not wait."""
-    asked = abort_asked(seen.status)
-    aborts = seen.status.abort is None and one_way.status.abort is not None
-    return aborts and asked is not None and not is_declared(asked)
+    return one_way.status.abort is not None and _pending_abort(seen) is not None
 
 
 def _told_with_its_acts(seen: Snapshot, decision: Decision) -> Decision:
     """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
-    asked = abort_asked(seen.status)
-    aborts = seen.status.abort is None and decision.status.abort is not None
+    asked = _pending_abort(seen) if decision.status.abort is not None else None
     acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
-    if not aborts or asked is None or acts or seen.status.waiting_for is None:
+    if asked is None or acts or seen.status.waiting_for is None:
         return decision
     told_at_s = asked.at_s + TELLS_AFTER_S
     return Decision(status=seen.status, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
@@ -193,12 +197,16 @@ def _late(view: View, wait: Wait | None) -> str | None:
 
 
 def _recorded_first(seen: Snapshot, shown: Reading) -> Decision:
-    """A new `true` is recorded alone: a new template is taken up by the next pass. Only what an abort needs first begins."""
-    status = replace(seen.status, commands=shown.commands)
+    """A new `true` is recorded alone: a new template is taken up by the next pass. Only what an abort needs first begins.
+
+    What this template ends is over from now on, whatever template the next pass sees.
+    """
+    commands, outlived = settled_commands(seen, replace(seen.status, commands=shown.commands))
+    status = replace(seen.status, commands=commands)
     next_one = _one_way(seen, status)
     grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
     recorded = with_command_problems(status, generation=seen.rollout.generation, now_s=seen.now_s)
-    return Decision(intents=grows, status=recorded, notices=shown.notices(seen))
+    return Decision(intents=grows, status=recorded, notices=(*shown.notices(seen), *outlived))
 
 
 def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:

@@ -70,7 +70,7 @@ class Judge:
         self._lists = lists
         self._given: list[Given] = []
         self._run = self._update = 0
-        self._settled = (0, there.status.current_revision, there.status.strategy_hash)
+        self._settled = self._asked_for(there)
         self._spec_revision = there.status.current_revision
         self._rollbacks: list[Given] = []
         self.acted = self.refused = 0
@@ -90,9 +90,8 @@ class Judge:
                 each.withdrawn = True
         self.there = annotated(self.there, verb, value)
         if value is not None:
-            status, spec = self.there.status, self.there.rollout.spec
-            clean = self._settled == (self._run, spec.revision, spec.strategy_hash)
-            self._given.append(Given(verb, value, status, self._run, self._update, clean))
+            clean = self._settled == self._asked_for(self.there)
+            self._given.append(Given(verb, value, self.there.status, self._run, self._update, clean))
 
     # --- the controller
 
@@ -155,8 +154,12 @@ class Judge:
         left_on = [verb for verb, value in annotations.items() if value == "true" and verb != "pause"]
         if left_on:
             raise MisjudgedError(f"true was left on: {left_on}")
-        spec = self.there.rollout.spec
-        self._settled = (self._run, spec.revision, spec.strategy_hash)
+        self._settled = self._asked_for(self.there)
+
+    def _asked_for(self, there: World) -> tuple[object, ...]:
+        """What the Rollout is about: by its spec, and by a rollback that names its target and holds as long as it stands."""
+        spec, rollback = there.rollout.spec, there.rollout.annotations.get("rollback")
+        return self._run, spec.revision, spec.strategy_hash, None if rollback == "true" else rollback
 
     # --- what may be
 
@@ -191,8 +194,8 @@ class Judge:
 
     def _expected(self, given: Given, after: World) -> None:
         """Where nothing was changed meanwhile, a `true` that fits what was shown is accepted, and another one is refused."""
-        spec, shown = after.rollout.spec, given.shown
-        if not given.clean or self._settled != (self._run, spec.revision, spec.strategy_hash):
+        shown = given.shown
+        if not given.clean or self._settled != self._asked_for(after):
             return
         if self._rolled_back_to(after) not in (None, shown.current_revision):  # accepted, and not carried out yet
             return

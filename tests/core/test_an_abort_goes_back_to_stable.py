@@ -87,7 +87,7 @@ def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
 
 
 def test_an_abort_on_record_is_told_with_what_it_does() -> None:
-    """Pods start meanwhile, and a write more would only take the API server's time from them; it is told after 0.1 s at the latest."""
+    """Pods start meanwhile, and a write more would only delay them; it is told after 0.1 s at the latest."""
     strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
     recorded = reconciled(annotated(_at_half(strategy), "abort", "true"))  # stable is to grow, and has not yet
 

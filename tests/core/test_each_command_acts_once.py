@@ -396,3 +396,14 @@ def test_who_gave_a_command_is_on_record_and_in_the_event() -> None:
 
     assert [each.by for each in there.status.commands if each.verb is Verb.PROMOTE] == ["kubectl-annotate"]
     assert any("by kubectl-annotate" in each.message for each in there.notices if each.reason is Reason.PROMOTED)
+
+
+def test_a_rollback_is_over_once_another_template_was_seen() -> None:
+    """Also when the pass that saw it did no more than record a command: the same template again is a later one."""
+    there = settled(_finished(_healthy(), "b"))
+    there = reconciled(annotated(there, "rollback", "true"))
+    there = reconciled(annotated(edited(there, revision="c"), "promote", "true"))
+
+    there = settled(edited(there, revision="b"))
+
+    assert there.status.current_revision == "b"

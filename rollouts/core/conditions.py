@@ -174,8 +174,8 @@ def _command_facts(status: RolloutStatus) -> list[Fact]:
 
 def _rolled_back(view: View) -> str:
     """From where to where, and what goes forward."""
-    name, revision = view.seen.rollout.name, view.spec.revision
-    forward = f"`kubectl rollouts rollback {name} --to {revision}` goes forward again, and so does a new template"
+    revision = view.spec.revision
+    forward = f"{view.command('rollback')} --to {revision} goes forward again, and so does a new template"
     verb = "rolled back" if _finished(view.status) else "going back"
     return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
 

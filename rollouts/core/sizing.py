@@ -147,7 +147,7 @@ def with_fallback(view: View, wait: Wait | None) -> Wait | None:
     if wait is None or not kept:
         return wait
     pods = f"revision {kept[-1].revision} keeps its {lasting(kept[-1])} pods meanwhile"
-    back = f"`kubectl rollouts rollback {view.seen.rollout.name} --to {kept[-1].revision}` brings it back at once"
+    back = f"{view.command('rollback')} --to {kept[-1].revision} brings it back at once"
     return replace(wait, message=f"{wait.message}; {pods}: {back}")
 
 

@@ -353,7 +353,7 @@ def test_rolled_back_is_not_ready() -> None:
     assert not ready.status
     for text in (ready.message, _condition(there, "RolledBack"), there.status.message):
         assert "from revision b to a" in text
-        assert "rollouts rollback cart --to b" in text
+        assert "rollouts rollback cart -n shop --to b" in text
 
     there = _finished(there, "c")
     assert (there.status.phase, _condition(there, "RolledBack")) == (Phase.HEALTHY, "")

@@ -17,7 +17,7 @@ from rollouts.cli.follow import Collection, list_all
 from rollouts.cli.plan_routes import Routes
 from rollouts.cli.session import Session
 from rollouts.cli.view import controlled_by
-from rollouts.cluster.decoding import decode
+from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
@@ -217,7 +217,7 @@ async def _rollout(session: Session, key: Key) -> Manifest | None:
     if not key.name:  # generateName: each `kubectl create` makes another one
         return None
     try:
-        rollout: Manifest = json.loads(await session.client.get(ROLLOUT, key.namespace, key.name))
+        rollout = manifest_from(await session.client.get(ROLLOUT, key.namespace, key.name))
     except ApiNotFound as absent:
         if "could not find the requested resource" in str(absent):
             raise

@@ -9,7 +9,6 @@ Nothing is decided here: whether a verb takes effect is the controller's busines
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from rollouts.cli.options import fail
 from rollouts.cli.session import Options, Session, open_session
 from rollouts.cli.tree import plain
 from rollouts.cli.view import Seen, controlled_by, number_of, revision_of, status_of, view_of
+from rollouts.cluster.decoding import manifest_from
 from rollouts.core.status import Command, RolloutStatus, Verb
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
@@ -266,7 +266,7 @@ async def carry_out_on(
 
 async def _look(session: Session, name: str) -> Seen:
     """Raises: ApiNotFound."""
-    rollout: Manifest = json.loads(await session.client.get(ROLLOUT, session.namespace, name))
+    rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
     mine = Collection(
         kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": f"{NAME}={name_label(name)}"}
     )

@@ -37,6 +37,8 @@ def test_deep_and_large_objects_are_their_authors_trouble(
     listed = rollouts(control_plane, "get", "--namespace", namespace)
     assert "deep" in listed
     assert "web" in listed
+    asked = rollouts(control_plane, "restart", "deep", "--namespace", namespace, "--no-wait")
+    assert "restart" in asked, "the other commands read it, too"
     stage.apply(canary("web", image="web:2", steps=[{"setWeight": 50}]))
     second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
     stage.wait_ready("web")

@@ -130,12 +130,12 @@ def _injected(seen: Snapshot) -> Injection | None:
 
 
 def _in_rollback_window(seen: Snapshot, status: RolloutStatus, target: ReplicaSet | None) -> bool:
-    """Going back at most `rollbackWindow.revisions`, or (blue-green) to a revision whose scale-down delay still runs."""
+    """Going back at most `rollbackWindow.revisions`, or (blue-green) to a revision that has kept its pods since it served."""
     stable = next((each for each in seen.replica_sets if each.revision == status.stable_revision), None)
     if target is None or stable is None or target.created_at_s >= stable.created_at_s:
         return False
-    delayed = any(each.revision == target.revision and each.at_s > seen.now_s for each in status.scale_downs)
-    if isinstance(seen.rollout.spec.strategy, BlueGreen) and delayed and target.spec_replicas > 0:
+    kept = any(each.revision == target.revision for each in status.scale_downs)
+    if isinstance(seen.rollout.spec.strategy, BlueGreen) and kept and target.spec_replicas > 0:
         return True
     window = seen.rollout.spec.rollback_window_revisions
     between = [each for each in seen.replica_sets if target.created_at_s < each.created_at_s < stable.created_at_s]

@@ -162,10 +162,12 @@ def test_each_service_is_pointed_once() -> None:
     assert there.writes.count(PointService.__name__) == 2
 
 
-def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision_has_failed() -> None:
-    """They are all that could serve; a clock alone takes no capacity away. Status says why, and how to go back."""
-    strategy = BlueGreen(active_service="cart", scale_down_delay_s=30)
-    there = settled(edited(running(strategy, replicas=3), revision="b"), seconds=10)
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision_has_failed(by_itself: bool) -> None:
+    """They are all that could serve; a clock alone takes no capacity away. Status says why, and how to go back, at once."""
+    strategy = BlueGreen(active_service="cart", scale_down_delay_s=30, auto_promotion_enabled=by_itself)
+    there = edited(later(running(strategy, replicas=3), 10), revision="b")
+    there = settled(annotated(there, "promote", "b"), seconds=10)
     assert (there.status.stable_revision, sizes(there)) == ("b", {"a": 3, "b": 3})
     there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
 

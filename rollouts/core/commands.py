@@ -152,6 +152,13 @@ def abort_asked(status: RolloutStatus) -> Command | None:
     return next((each for each in about if is_declared(each)), next(iter(about), None))
 
 
+def pending_abort(status: RolloutStatus) -> Command | None:
+    """The accepted `abort=true`, on record, that `status.abort` does not tell yet: the decision is durable. None for none."""
+    asked = abort_asked(status) if status.abort is None else None
+    unfinished = status.current_revision != status.stable_revision
+    return asked if asked is not None and not is_declared(asked) and unfinished else None
+
+
 def retry_asked(status: RolloutStatus) -> Command | None:
     """The command that asks for an attempt that was not made yet; None where nothing is aborted."""
     return next(

@@ -17,6 +17,7 @@ from rollouts.core.commands import (
     Reading,
     abort_asked,
     is_declared,
+    pending_abort,
     read_named,
     read_shown,
     retry_asked,
@@ -56,7 +57,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
 from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort, Command, RolloutStatus, Verb
+from rollouts.core.status import Abort, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
 from rollouts.core.verdicts import Gates
 from rollouts.errors import SpecProblem
@@ -161,21 +162,14 @@ def _one_way(seen: Snapshot, status: RolloutStatus) -> Plan | None:
     return _abort_ended(seen, status, status.abort, declared=declared)
 
 
-def _pending_abort(seen: Snapshot) -> Command | None:
-    """The accepted command, on record, of an abort that status does not tell yet; None for none."""
-    asked = abort_asked(seen.status) if seen.status.abort is None else None
-    unfinished = seen.status.current_revision != seen.status.stable_revision
-    return asked if asked is not None and not is_declared(asked) and unfinished else None
-
-
 def _is_on_record(seen: Snapshot, one_way: Plan) -> bool:
     """Whether the decision is durable already, as the accepted command that asks for it: then its acts need not wait."""
-    return one_way.status.abort is not None and _pending_abort(seen) is not None
+    return one_way.status.abort is not None and pending_abort(seen.status) is not None
 
 
 def _told_with_its_acts(seen: Snapshot, decision: Decision) -> Decision:
     """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
-    asked = _pending_abort(seen) if decision.status.abort is not None else None
+    asked = pending_abort(seen.status) if decision.status.abort is not None else None
     acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
     if asked is None or acts or seen.status.waiting_for is None:
         return decision

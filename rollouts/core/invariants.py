@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from rollouts.core.anticipation import Violation, anticipated, available, held, lasting, limits, resized
+from rollouts.core.commands import pending_abort
 from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
     AdoptReplicaSet,
@@ -335,7 +336,7 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
     retried = after.attempt != before.attempt and after.current_revision == before.current_revision
     aborted = after.abort is not None and before.abort is None
     acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
-    if aborted and any(each.verb is Verb.ABORT and each.holds and each.value == "true" for each in before.commands):
+    if aborted and pending_abort(before) is not None:
         acts = []  # the record of the command is that of the decision
     elif aborted:
         acts = [each for each in acts if not _grows(seen, each, revision=after.stable_revision)]

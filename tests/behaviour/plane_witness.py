@@ -234,9 +234,7 @@ class PlaneWitness:
             self._tell("S1", f"requests are sent to {canary[1]}, which has no ready endpoint")
 
     def _s5(self, before: Manifest, after: Manifest) -> None:
-        status = self.rollout.get("status") or {}
-        abort = status.get("abort")
-        if not abort or abort["revision"] != status["currentRevision"]:
+        if not is_aborted(self.rollout.get("status") or {}):
             self._after_abort = None
             return
         stable, canary = self.services
@@ -407,3 +405,12 @@ def _is_ready(pod: Manifest) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return is_ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def is_aborted(status: Manifest) -> bool:
+    """Whether the abort of the current revision is durable: told, or on record as a command that was accepted."""
+    revision = status.get("currentRevision")
+    if abort := status.get("abort"):
+        return bool(abort["revision"] == revision)
+    asked = {"verb": "abort", "value": "true", "outcome": "Accepted", "revision": revision}
+    return any(asked.items() <= each.items() for each in status.get("commands") or ())

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from rollouts.ports import ApiServer, Request, Response, WatchStream
+from tests.behaviour.plane_witness import is_aborted
 from tests.behaviour.routed import BETA_ROUTE, Users, play_routed, rules_broken, weight, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import Stage
@@ -124,7 +125,7 @@ def broken(resource: str, change: Change, *, aborted: bool) -> set[str]:
         await stage.until(lambda: bool(stage.witness.violations))
 
     def is_on() -> bool:
-        return bool(stages) and (not aborted or bool(stages[0].status.get("abort")))
+        return bool(stages) and (not aborted or is_aborted(stages[0].status))
 
     def between(api: ApiServer) -> ApiServer:
         return Mutant(api, resource, change, is_on)

@@ -66,10 +66,22 @@ def missing_packages(root: Path = Path("/")) -> list[str]:
     return [name for name, file in PACKAGES.items() if not (root / file.relative_to("/")).exists()]
 
 
+def too_large_registers(root: Path = Path("/")) -> bool:
+    """Whether the processor's extended state is larger than what user-mode Linux has room for: its first process ends then.
+
+    It gives the host a buffer of its own size, and the host takes a whole one only (EFAULT). Source: Linux 6.1,
+    arch/x86/kernel/fpu/regset.c `xstateregs_set`; arch/x86/um/os-Linux/registers.c `put_fp_registers`.
+    """
+    info = root / "proc" / "cpuinfo"
+    return info.exists() and "amx_tile" in info.read_text().split()
+
+
 def unavailable(root: Path = Path("/")) -> str | None:
     """Why the guest cannot be booted here, with the remedy; None when it can."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return "user-mode Linux needs Linux on x86_64"
+    if too_large_registers(root):
+        return "user-mode Linux cannot save this processor's registers (AMX); run it on one without"
     if missing := missing_packages(root):
         return f"Debian's {', '.join(missing)} not installed; `make ipvs` installs it where it can"
     try:

@@ -38,6 +38,7 @@ SLOW_S = 10
 FROZEN_S = 20
 LONGEST_REQUEST_S = 10
 BEFORE_THE_END_S = 2
+SERVES_S = 3
 CRASHED_S = 60
 AFTER_THE_END_S = 5
 ONE: Manifest = {"replicas": 1}
@@ -94,6 +95,7 @@ def _crash(stage: Stage) -> None:
     old = pod_names(stage)
     stage.patch(NAME, new_version("2"))
     stage.until("rollouts", NAME, lambda one: one["status"].get("stableRevision") != first, within_s=DONE_WITHIN_S)
+    threading.Event().wait(SERVES_S)  # the proxies have followed, and the drain of the old pods is not over
     for pod in stage.all("pods", "-l", f"app={NAME}"):
         if pod["metadata"]["name"] not in old:
             with_crash = f"http://{pod['status']['podIP']}:8080/crash?for={CRASHED_S}s"

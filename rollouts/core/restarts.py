@@ -22,6 +22,7 @@ from rollouts.core.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import Verb
 
 PODS_FRESH_S = 10.0  # an older list of pods is asked for again; a list that we changed is dropped at once
+PODS_AGAIN_S = 1.0  # so soon at the earliest, where ReplicaSets count pods that were not ready in the list
 EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
 BLUE_GREEN_SURGE = Percent(25)  # a Deployment's default; blue-green has no maxSurge, and makes room for twice the pods
 
@@ -57,7 +58,8 @@ def plan_restart(view: View) -> Plan:
     if due_s is None:
         return Plan(status=view.status, wake_at_s=_next_restart_s(view))
     pods = view.seen.pods
-    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
+    outdated = pods is not None and _is_outdated(view, pods.pods)
+    if pods is None or view.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
         return Plan(status=view.status, intents=(AskPods(),), wait=_wait(view, "pods"))
     # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
     due_second_s = math.floor(due_s)
@@ -77,7 +79,14 @@ def plan_restart(view: View) -> Plan:
     if refused is not None and view.now_s - refused.at_s < EVICTION_RETRY_S:
         held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
         return Plan(status=view.status, wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
-    return _replaced(view, old, pods.pods)
+    plan = _replaced(view, old, pods.pods)
+    return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
+
+
+def _is_outdated(view: View, pods: tuple[Pod, ...]) -> bool:
+    """Whether a ReplicaSet counts more available pods than the list shows: a replacement has become ready since."""
+    listed = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
+    return any(each.available > listed[each.revision] for each in _live(view))
 
 
 def _replaced(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> Plan:

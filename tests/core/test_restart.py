@@ -76,7 +76,7 @@ SURGES = (
 def test_where_no_pod_may_be_missing_a_new_one_comes_first(strategy: Strategy, replicas: int) -> None:
     """An eviction takes a pod at once and its replacement takes its time: alone it would take the only one that serves."""
     there = later(running(strategy, replicas=replicas), 100)
-    old = {pod.uid for pod in there.pods}
+    old, asked_s = {pod.uid for pod in there.pods}, there.now_s
     there = annotated(there, "restart", "true")
 
     for after in steps_of(there):
@@ -87,6 +87,8 @@ def test_where_no_pod_may_be_missing_a_new_one_comes_first(strategy: Strategy, r
     assert not old & {pod.uid for pod in there.pods}
     assert (sizes(there), there.status.phase) == ({"a": replicas}, Phase.HEALTHY)
     assert one(there, "a").restart_surge == 0
+    assert there.status.restarted_at_s is not None
+    assert there.now_s - asked_s < 2 * replicas + 1, "each is replaced when the one before has its replacement"
 
 
 @pytest.mark.parametrize("strategy", SURGES)

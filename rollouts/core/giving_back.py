@@ -23,7 +23,6 @@ from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary
 from rollouts.core.routing import has_routers, left_routes, pods_behind
-from rollouts.core.scaling import surge_and_unavailable
 from rollouts.core.services import lasting, point
 from rollouts.core.sizing import moves_of, resized
 from rollouts.core.snapshot import ReplicaSet, ServiceSeen
@@ -104,7 +103,7 @@ def plan_standing_still(view: View) -> Plan:
     grown = resized(view, stable, replicas=max(stable.spec_replicas, view.spec.replicas))
     kept = {each.revision for each in view.seen.replica_sets}
     stranded = [each.name for each in _takers(view) if each.revision not in kept]
-    moves = moves_of(point(view, name, stable, at_least=_enough(view)) for name in stranded)
+    moves = moves_of(point(view, name, stable, at_least=max(1, view.promised)) for name in stranded)
     return Plan(status=view.status, intents=(*(() if grown is None else (grown,)), *moves))
 
 
@@ -145,7 +144,7 @@ def _wait_for_pods(view: View) -> Wait | None:
     if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable and unfinished:
         # Its user wrote it for the other roles: all of it would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over, which ends on the other Service")
-    enough = _enough(view)
+    enough = max(1, view.promised)
     takers = _takers(view)
     stable = _stable(view)
     pods = min((pods_behind(view, each) for each in takers), default=0 if stable is None else lasting(stable))
@@ -154,14 +153,6 @@ def _wait_for_pods(view: View) -> Wait | None:
     return Wait(
         Reason.PODS_NOT_AVAILABLE, f"{enough} pods of revision {status.stable_revision} can take what it brings"
     )
-
-
-def _enough(view: View) -> int:
-    """Pods that can take all of the traffic."""
-    strategy, replicas = view.spec.strategy, view.spec.replicas
-    surge = strategy.max_surge if isinstance(strategy, Canary) else 1
-    _, unavailable = surge_and_unavailable(max_surge=surge, max_unavailable=strategy.max_unavailable, replicas=replicas)
-    return max(1, replicas - unavailable)
 
 
 def _takers(view: View) -> list[ServiceSeen]:

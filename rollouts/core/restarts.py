@@ -16,7 +16,7 @@ from rollouts.core.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.plan import Plan, View, Wait, earliest
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import BlueGreen, IntOrPercent, Percent
-from rollouts.core.scaling import surge_and_unavailable
+from rollouts.core.scaling import resolved_surge
 from rollouts.core.services import shown_revisions
 from rollouts.core.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.status import Verb
@@ -85,7 +85,7 @@ def plan_restart(view: View) -> Plan:
 
 def _is_outdated(view: View, pods: tuple[Pod, ...]) -> bool:
     """Whether a ReplicaSet counts more available pods than the list shows: a replacement has become ready since."""
-    listed = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
+    listed = _listed(pods)
     return any(each.available > listed[each.revision] for each in _live(view))
 
 
@@ -113,8 +113,7 @@ def _added(view: View, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
     patches = []
     for each in _live(view):
         surge = min(_surge(view), count[each.revision])
-        settled = each.observed and each.replicas <= each.spec_replicas + each.restart_surge
-        if surge > each.restart_surge and settled and _may_be_missing(view, each) == 0:
+        if surge > each.restart_surge and each.count_is_true and _may_be_missing(view, each) == 0:
             patches.append(
                 PatchReplicaSet(
                     name=each.name,
@@ -129,7 +128,7 @@ def _added(view: View, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
 
 def _may_leave(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
     """Ready pods that may go now, the oldest first: told by the list of pods, not by a status that lags alone."""
-    listed = Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
+    listed = _listed(pods)
     serving = {each.revision: _serving(view, each, listed=listed[each.revision]) for each in _live(view)}
     spare = {
         each.revision: serving[each.revision] - (each.spec_replicas - _may_be_missing(view, each))
@@ -144,6 +143,11 @@ def _may_leave(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
             spare[pod.revision] -= 1
             leaving.append(pod)
     return leaving
+
+
+def _listed(pods: tuple[Pod, ...]) -> Counter[str]:
+    """Ready pods of each revision that are not on their way out."""
+    return Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
 
 
 def _serving(view: View, replica_set: ReplicaSet, *, listed: int) -> int:
@@ -170,10 +174,7 @@ def _may_be_missing(view: View, replica_set: ReplicaSet) -> int:
 def _surge(view: View) -> int:
     strategy = view.spec.strategy
     limit: IntOrPercent = BLUE_GREEN_SURGE if isinstance(strategy, BlueGreen) else strategy.max_surge
-    surge, _ = surge_and_unavailable(
-        max_surge=limit, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
-    return surge
+    return resolved_surge(limit, replicas=view.spec.replicas)
 
 
 def _live(view: View) -> list[ReplicaSet]:

@@ -73,8 +73,7 @@ def _may_grow(replica_set: ReplicaSet) -> bool:
     more. A set whose controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
     pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
     """
-    size = replica_set.spec_replicas + replica_set.restart_surge
-    return bool(replica_set.failure) or (replica_set.observed and replica_set.replicas <= size)
+    return bool(replica_set.failure) or replica_set.count_is_true
 
 
 def in_safe_order(

@@ -53,6 +53,11 @@ class ReplicaSet:
     restart_surge: int = 0
 
     @property
+    def count_is_true(self) -> bool:
+        """Whether what it reports is about the size that it has now: nothing that was deleted is still counted."""
+        return self.observed and self.replicas <= self.spec_replicas + self.restart_surge
+
+    @property
     def available_for_steps(self) -> int:
         """Available pods without those that a restart has added; more than `spec_replicas` while the set shrinks."""
         return max(min(self.spec_replicas, self.available), self.available - self.restart_surge)

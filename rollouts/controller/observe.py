@@ -54,6 +54,7 @@ from rollouts.manifests.ownership import (
     MANAGED,
     MANAGED_VALUE,
     REVISION,
+    abort_note_of,
     injection_of,
     name_label,
     pod_metadata_of,
@@ -435,6 +436,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
             "",
         ),
         deleting=metadata.deletion_timestamp is not None,
+        abort_note=abort_note_of(annotations),
         restart_surge=min(restart_surge_of(annotations), spec.replicas),
     )
 

@@ -47,6 +47,24 @@ class Reading:
         )
 
 
+def with_noted_abort(seen: Snapshot) -> Snapshot:
+    """The snapshot with an abort that only a ReplicaSet's note tells of among the commands on record."""
+    status = seen.status
+    if status.abort is not None:
+        return seen
+    about = (status.current_revision, status.revision_number, status.attempt)
+    for each in seen.replica_sets:
+        note = each.abort_note
+        if note is None or (note.revision, note.revision_number, note.attempt) != about:
+            continue
+        known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
+        if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
+            continue
+        noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, by=note.by)
+        return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
+    return seen
+
+
 def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
     """Judges what is about the published status and is not recorded yet: each `true`, and rollbacks, which leave what it shows.
 

@@ -24,6 +24,7 @@ from rollouts.core.commands import (
     rollback_target,
     settled_commands,
     taken_off,
+    with_noted_abort,
 )
 from rollouts.core.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
 from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
@@ -57,7 +58,7 @@ from rollouts.core.rollout import BlueGreen, Canary
 from rollouts.core.services import releases
 from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
 from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort, RolloutStatus, Verb
+from rollouts.core.status import Abort, AbortNote, RolloutStatus, Verb
 from rollouts.core.update import held_back, retried, taken_up
 from rollouts.core.verdicts import Gates
 from rollouts.errors import SpecProblem
@@ -74,11 +75,12 @@ def decide(seen: Snapshot) -> Decision:
         return Decision(status=seen.status)
     if adopted := adoptions(seen):
         return Decision(intents=adopted, status=seen.status)
-    seen = without_restart_surge(in_their_roles(seen))
+    published = seen.status
+    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
     target = _target(seen, seen.status)
     shown = read_shown(seen, target=target, gates=_gates(seen, seen.status))
     if shown.fresh:
-        return _recorded_first(seen, shown)
+        return _recorded_first(seen, shown, published)
     status, notices = taken_up(seen, seen.status, target=target)
     reading = read_named(seen, status, target=target, gates=_gates(seen, status))
     if reading.commands != status.commands:
@@ -100,7 +102,7 @@ def decide(seen: Snapshot) -> Decision:
     if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
         aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
         return _recorded_alone(seen, aborted, reading, notices)
-    return _told_with_its_acts(seen, _concluded(view, plan, reading, notices))
+    return _told_with_its_acts(seen, _concluded(view, plan, reading, notices), published)
 
 
 def decide_invalid(
@@ -167,14 +169,14 @@ def _is_on_record(seen: Snapshot, one_way: Plan) -> bool:
     return one_way.status.abort is not None and pending_abort(seen.status) is not None
 
 
-def _told_with_its_acts(seen: Snapshot, decision: Decision) -> Decision:
+def _told_with_its_acts(seen: Snapshot, decision: Decision, published: RolloutStatus) -> Decision:
     """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
     asked = pending_abort(seen.status) if decision.status.abort is not None else None
     acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
     if asked is None or acts or seen.status.waiting_for is None:
         return decision
     told_at_s = asked.at_s + TELLS_AFTER_S
-    return Decision(status=seen.status, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
+    return Decision(status=published, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
 
 
 def _late(view: View, wait: Wait | None) -> str | None:
@@ -190,15 +192,20 @@ def _late(view: View, wait: Wait | None) -> str | None:
     return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
 
 
-def _recorded_first(seen: Snapshot, shown: Reading) -> Decision:
+def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) -> Decision:
     """A new `true` is recorded alone: a new template is taken up by the next pass. Only what an abort needs first begins.
 
-    What this template ends is over from now on, whatever template the next pass sees.
+    What this template ends is over from now on, whatever template the next pass sees. The record of an abort is the note on
+    the ReplicaSet that grows for it, where one does: a write of status would compete with the pods that start.
     """
     commands, outlived = settled_commands(seen, replace(seen.status, commands=shown.commands))
     status = replace(seen.status, commands=commands)
     next_one = _one_way(seen, status)
     grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
+    asked = pending_abort(status)
+    if grows and asked is not None and (asked,) == shown.fresh and commands == shown.commands:
+        note = AbortNote(asked.revision, status.revision_number, status.attempt, asked.at_s, asked.by)
+        return Decision(intents=tuple(replace(each, abort_note=note) for each in grows), status=published)
     recorded = with_command_problems(status, generation=seen.rollout.generation, now_s=seen.now_s)
     return Decision(intents=grows, status=recorded, notices=(*shown.notices(seen), *outlived))
 
@@ -208,7 +215,7 @@ def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tu
     return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
 
 
-def _stable_grows(view: View) -> tuple[Intent, ...]:
+def _stable_grows(view: View) -> tuple[PatchReplicaSet, ...]:
     """What an abort needs first, and what is safe before it is recorded: more pods of the revision that serves."""
     if not view.aborted or view.stable is None:
         return ()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import PodMetadata
-from rollouts.core.status import RolloutStatus, Verb
+from rollouts.core.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.traffic import RouteName, Split
 
 
@@ -51,6 +51,7 @@ class PatchReplicaSet:
         resource_version: the write fails with a conflict when the ReplicaSet has moved since; "" where that does not
             matter (growing is safe on any version).
         restart_surge: so many of `replicas` are there only for a restart.
+        abort_note: the abort that it grows for, and that no status tells of yet.
     """
 
     name: str
@@ -59,6 +60,7 @@ class PatchReplicaSet:
     resource_version: str = ""
     replicas: int | None = None
     restart_surge: int | None = None
+    abort_note: AbortNote | None = None
     min_ready_s: int | None = None
     number: int | None = None
     pod_metadata: PodMetadata | None = None

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from rollouts.core.anticipation import Violation, anticipated, available, held, lasting, limits, resized
-from rollouts.core.commands import pending_abort
+from rollouts.core.commands import pending_abort, with_noted_abort
 from rollouts.core.drain import DrainMode, OnTimeout, drain_numbers
 from rollouts.core.intents import (
     AdoptReplicaSet,
@@ -336,7 +336,7 @@ def steps_go_forward(seen: Snapshot, decision: Decision) -> list[Violation]:
     retried = after.attempt != before.attempt and after.current_revision == before.current_revision
     aborted = after.abort is not None and before.abort is None
     acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
-    if aborted and pending_abort(before) is not None:
+    if aborted and pending_abort(with_noted_abort(seen).status) is not None:
         acts = []  # the record of the command is that of the decision
     elif aborted:
         acts = [each for each in acts if not _grows(seen, each, revision=after.stable_revision)]

@@ -366,7 +366,7 @@ class _Theatre:
         self._start(made.name, intent.replicas)
 
     def _patch(self, intent: PatchReplicaSet) -> None:
-        names = ("restart_surge", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+        names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
         given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
         sets = tuple(replace(each, **given) if each.uid == intent.uid else each for each in self.seen.replica_sets)
         self.seen = replace(self.seen, replica_sets=sets)

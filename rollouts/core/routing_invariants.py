@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rollouts.core.anticipation import Violation, available, held, lasting, limits, resized
-from rollouts.core.commands import pending_abort
+from rollouts.core.commands import pending_abort, with_noted_abort
 from rollouts.core.intents import Intent, MakeRoute, PointService, ReleaseRoute, SetTraffic
 from rollouts.core.plan import view_of
 from rollouts.core.rollout import Canary
@@ -173,7 +173,7 @@ def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: InForce) -> lis
     """S5: after a durable abort no write raises the canary's share, or leaves it a header or mirror route."""
     abort = before.status.abort
     aborted = abort is not None and abort.revision == before.status.current_revision
-    if not aborted and pending_abort(before.status) is None:
+    if not aborted and pending_abort(with_noted_abort(before).status) is None:
         return []
     if intent.split.matches or intent.split.mirrors or intent.split.share * 100 > now.most_percent:
         return [Violation("S5", f"an aborted canary gets {intent.split}")]

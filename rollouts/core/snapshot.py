@@ -10,7 +10,7 @@ from rollouts.core.drain import ProxyFacts
 from rollouts.core.pre_stop import Injection
 from rollouts.core.rollout import PodMetadata, Rollout
 from rollouts.core.service_traits import PLAIN, ServiceTraits
-from rollouts.core.status import RolloutStatus
+from rollouts.core.status import AbortNote, RolloutStatus
 from rollouts.core.traffic import Route, RouteName
 
 
@@ -22,6 +22,7 @@ class ReplicaSet:
         revision: label `rollouts.dev/revision`.
         number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
         spec_replicas: pods it was told to have; for `decide` without those of `restart_surge`.
+        abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
         restart_surge: pods among them that it has only while a restart replaces others (annotation `rollouts.dev/restart-surge`).
         replicas, ready, available: pods it reports; stale while `observed` is False.
         terminating: pods still ending (KEP-3973); None when the server does not tell.
@@ -51,6 +52,7 @@ class ReplicaSet:
     injection: Injection | None = None
     deleting: bool = False
     restart_surge: int = 0
+    abort_note: AbortNote | None = None
 
     @property
     def count_is_true(self) -> bool:

@@ -128,6 +128,23 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class AbortNote:
+    """An accepted `abort=true`, kept on the ReplicaSet that grows for it until status tells of the abort.
+
+    Args:
+        revision, revision_number, attempt: of the update that it was given for.
+        at_s: when it was accepted, in seconds since 1970.
+        by: field manager that set the annotation; "" when that is not known.
+    """
+
+    revision: str
+    revision_number: int
+    attempt: int
+    at_s: float
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleDown:
     """An old revision that keeps its pods until `at_s`."""
 

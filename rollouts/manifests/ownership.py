@@ -23,13 +23,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 from rollouts.core.pre_stop import Injection, injection_fields, read_injection
 from rollouts.core.revision import short_hash
 from rollouts.core.rollout import PodMetadata
+from rollouts.core.status import AbortNote
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -49,6 +52,7 @@ ALLOW_FROM = f"{PREFIX}allow-rollouts-from"
 EPHEMERAL_METADATA = f"{PREFIX}ephemeral-metadata"
 PRE_STOP = f"{PREFIX}pre-stop"
 RESTART_SURGE = f"{PREFIX}restart-surge"
+ABORT_ACCEPTED = f"{PREFIX}abort-accepted"
 PODS_METADATA = f"{PREFIX}pods-metadata"
 PODS_WITHOUT_METADATA = "false"
 
@@ -94,7 +98,7 @@ def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:
         return PodMetadata()
     try:
         noted = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return PodMetadata()
     if not isinstance(noted, dict):
         return PodMetadata()
@@ -122,6 +126,35 @@ def _injection_noted(text: str) -> Injection | None:
     try:
         return read_injection(json.loads(text))
     except (ValueError, RecursionError):
+        return None
+
+
+def abort_note_text(note: AbortNote) -> str:
+    """Value of `rollouts.dev/abort-accepted`."""
+    return json.dumps(asdict(note), separators=(",", ":"), ensure_ascii=False)
+
+
+def abort_note_of(annotations: Mapping[str, str]) -> AbortNote | None:
+    """The abort that a ReplicaSet grew for; None for none, and for what cannot be read."""
+    text = annotations.get(ABORT_ACCEPTED)
+    return _abort_noted(text) if text else None
+
+
+@lru_cache(maxsize=1024)
+def _abort_noted(text: str) -> AbortNote | None:
+    try:
+        match json.loads(text):
+            case {
+                "revision": str(revision),
+                "revision_number": int(number),
+                "attempt": int(attempt),
+                "at_s": float(at_s) | int(at_s),
+                "by": str(by),
+            } if math.isfinite(at_s):
+                return AbortNote(revision, number, attempt, float(at_s), by)
+            case _:
+                return None
+    except (ValueError, RecursionError, OverflowError):
         return None
 
 

@@ -10,6 +10,7 @@ from rollouts.core.pre_stop import Injection
 from rollouts.core.revision import HASH_SCHEME, replica_set_name
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
 from rollouts.manifests.ownership import (
+    ABORT_ACCEPTED,
     EPHEMERAL_METADATA,
     HASH_SCHEME_LABEL,
     NAME,
@@ -19,6 +20,7 @@ from rollouts.manifests.ownership import (
     RESTART_SURGE,
     REVISION,
     REVISION_NUMBER,
+    abort_note_text,
     injection_text,
     name_label,
     pod_metadata_text,
@@ -84,6 +86,8 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
         annotations[REVISION_NUMBER] = str(intent.number)
     if intent.restart_surge is not None:
         annotations[RESTART_SURGE] = str(intent.restart_surge) if intent.restart_surge else None
+    if intent.abort_note is not None:
+        annotations[ABORT_ACCEPTED] = abort_note_text(intent.abort_note)
     if intent.pod_metadata is not None:
         annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
         if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rollouts.core.reasons import Reason
-from rollouts.core.status import Command, RolloutStatus
+from rollouts.core.status import Command, RolloutStatus, Verb
 from rollouts.core.steps import PauseUntilPromoted, Step
 from tests.core.model import World, annotated
 
@@ -98,7 +98,7 @@ class Judge:
     def see(self, after: World) -> None:
         """The world after a pass, whole or in part, or after the environment moved."""
         before, self.there = self.there, after
-        if before.status == after.status:
+        if before.status == after.status and _on_record(before) == _on_record(after):
             return
         old, new = before.status, after.status
         same_run = _run_of(old) == _run_of(new)
@@ -164,8 +164,8 @@ class Judge:
     # --- what may be
 
     def _records(self, before: World, after: World) -> None:
-        known = {(each.verb, each.value, each.at_s) for each in before.status.commands}
-        fresh = [each for each in after.status.commands if (each.verb, each.value, each.at_s) not in known]
+        known = {(each.verb, each.value, each.at_s) for each in _on_record(before)}
+        fresh = [each for each in _on_record(after) if (each.verb, each.value, each.at_s) not in known]
         told = [each for each in after.notices[len(before.notices) :] if each.reason in REFUSALS and each.warning]
         if len(told) < sum(each.refusal is not None for each in fresh):
             raise MisjudgedError(f"refused without an Event: {fresh}")
@@ -317,6 +317,16 @@ class Judge:
             return any(shown_by(each.shown) == shown_by(given.shown) for each in before)
         kept = {(each.verb, each.value, each.at_s) for each in self.there.status.commands}
         return any((given.verb, given.value, each.record.at_s) in kept for each in before if each.record is not None)
+
+
+def _on_record(there: World) -> tuple[Command, ...]:
+    """What was judged: `status.commands`, and an abort whose record is the write that made a ReplicaSet grow for it."""
+    status = there.status
+    now = (status.current_revision, status.revision_number, status.attempt)
+    told = status.abort is not None or any(each.verb == "abort" and each.holds for each in status.commands)
+    notes = (each.abort_note for each in there.replica_sets if each.abort_note is not None and not told)
+    noted = (each for each in notes if (each.revision, each.revision_number, each.attempt) == now)
+    return (*status.commands, *(Command(Verb.ABORT, "true", each.revision, each.at_s, by=each.by) for each in noted))
 
 
 def _run_of(status: RolloutStatus) -> tuple[object, ...]:

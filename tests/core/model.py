@@ -440,7 +440,7 @@ def _created(there: World, intent: CreateReplicaSet) -> World:
 def _patched(there: World, intent: PatchReplicaSet) -> World:
     found = _replica_set(there, intent.name, intent.uid, intent.resource_version)
     there = wrote(there, "PatchReplicaSet")
-    names = ("replicas", "restart_surge", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+    names = ("replicas", "restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
     given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
     if "replicas" in given:
         given["spec_replicas"] = given.pop("replicas")

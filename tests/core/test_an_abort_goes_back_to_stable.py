@@ -11,7 +11,7 @@ from rollouts.core.decide import decide
 from rollouts.core.intents import PatchReplicaSet, RemoveAnnotation
 from rollouts.core.reasons import Reason
 from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.status import Outcome, Phase
+from rollouts.core.status import Outcome, Phase, Verb
 from rollouts.core.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, snapshot
@@ -46,9 +46,9 @@ def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str
     patches = [each for each in decision.intents if isinstance(each, PatchReplicaSet)]
     assert [(each.revision, each.replicas) for each in patches] == [("a", 3)]
     assert len(decision.intents) == 1
-    if value == "true":  # bound to what status shows, by a pass of its own
-        assert decision.status.abort is None
-        decision = decide(snapshot(reconciled(there)))
+    if value == "true":  # bound to what status shows, by a pass of its own; the write that grows stable is its record
+        assert (decision.status, patches[0].abort_note is not None) == (there.status, True)
+        decision = decide(snapshot(later(reconciled(there), 0.1)))
         assert isinstance(decision.intents[-1], RemoveAnnotation)
     assert decision.status.abort is not None
     assert decision.status.abort.revision == "b"
@@ -75,7 +75,7 @@ def test_the_pass_after_the_abort_already_scales() -> None:
 
 def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
     """`true` is for people at a terminal: bound once, recorded, and taken off before status shows the abort."""
-    there = reconciled(annotated(_at_half(), "abort", "true"))
+    there = later(reconciled(annotated(_at_half(), "abort", "true")), 0.1)
     assert (there.status.abort, there.rollout.annotations) == (None, {"abort": "true"})
     assert isinstance(decide(snapshot(there)).intents[-1], RemoveAnnotation)
     assert decide(snapshot(there)).status.abort is not None
@@ -84,6 +84,30 @@ def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
 
     assert there.rollout.annotations == {}
     assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+
+def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller() -> None:
+    """The note on the ReplicaSet is the record: a `true` that goes, and a controller that dies, lose nothing."""
+    noted = reconciled(annotated(_at_half(), "abort", "true"))
+
+    there = settled(annotated(noted, "abort", None))
+
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+    assert [(each.verb, each.value, each.over, each.refusal) for each in there.status.commands] == [
+        (Verb.ABORT, "true", True, None)
+    ]
+
+
+def test_a_note_of_an_abort_says_nothing_about_another_attempt_or_update() -> None:
+    """The ReplicaSet keeps it; what comes later is not aborted by it."""
+    aborted = settled(annotated(_at_half(), "abort", "true"))
+    assert any(each.abort_note for each in aborted.replica_sets)
+
+    again = settled(annotated(aborted, "retry", "true"))
+    assert (again.status.phase, again.status.attempt, again.status.abort) == (Phase.PAUSED, 1, None)
+    back = settled(edited(aborted, revision="a"))
+    forth = settled(edited(back, revision="b"))
+    assert (back.status.phase, forth.status.phase, forth.status.abort) == (Phase.HEALTHY, Phase.PAUSED, None)
 
 
 def test_an_abort_on_record_is_told_with_what_it_does() -> None:

@@ -22,9 +22,11 @@ from rollouts.core.pre_stop import Injection
 from rollouts.core.reasons import Reason
 from rollouts.core.revision import canonical_json
 from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.status import AbortNote
 from rollouts.manifests.adoption import adoption_patch, not_ours
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
+    abort_note_of,
     injection_of,
     name_label,
     pod_metadata_of,
@@ -91,6 +93,32 @@ def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
 def test_a_note_that_somebody_spoilt_says_nothing(text: str) -> None:
     """Annotations are anybody's to edit; the template is what counts."""
     assert injection_of({"rollouts.dev/pre-stop": text}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "}", "[]", "{}", '"x"', "[" * 100_000),
+        '{"revision":"b","revision_number":2,"attempt":0,"at_s":"now","by":""}',
+        '{"revision":"b","revision_number":2,"attempt":0,"at_s":NaN,"by":""}',
+        '{"revision":"b","revision_number":2,"attempt":0,"at_s":1' + "0" * 400 + ',"by":""}',
+        '{"revision":["b"],"revision_number":2,"attempt":0,"at_s":1,"by":""}',
+    ],
+    ids=lambda text: text[-30:],
+)
+def test_a_spoilt_note_of_an_abort_aborts_nothing(text: str) -> None:
+    """Whoever may edit the annotation could ask for an abort too; but what nobody can read asks for nothing."""
+    assert abort_note_of({"rollouts.dev/abort-accepted": text}) is None
+
+
+def test_the_note_of_an_abort_is_read_as_it_was_written() -> None:
+    """A controller that starts between the note and the status goes on with it."""
+    note = AbortNote("b", revision_number=2, attempt=1, at_s=1790000000.25, by="kubectl-annotate")
+
+    patch = replica_set_patch(PatchReplicaSet(name="cart-a", uid="1", revision="a", replicas=3, abort_note=note))
+
+    assert patch["spec"] == {"replicas": 3}
+    assert abort_note_of(patch["metadata"]["annotations"]) == note
 
 
 def test_a_server_that_knows_no_sleep_is_given_the_command() -> None:

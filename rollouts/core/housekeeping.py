@@ -63,7 +63,11 @@ def one_patch_each(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
         first = merged.setdefault(intent.uid, intent)
         if first is not intent and intent.pod_metadata is not None:
             merged[intent.uid] = replace(
-                intent, replicas=first.replicas, min_ready_s=first.min_ready_s, number=first.number
+                first,
+                resource_version=intent.resource_version,
+                pod_metadata=intent.pod_metadata,
+                replaced_metadata=intent.replaced_metadata,
+                pods_carry_metadata=intent.pods_carry_metadata,
             )
     placed: list[Intent] = []
     for intent in intents:

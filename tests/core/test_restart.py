@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.status import Phase
 from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
@@ -136,6 +136,18 @@ def test_pods_that_a_restart_added_go_when_a_new_revision_comes_in_between() -> 
     there = settled(edited(there, revision="b"))
 
     assert (sizes(there), there.status.phase) == ({"b": 1}, Phase.HEALTHY)
+
+
+def test_pods_that_a_restart_added_go_when_their_metadata_changes_in_the_same_pass() -> None:
+    """One patch says both; a mark that stays behind would make the set look smaller than it is for ever."""
+    strategy = SURGES[1]
+    there = annotated(later(running(strategy, replicas=1), 100), "restart", "true")
+    while there.status.restarted_at_s is None:
+        there = next(steps_of(there))
+
+    there = settled(edited(there, strategy=replace(strategy, stable_metadata=PodMetadata(labels={"role": "old"}))))
+
+    assert (sizes(there), one(there, "a").restart_surge, there.status.phase) == ({"a": 1}, 0, Phase.HEALTHY)
 
 
 def test_a_budget_that_refuses_is_respected_and_told() -> None:

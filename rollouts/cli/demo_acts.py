@@ -25,8 +25,8 @@ from rollouts.cli.demo_manifests import (
 from rollouts.cli.demo_stage import GATEWAY, NotAsPromised, Stage, selector_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.view import Seen, images_of, pod_line, revision_of, status_of
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Phase
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION
 
 Say = Callable[[str], None]

@@ -12,9 +12,9 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options, open_session
 from rollouts.cli.view import status_of
 from rollouts.cluster.decoding import manifest_from
-from rollouts.core.cutover import SIGNAL
-from rollouts.core.services import told
-from rollouts.core.status import Cutover, RolloutStatus
+from rollouts.core.drain.cutover import SIGNAL
+from rollouts.core.model.status import Cutover, RolloutStatus
+from rollouts.core.routing.services import told
 from rollouts.objects import ROLLOUT
 
 DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")

@@ -21,13 +21,14 @@ from rollouts.api.parse import parse_spec
 from rollouts.cli.tree import plain
 from rollouts.controller.declarations import provider_of
 from rollouts.controller.places import places_of
-from rollouts.core.drain import ProxyFacts, ProxyMode, drain_numbers
-from rollouts.core.findings import Finding, Rule
-from rollouts.core.graceful_exit import exit_findings, surges, template_labels
-from rollouts.core.rollout import RolloutSpec
-from rollouts.core.service_contradictions import contradictions, lacks_port
-from rollouts.core.service_findings import relation_of, service_findings
-from rollouts.core.services import named_services
+from rollouts.core.advice.findings import Finding, Rule
+from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.service_contradictions import contradictions, lacks_port
+from rollouts.core.advice.service_findings import relation_of, service_findings
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.routing.services import named_services
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider

@@ -26,7 +26,7 @@ from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.options import Command, duration, fail, finish, on_cluster
 from rollouts.cli.session import Options
-from rollouts.core.drain import ProxyMode
+from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin

@@ -13,8 +13,8 @@ from rich.text import Text
 from rollouts.cli.durations import short
 from rollouts.cli.plan_report import Found, PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.tree import plain
-from rollouts.core.findings import Severity
-from rollouts.core.reasons import Reason
+from rollouts.core.advice.findings import Severity
+from rollouts.core.model.reasons import Reason
 
 _DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
 _STYLES = {Severity.UNSAFE: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}

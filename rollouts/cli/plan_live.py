@@ -27,11 +27,11 @@ from rollouts.controller.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
 from rollouts.controller.routes import RouteReader
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.core.drain import ProxyMode
-from rollouts.core.graceful_exit import template_labels
-from rollouts.core.services import named_services
-from rollouts.core.snapshot import ServiceSeen, Snapshot
-from rollouts.core.traffic import Answer, RouteSeen, Verdict
+from rollouts.core.advice.graceful_exit import template_labels
+from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.traffic import Answer, RouteSeen, Verdict
+from rollouts.core.routing.services import named_services
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, REVISION, name_label
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest

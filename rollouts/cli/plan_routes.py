@@ -15,8 +15,8 @@ from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.places import Place, is_at, places_of
 from rollouts.controller.render_routes import question_about
 from rollouts.controller.route_kinds import RouteKinds
-from rollouts.core.rollout import RolloutSpec
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.traffic import RouteName
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.manifests.own_route import with_note
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest

@@ -12,7 +12,7 @@ from rollouts.cli.get import changes
 from rollouts.cli.session import Options, open_session
 from rollouts.cli.tree import RolloutView, line
 from rollouts.cli.view import Seen, view_of
-from rollouts.core.status import Phase
+from rollouts.core.model.status import Phase
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT
 

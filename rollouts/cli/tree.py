@@ -16,7 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rollouts.cli.durations import short
-from rollouts.core.steps import WeightPercent
+from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
 _BAR_CELLS = 30

@@ -24,7 +24,7 @@ from rollouts.cli.session import Options, Session, open_session
 from rollouts.cli.tree import plain
 from rollouts.cli.view import Seen, controlled_by, number_of, revision_of, status_of, view_of
 from rollouts.cluster.decoding import manifest_from
-from rollouts.core.status import Command, RolloutStatus, Verb
+from rollouts.core.model.status import Command, RolloutStatus, Verb
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
 from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest

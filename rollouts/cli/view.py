@@ -18,9 +18,9 @@ from rollouts.cli.durations import short
 from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.pods import pod_of
-from rollouts.core.conditions import WARNED
-from rollouts.core.status import Condition, Phase, RolloutStatus, Traffic
-from rollouts.core.steps import WeightPercent
+from rollouts.core.lifecycle.conditions import WARNED
+from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
+from rollouts.core.model.steps import WeightPercent
 from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
 from rollouts.objects import Manifest
 

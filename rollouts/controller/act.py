@@ -32,7 +32,7 @@ from rollouts.controller.calls import (
 from rollouts.controller.inbox import Inbox
 from rollouts.controller.owned import is_controlled_by
 from rollouts.controller.queue import WorkQueue
-from rollouts.core.snapshot import EvictionRefused
+from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind

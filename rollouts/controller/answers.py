@@ -24,8 +24,8 @@ from rollouts.controller.planes import Planes
 from rollouts.controller.pods import pod_page, pods_seen
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import RouteKinds, missing
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind

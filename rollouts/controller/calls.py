@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 

@@ -18,7 +18,7 @@ from rollouts.api.v1alpha1_traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.route_kinds import DISCOVERY_DEADLINE_S, missing
-from rollouts.core.reasons import Reason
+from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiForbidden,
     NotLeader,
@@ -51,7 +51,7 @@ class Judged:
 
     Args:
         ready: Rollouts may use it.
-        reason: one of `core/reasons.py`, or what an earlier version said.
+        reason: one of `core/model/reasons.py`, or what an earlier version said.
         again_in_s: when to try again; None for not before it changes.
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.steered import lets, marked_by
-from rollouts.core.traffic import Route, RouteAbsent, RouteName
+from rollouts.core.model.traffic import Route, RouteAbsent, RouteName
 from rollouts.manifests.ownership import ALLOW_FROM
 from rollouts.objects import Key, Kind
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.status import RolloutStatus
+from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 from rollouts.ports import Clock
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.cluster.structs import RouteObject, ServiceObject
-from rollouts.core.snapshot import DrainSeen, EvictionRefused, PodsSeen
-from rollouts.core.traffic import LiveSeen, RouteName
+from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 

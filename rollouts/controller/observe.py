@@ -32,12 +32,10 @@ from rollouts.controller.sight import Sight, unreadable
 from rollouts.controller.steered import SteeredServices, managed_by
 from rollouts.controller.subsets import host_name, rule_of, subset_services
 from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.core.drain import ProxyFacts
-from rollouts.core.roles import with_roles
-from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec
-from rollouts.core.service_traits import HEADLESS, ServiceTraits, client_ip_s
-from rollouts.core.services import is_subset, named_services
-from rollouts.core.snapshot import (
+from rollouts.core.model.drain import ProxyFacts
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
+from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
     ReplicaSet,
     Service,
@@ -46,8 +44,10 @@ from rollouts.core.snapshot import (
     ServiceUnasked,
     Snapshot,
 )
-from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.ping_pong import with_roles
+from rollouts.core.routing.services import is_subset, named_services
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (

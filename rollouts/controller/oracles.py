@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollouts.controller.planes import Planes
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.oracles import Oracles
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import Provider

@@ -19,8 +19,8 @@ from rollouts.controller.calls import Delete, Patch, Write
 from rollouts.controller.render_routes import release
 from rollouts.controller.routes import RouteRead, RouteReader
 from rollouts.controller.steered import SteeredServices, managed_by
-from rollouts.core.intents import ReleaseService
-from rollouts.core.traffic import Route, RouteSeen
+from rollouts.core.model.intents import ReleaseService
+from rollouts.core.model.traffic import Route, RouteSeen
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.own_route import is_made
 from rollouts.manifests.ownership import FIELD_MANAGER

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
-from rollouts.core.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
+from rollouts.core.model.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import Manifest, name_problem, namespace_problem
 from rollouts.traffic.codec import Provider, Target

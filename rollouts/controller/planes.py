@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 
 

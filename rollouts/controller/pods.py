@@ -8,7 +8,7 @@ from rollouts.api.times import parse_time
 from rollouts.cluster.decoding import Decoder, Page
 from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
 from rollouts.controller.owned import pods_of
-from rollouts.core.snapshot import Pod, PodsSeen
+from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.errors import ApiUnavailable
 from rollouts.manifests.ownership import REVISION
 

@@ -23,7 +23,7 @@ from rollouts.controller.calls import (
 from rollouts.controller.render_routes import render_routing
 from rollouts.controller.routes import RouteRead
 from rollouts.controller.subsets import render_subset
-from rollouts.core.intents import (
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,
     AskFeatures,
@@ -45,11 +45,11 @@ from rollouts.core.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.rollout import Rollout
-from rollouts.core.services import is_subset
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.services import is_subset
 from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector

@@ -21,11 +21,11 @@ from rollouts.controller.calls import (
 from rollouts.controller.places import Place
 from rollouts.controller.routes import UNREADABLE, RouteRead
 from rollouts.controller.steered import managed_by_text
-from rollouts.core.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
-from rollouts.core.rollout import Rollout
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import RouteName, RouteSeen, Split
+from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
 from rollouts.manifests.own_route import made_anew, made_route, owner_operations

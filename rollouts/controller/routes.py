@@ -23,8 +23,8 @@ from rollouts.controller.planes import Planes
 from rollouts.controller.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.settle_times import SettleTimes, settle_s
 from rollouts.controller.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
-from rollouts.core.rollout import RolloutSpec
-from rollouts.core.traffic import (
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.traffic import (
     Feature,
     LiveSeen,
     Route,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from rollouts.core.traffic import SETTLE_S
+from rollouts.core.model.traffic import SETTLE_S
 from rollouts.errors import SettingsInvalid
 from rollouts.traffic.codec import Target
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rollouts.core.plan import NOT_SEEN
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.model.plan import NOT_SEEN
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Condition, Phase, RolloutStatus, WaitingFor
 from rollouts.errors import ApiExists, ApiForbidden, ObjectUnreadable, TerminalError, Unroutable, WatchFailed
 
 MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything

@@ -15,11 +15,11 @@ from rollouts.controller.calls import Ask, Patch, ReadService, Write
 from rollouts.controller.render_routes import marks_of, question_about
 from rollouts.controller.routes import RouteRead
 from rollouts.controller.steered import managed_by
-from rollouts.core.intents import AskService, PointService
-from rollouts.core.rollout import Rollout
-from rollouts.core.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
-from rollouts.core.subset_name import SubsetName, subset_name
-from rollouts.core.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
+from rollouts.core.model.intents import AskService, PointService
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
+from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
+from rollouts.core.routing.subset_name import SubsetName, subset_name
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
 from rollouts.manifests.route import marked, route_patch

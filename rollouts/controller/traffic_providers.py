@@ -34,7 +34,7 @@ from rollouts.controller.declarations import (
     status_of,
     tried,
 )
-from rollouts.core.reasons import Reason
+from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiConflict,
     ApiForbidden,

@@ -49,7 +49,7 @@ from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.traffic_providers import TrafficProviders
 from rollouts.controller.triggers import Triggers, rollouts_named
 from rollouts.controller.worker import Worker
-from rollouts.core.drain import ProxyMode
+from rollouts.core.model.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind

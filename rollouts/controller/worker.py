@@ -35,10 +35,10 @@ from rollouts.controller.queue import WorkQueue
 from rollouts.controller.render import render, render_notice, render_status
 from rollouts.controller.stopped import reason_of, stopped_status
 from rollouts.core.decide import decide, decide_invalid
-from rollouts.core.intents import Decision, Notice
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Phase
-from rollouts.core.update import step_count
+from rollouts.core.lifecycle.update import step_count
+from rollouts.core.model.intents import Decision, Notice
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
 from rollouts.errors import (
     ApiConflict,
     ApiForbidden,

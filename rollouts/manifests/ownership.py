@@ -27,9 +27,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from rollouts.core.pre_stop import Injection, injection_fields, read_injection
-from rollouts.core.revision import short_hash
-from rollouts.core.rollout import PodMetadata
+from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
+from rollouts.core.model.revision import short_hash
+from rollouts.core.model.rollout import PodMetadata
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"

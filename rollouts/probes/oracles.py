@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from rollouts.core.traffic import Answer, LiveSeen, Verdict, VerifiedBy
+from rollouts.core.model.traffic import Answer, LiveSeen, Verdict, VerifiedBy
 from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
 from rollouts.ports import Clock
 from rollouts.probes.questions import LiveQuestion

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import (
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import (
     IDLE_HEADER,
     LiveSeen,
     MatchKind,

@@ -16,8 +16,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.grammar import KEY_NAME_MOST, is_object_name
-from rollouts.core.traffic import Answer, Verdict
+from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
+from rollouts.core.model.traffic import Answer, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb_action import Action, service_of, weighted

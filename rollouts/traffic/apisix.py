@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
+from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rollouts.core.grammar import is_label_key, is_snippet
+from rollouts.core.model.grammar import is_label_key, is_snippet
 from rollouts.traffic.settings import Settings
 
 VALUE_MOST = 1_024  # characters

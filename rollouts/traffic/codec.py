@@ -1,8 +1,8 @@
 """What a traffic provider is: a pure codec between a split of requests and the objects of one router. No I/O, no clock.
 
-One driver reads, writes and waits for all of them (`core/routing.py` decides, `controller/` acts); one conformance suite runs for
-each (`tests/traffic`). A provider is a module with a `PROVIDER`, registered in `registry.py`, or an entry point of another
-package in the group `rollouts.traffic`.
+One driver reads, writes and waits for all of them (`core/routing/routes.py` decides, `controller/` acts); one conformance suite
+runs for each (`tests/traffic`). A provider is a module with a `PROVIDER`, registered in `registry.py`, or an entry point of
+another package in the group `rollouts.traffic`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from rollouts.core.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Feature, Split, Verdict
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"

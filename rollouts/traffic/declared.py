@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
 from rollouts.errors import (
     ExpressionFailed,
     ExpressionInvalid,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rollouts.core.traffic import Feature, MirrorRoute
+from rollouts.core.model.traffic import Feature, MirrorRoute
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_parents import controllers_of

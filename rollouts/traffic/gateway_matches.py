@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rollouts.core.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.text_matches import as_regex, cookie_pattern

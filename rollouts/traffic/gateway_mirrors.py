@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rollouts.core.traffic import MirrorRoute
+from rollouts.core.model.traffic import MirrorRoute
 from rollouts.objects import Manifest
 
 

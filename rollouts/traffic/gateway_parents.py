@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollouts.core.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Answer, Verdict
 from rollouts.objects import Manifest
 
 GROUP = "gateway.networking.k8s.io"

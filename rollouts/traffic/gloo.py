@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, Verdict
+from rollouts.core.model.traffic import Answer, Feature, Verdict
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.settings import Settings

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.core.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest

@@ -5,7 +5,7 @@ Source: istio.io/api v1.28, HTTPMatchRequest: all of one must hold, and any of s
 
 from __future__ import annotations
 
-from rollouts.core.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
+from rollouts.core.model.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.objects import Manifest
 from rollouts.traffic.text_matches import both, cookie_pattern
 

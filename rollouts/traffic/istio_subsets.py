@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rollouts.core.revision import REVISION_LABEL
+from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import LEDGER, Op

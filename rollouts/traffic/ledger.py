@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, Split, Verdict
+from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, Split, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
 
-from rollouts.core.traffic import Answer, Split, Verdict
+from rollouts.core.model.traffic import Answer, Split, Verdict
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
 
-from rollouts.core.grammar import is_object_name
+from rollouts.core.model.grammar import is_object_name
 from rollouts.traffic import alb, apisix, contour, gateway_api, gloo, istio, nginx, skipper, traefik
 from rollouts.traffic.codec import Provider
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Answer, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.annotations import OneAnnotation

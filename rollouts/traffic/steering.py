@@ -15,9 +15,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
-from rollouts.core.revision import canonical_json, short_hash
-from rollouts.core.stickiness import as_said
-from rollouts.core.traffic import Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rollouts.core.traffic import MatchKind, NamedMatch, TextMatch
+from rollouts.core.model.traffic import MatchKind, NamedMatch, TextMatch
 from rollouts.errors import Unroutable
 
 

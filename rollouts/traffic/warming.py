@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rollouts.core.frozen import replace
-from rollouts.core.traffic import Split
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.ledger import NOTHING, Ledger, ledger_of, with_ledger
 from rollouts.traffic.steering import Dialect, Path, put_rules, rules_at

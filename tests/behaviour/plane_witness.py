@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from rollouts.core.traffic import IDLE_HEADER
+from rollouts.core.model.traffic import IDLE_HEADER
 from rollouts.manifests.ownership import MANAGED_BY, REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME

@@ -28,8 +28,8 @@ from rollouts.controller.route_kinds import RouteKinds
 from rollouts.controller.routes import RouteReader
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.core.drain import ProxyFacts, ProxyMode
-from rollouts.core.intents import (
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
     DeleteReplicaSet,
@@ -42,11 +42,11 @@ from rollouts.core.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.rollout import PodMetadata, Rollout
-from rollouts.core.services import is_subset
-from rollouts.core.snapshot import ServiceSeen, Snapshot
-from rollouts.core.status import RolloutStatus, Verb
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.status import RolloutStatus, Verb
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.ownership import MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest

@@ -21,7 +21,7 @@ from rollouts.cli.demo_stage import GATEWAY, NAMESPACE, NotAsPromised, Stage, si
 from rollouts.cli.exits import Exit
 from rollouts.cli.session import Options
 from rollouts.cli.view import status_of
-from rollouts.core.status import Phase
+from rollouts.core.model.status import Phase
 from rollouts.objects import POD
 from rollouts.sim.verbs import DeleteOptions
 

@@ -23,8 +23,8 @@ from rollouts.cli.plan_report import report_of
 from rollouts.cli.view import Seen, revision_of, status_of
 from rollouts.clock import SystemClock
 from rollouts.controller.proxies import ClusterFacts
-from rollouts.core.drain import ProxyFacts, ProxyMode
-from rollouts.core.findings import Rule
+from rollouts.core.advice.findings import Rule
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.objects import Manifest
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.http import SimHttp

@@ -23,7 +23,7 @@ from rollouts.cli.tree import (
     plain,
     weight_bar,
 )
-from rollouts.core.steps import WeightPercent
+from rollouts.core.model.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused

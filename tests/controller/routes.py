@@ -12,7 +12,7 @@ from rollouts.controller.observe import Observer, Seen
 from rollouts.controller.planes import Planes
 from rollouts.controller.routes import RouteReader
 from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry

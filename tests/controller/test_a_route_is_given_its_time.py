@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rollouts.controller.settle_times import SettleTimes, parse_settle_times, settle_s
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import SETTLE_S, LiveSeen, RouteName, RouteSeen, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import SETTLE_S, LiveSeen, RouteName, RouteSeen, VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import run_virtual

@@ -15,10 +15,10 @@ from rollouts.controller.observe import Seen
 from rollouts.controller.places import Place
 from rollouts.controller.render import render
 from rollouts.controller.routes import RouteRead
-from rollouts.core.frozen import replace
-from rollouts.core.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
-from rollouts.core.status import Cutover
-from rollouts.core.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Split
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.status import Cutover
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
 from rollouts.ports import JSON_PATCH

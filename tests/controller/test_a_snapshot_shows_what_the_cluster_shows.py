@@ -10,8 +10,8 @@ import pytest
 from rollouts.controller.inbox import ServiceAnswer
 from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
 from rollouts.controller.steered import SteeredServices
-from rollouts.core.service_traits import ServiceTraits, read_traits
-from rollouts.core.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
+from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.objects import SERVICE
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from tests.controller.world import CART, World, metadata, obj, owned, replica_set, rollout, service, slice_of

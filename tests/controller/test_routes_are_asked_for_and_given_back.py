@@ -18,9 +18,9 @@ from rollouts.controller.orphans import Orphans
 from rollouts.controller.queue import WorkQueue
 from rollouts.controller.route_kinds import kinds_of
 from rollouts.controller.steered import SteeredServices
-from rollouts.core.drain import EnvoyProbe, PrometheusProbe
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import ApiConflict
 from rollouts.objects import Key, Kind
 from rollouts.ports import JSON_PATCH, Request, Response

@@ -12,8 +12,17 @@ import pytest
 from rollouts.cluster.decoding import decode_route
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.observe import Seen, Unreadable
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked, Split, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import (
+    LiveSeen,
+    Route,
+    RouteAbsent,
+    RouteName,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+)
 from rollouts.objects import Kind
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from rollouts.sim.gateway_types import HTTP_ROUTE

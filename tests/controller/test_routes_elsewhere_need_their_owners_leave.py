@@ -12,7 +12,7 @@ from rollouts.api.status import status_from_wire
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.inbox import RouteAnswer
 from rollouts.controller.observe import Unreadable
-from rollouts.core.traffic import Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked
+from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed

@@ -11,7 +11,7 @@ import pytest
 
 from rollouts.cluster.client import Client
 from rollouts.controller.proxies import AGAIN_S, FRESH_S, Proxies, proxy_facts
-from rollouts.core.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock, run_virtual

@@ -13,8 +13,8 @@ from rollouts.controller.calls import AskPlanes
 from rollouts.controller.gateway_lags import MOST_S, GatewayLags
 from rollouts.controller.observe import Observer
 from rollouts.controller.steered import SteeredServices
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import SimClock, run_virtual
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed

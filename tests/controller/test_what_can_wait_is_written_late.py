@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollouts.controller.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
-from rollouts.core.status import RolloutStatus
+from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 
 CART = Key("shop", "cart")

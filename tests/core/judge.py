@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Command, RolloutStatus
-from rollouts.core.steps import PauseUntilPromoted, Step
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Command, RolloutStatus
+from rollouts.core.model.steps import PauseUntilPromoted, Step
 from tests.core.model import World, annotated
 
 REFUSALS = (Reason.COMMAND_INVALID, Reason.UNKNOWN_REVISION)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.invariants import nothing_more_to_do
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.safety.invariants import nothing_more_to_do
 from tests.core.model import annotated, snapshot, world
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
 

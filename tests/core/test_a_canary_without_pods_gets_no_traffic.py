@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Phase
-from rollouts.core.steps import SetCanaryReplicas, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, Split
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import SetCanaryReplicas, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from tests.core.model import annotated
 from tests.core.test_traffic_moves_by_weights import ASKED, GATE, canary, plane
 from tests.core.worlds import (

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import SetTraffic
-from rollouts.core.rollout import Canary, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import SetWeight
-from rollouts.core.stickiness import STICKY_ROUTE, as_said, ends_pattern, sticking
-from rollouts.core.traffic import (
+from rollouts.core.model.intents import SetTraffic
+from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import SetWeight
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
     MatchRoute,
@@ -26,6 +25,7 @@ from rollouts.core.traffic import (
     Sticky,
     features_needed,
 )
+from rollouts.core.routing.stickiness import STICKY_ROUTE, as_said, ends_pattern, sticking
 from tests.core.model import annotated, snapshot
 from tests.core.test_traffic_moves_by_weights import GATE, canary, plane
 from tests.core.worlds import edited, reconciled, running, settled, sizes

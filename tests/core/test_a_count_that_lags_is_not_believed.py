@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
-from rollouts.core.rollout import BlueGreen, Canary, Percent, Strategy, TrafficRouting
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, Strategy, TrafficRouting
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import (
     as_pods_are,

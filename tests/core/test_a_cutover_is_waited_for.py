@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout, PreStop, ProxyFacts
-from rollouts.core.intents import PointService
-from rollouts.core.pre_stop import ContainerExit, PodExit
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.status import Cutover, Phase
-from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout, PreStop, ProxyFacts
+from rollouts.core.model.intents import PointService
+from rollouts.core.model.pod_exit import ContainerExit, PodExit
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Cutover, Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.worlds import edited, one, quiet, reconciled, running, settled, sizes, slices_caught_up, steps_of
 

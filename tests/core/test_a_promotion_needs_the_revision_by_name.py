@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary
-from rollouts.core.status import Phase, Verb
-from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.status import Phase, Verb
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 

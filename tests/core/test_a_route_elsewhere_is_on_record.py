@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import AskRoute, ReleaseRoute, SetTraffic
-from rollouts.core.invariants import broken_by
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
+from rollouts.core.model.intents import AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
+from rollouts.core.safety.invariants import broken_by
 from tests.core.model import World, route, snapshot
 from tests.core.worlds import edited, running, settled, steps_of
 

@@ -12,15 +12,23 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainSpec
-from rollouts.core.intents import Decision, Intent, PatchReplicaSet, PointService, ReleaseRoute
-from rollouts.core.invariants import broken_by
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
-from rollouts.core.snapshot import ServiceSeen, Snapshot
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, MatchKind, NamedMatch, RequestMatch, RouteName, RouteSeen, TextMatch
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, PointService, ReleaseRoute
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    MatchKind,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    RouteSeen,
+    TextMatch,
+)
+from rollouts.core.safety.invariants import broken_by
 from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.worlds import (
     edited,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import Decision, decide
-from rollouts.core.intents import AskLive, SetTraffic
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
-from rollouts.core.traffic import (
+from rollouts.core.model.intents import AskLive, SetTraffic
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
+from rollouts.core.model.traffic import (
     SETTLE_S,
     Answer,
     Feature,

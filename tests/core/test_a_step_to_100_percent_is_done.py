@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.rollout import Canary, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.worlds import edited, running, settled, sizes
 
 STEPS = (SetWeight(50), SetWeight(100), PauseUntilPromoted())

@@ -8,12 +8,12 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import PatchReplicaSet, RemoveAnnotation
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.status import Outcome, Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, RouteName, Split
+from rollouts.core.model.intents import PatchReplicaSet, RemoveAnnotation
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.status import Outcome, Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import (
     edited,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import CreateReplicaSet
-from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, Strategy
+from rollouts.core.model.intents import CreateReplicaSet
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, Strategy
 from tests.core.model import World, snapshot, world
 from tests.core.worlds import edited, running
 

@@ -16,13 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainMode, DrainSpec, OnTimeout
-from rollouts.core.invariants import nothing_more_to_do
-from rollouts.core.rollout import BlueGreen, Canary, Percent, PodMetadata, Router, Strategy, TrafficRouting
-from rollouts.core.services import named_services
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Phase
-from rollouts.core.steps import (
+from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Router, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -32,7 +30,7 @@ from rollouts.core.steps import (
     SetMirrorRoute,
     SetWeight,
 )
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     MatchKind,
     MirrorRoute,
@@ -42,6 +40,8 @@ from rollouts.core.traffic import (
     Split,
     TextMatch,
 )
+from rollouts.core.routing.services import named_services
+from rollouts.core.safety.invariants import nothing_more_to_do
 from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
 from tests.core.worlds import (
     applied_again,

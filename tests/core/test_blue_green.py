@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.intents import PointService
-from rollouts.core.rollout import BlueGreen
-from rollouts.core.status import Phase
+from rollouts.core.model.intents import PointService
+from rollouts.core.model.rollout import BlueGreen
+from rollouts.core.model.status import Phase
 from tests.core.model import World, annotated, world
 from tests.core.worlds import (
     edited,

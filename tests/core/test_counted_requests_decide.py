@@ -8,13 +8,12 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import AskLive
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.route_verification import COUNT_AGAIN_S, COUNTED_S
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
-from rollouts.core.traffic import (
+from rollouts.core.model.intents import AskLive
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Answer,
     MatchKind,
@@ -26,6 +25,7 @@ from rollouts.core.traffic import (
     Verdict,
     VerifiedBy,
 )
+from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import (
     edited,

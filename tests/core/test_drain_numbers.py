@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode, drain_numbers
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
 
 SPEC = DrainSpec(max_request_s=30.0)
 KUBE_PROXY = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)

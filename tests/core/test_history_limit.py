@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import DeleteReplicaSet
-from rollouts.core.rollout import Canary
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.update import HISTORY_LIMIT
+from rollouts.core.lifecycle.update import HISTORY_LIMIT
+from rollouts.core.model.intents import DeleteReplicaSet
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import edited, later, running, settled
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rollouts.core.decide import decide_invalid
-from rollouts.core.intents import Decision
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary
-from rollouts.core.status import Phase, RolloutStatus
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.intents import Decision
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import Phase, RolloutStatus
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.errors import SpecProblem
 from tests.core.model import T0
 from tests.core.worlds import edited, reconciled, running, settled

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainSpec
-from rollouts.core.intents import (
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
     Decision,
@@ -18,11 +18,11 @@ from rollouts.core.intents import (
     PatchReplicaSet,
     PointService,
 )
-from rollouts.core.invariants import broken_by, nothing_more_to_do
-from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
-from rollouts.core.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
-from rollouts.core.status import Abort, Cutover, RolloutStatus
-from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
+from rollouts.core.model.status import Abort, Cutover, RolloutStatus
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.safety.invariants import broken_by, nothing_more_to_do
 from tests.core.model import service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
 

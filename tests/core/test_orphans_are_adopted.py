@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import AdoptReplicaSet
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.snapshot import OrphanedReplicaSet
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.intents import AdoptReplicaSet
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import OrphanedReplicaSet
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated, orphaned, snapshot
 from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, steps_of
 

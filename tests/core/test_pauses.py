@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import Pause, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Pause, SetWeight
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import edited, later, reconciled, running, settled, sizes
 

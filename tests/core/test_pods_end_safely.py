@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode, drain_numbers
-from rollouts.core.pre_stop import ContainerExit, Injection, PodExit, injection, unsafe
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.drain.pre_stop import injection, unsafe
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
+from rollouts.core.model.pod_exit import ContainerExit, Injection, PodExit
 
 FACTS = ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0)
 SPEC = DrainSpec(max_request_s=30.0)

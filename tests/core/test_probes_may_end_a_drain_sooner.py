@@ -11,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.cutover import POLLS_APART_S, drain_questions
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode, drain_numbers
-from rollouts.core.intents import AskDrained, PatchReplicaSet
-from rollouts.core.plan import view_of
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.status import Cutover, Idle, Phase
+from rollouts.core.drain.cutover import POLLS_APART_S, drain_questions
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode
+from rollouts.core.model.intents import AskDrained, PatchReplicaSet
+from rollouts.core.model.plan import view_of
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.status import Cutover, Idle, Phase
 from tests.core.model import World, snapshot
 from tests.core.worlds import edited, quiet, reconciled, running, sizes, steps_of
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World
 from tests.core.worlds import (
     edited,

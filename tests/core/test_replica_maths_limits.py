@@ -6,17 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.rollout import Percent, ProgressThreshold
-from rollouts.core.scaling import (
-    at_desired,
-    resolved_surge,
-    resolved_unavailable,
-    routed_canary_replicas,
-    routed_stable_replicas,
-    surge_and_unavailable,
-    threshold_met,
-)
-from rollouts.core.steps import SetCanaryReplicas, SetCanaryScalePercent
+from rollouts.core.model.limits import resolved_surge, resolved_unavailable, surge_and_unavailable
+from rollouts.core.model.rollout import Percent, ProgressThreshold
+from rollouts.core.model.steps import SetCanaryReplicas, SetCanaryScalePercent
+from rollouts.core.scale.replicas import at_desired, routed_canary_replicas, routed_stable_replicas, threshold_met
 
 WEIGHTS = st.integers(0, 100)
 REPLICAS = st.integers(0, 200)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.scaling import Pair, target_pair
+from rollouts.core.scale.replicas import Pair, target_pair
 
 REPLICAS = st.integers(1, 300)
 WEIGHTS = st.integers(0, 100)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.rollout import Percent
-from rollouts.core.scaling import CanaryPass, Size, canary_pass
+from rollouts.core.model.rollout import Percent
+from rollouts.core.scale.replicas import CanaryPass, Size, canary_pass
 
 
 def size(text: str) -> Size:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.rollout import IntOrPercent, Percent
-from rollouts.core.scaling import CanaryPass, Pair, Size, canary_pass, surge_and_unavailable, target_pair
+from rollouts.core.model.limits import surge_and_unavailable
+from rollouts.core.model.rollout import IntOrPercent, Percent
+from rollouts.core.scale.replicas import CanaryPass, Pair, Size, canary_pass, target_pair
 
 LIMITS = st.integers(0, 12) | st.integers(0, 100).map(Percent)
 SIZES = st.builds(Size, spec=st.integers(0, 14), available=st.integers(0, 16))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary
-from rollouts.core.status import Outcome, Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.status import Outcome, Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, deleted
 from tests.core.worlds import edited, later, running, settled, sizes
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.intents import ReleaseService
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.intents import ReleaseService
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, service, world
 from tests.core.worlds import (
     edited,

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from rollouts.core.advice.findings import Rule, Severity
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
 from rollouts.core.decide import decide
-from rollouts.core.findings import Rule, Severity
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.service_findings import Relation, relation_of, service_findings
-from rollouts.core.service_traits import ServiceTraits, read_traits
-from rollouts.core.status import Condition
-from rollouts.core.steps import SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.status import Condition
+from rollouts.core.model.steps import SetWeight
 from tests.core.model import World, snapshot, spec
 from tests.core.model import service as seen_service
 from tests.core.worlds import edited, running, settled

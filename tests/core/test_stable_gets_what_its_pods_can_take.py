@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from rollouts.core.rollout import Canary, Percent, ProgressThreshold, Router, TrafficRouting
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, RouteName, Split
+from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, Router, TrafficRouting
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated
 from tests.core.worlds import edited, running, settled, steps_of
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated
 from tests.core.worlds import edited, reconciled, running, settled, sizes, status_wiped, steps_of
 

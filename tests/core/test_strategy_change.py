@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, RouteName
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName
 from tests.core.model import annotated, route, service
 from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
 

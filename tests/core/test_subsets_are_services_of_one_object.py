@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import PointService
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.services import is_subset, told
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.subset_name import SubsetName, subset_name
+from rollouts.core.model.intents import PointService
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.routing.services import is_subset, told
+from rollouts.core.routing.subset_name import SubsetName, subset_name
 from tests.core.model import World, snapshot, world
 from tests.core.worlds import (
     edited,

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen, Canary, Strategy
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort
-from rollouts.core.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Abort
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.judge import Judge, MisjudgedError
 from tests.core.model import World, snapshot, strategy_hash
 from tests.core.worlds import edited, later, quiet, reconciled, running, steps_of

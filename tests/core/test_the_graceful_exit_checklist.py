@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode, drain_numbers
-from rollouts.core.findings import Finding, Rule, Severity
-from rollouts.core.graceful_exit import exit_findings
+from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.advice.graceful_exit import exit_findings
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
 
 IPTABLES = ProxyFacts(mode=ProxyMode.IPTABLES)
 READY = {"httpGet": {"path": "/ready", "port": 80}}

@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import AskLive, SetTraffic
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.status import Phase
-from rollouts.core.steps import PauseUntilPromoted, SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight
-from rollouts.core.traffic import (
+from rollouts.core.model.intents import AskLive, SetTraffic
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
     MatchKind,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.rollout import BlueGreen, Canary, Percent, TrafficRouting
-from rollouts.core.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouting
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
 from tests.core.worlds import (
     edited,

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from rollouts.core.advice.findings import Rule, Severity
+from rollouts.core.advice.proxy_findings import port_reuse, proxy_findings
 from rollouts.core.decide import decide
-from rollouts.core.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
-from rollouts.core.findings import Rule, Severity
-from rollouts.core.intents import Notice
-from rollouts.core.pre_stop import ContainerExit, PodExit
-from rollouts.core.proxy_findings import port_reuse, proxy_findings
-from rollouts.core.reasons import Reason
-from rollouts.core.rollout import BlueGreen
-from rollouts.core.status import Condition
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
+from rollouts.core.model.intents import Notice
+from rollouts.core.model.pod_exit import ContainerExit, PodExit
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen
+from rollouts.core.model.status import Condition
 from tests.core.model import snapshot
 from tests.core.worlds import running
 

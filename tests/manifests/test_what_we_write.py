@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.intents import (
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
     EvictPod,
@@ -18,10 +18,10 @@ from rollouts.core.intents import (
     PointService,
     ReleaseService,
 )
-from rollouts.core.pre_stop import Injection
-from rollouts.core.reasons import Reason
-from rollouts.core.revision import canonical_json
-from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
 from rollouts.manifests.adoption import adoption_patch, not_ours
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (

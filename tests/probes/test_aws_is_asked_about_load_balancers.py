@@ -14,7 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from rollouts.clock import SystemClock
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes import alb_asker
 from rollouts.probes.alb_asker import EACH_CALL_S

@@ -10,8 +10,8 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.controller.oracles import PlanesAndOracles
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.asker import Asker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     IDLE_HEADER,
     IDLE_VALUE,
     LiveSeen,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid
 from rollouts.objects import Manifest
 from rollouts.traffic import nginx

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollouts.controller.declarations import provider_of
-from rollouts.core.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
+from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.declared import declared

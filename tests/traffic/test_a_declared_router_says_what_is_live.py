@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollouts.controller.declarations import provider_of
-from rollouts.core.traffic import Answer, Split
+from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import ExpressionFailed, SpecInvalid
 from rollouts.traffic.declared import declared
 from rollouts.traffic.oracle import Oracle

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rollouts.controller.declarations import provider_of
-from rollouts.core.traffic import Answer, Split
+from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.traffic.declared import declared
 from rollouts.traffic.registry import registry

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Target

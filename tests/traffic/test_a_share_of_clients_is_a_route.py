@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.stickiness import STICKY_ROUTE
-from rollouts.core.traffic import Feature, Split, Sticky
+from rollouts.core.model.traffic import Feature, Split, Sticky
+from rollouts.core.routing.stickiness import STICKY_ROUTE
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic import contour, gateway_api, istio

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     IDLE_HEADER,
     MatchKind,

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     Feature,
     MatchKind,
     MatchRoute,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.sim.patches import json_patch

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     Answer,
     MatchKind,
     MatchRoute,

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic import contour, istio, traefik
 from tests.traffic.cases.case import Case, Crd, metadata

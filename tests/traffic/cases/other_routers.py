@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic import alb, apisix, gloo, nginx, skipper
 from rollouts.traffic.codec import LEDGER, Objects

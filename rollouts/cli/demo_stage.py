@@ -22,7 +22,7 @@ from rollouts.cli.session import Options, Session, open_session, session_on
 from rollouts.cli.view import Seen, status_of, view_of
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.controller.planes import Planes
+from rollouts.controller.facts.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from rollouts.api.parse import parse_spec
 from rollouts.api.schema import yaml_text
-from rollouts.controller.observe import context_of
-from rollouts.controller.places import Place, places_of
+from rollouts.controller.observe.observer import context_of
+from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.services import is_subset, named_services

@@ -19,8 +19,8 @@ import yaml
 
 from rollouts.api.parse import parse_spec
 from rollouts.cli.tree import plain
-from rollouts.controller.declarations import provider_of
-from rollouts.controller.places import places_of
+from rollouts.controller.observe.places import places_of
+from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.advice.findings import Finding, Rule
 from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port

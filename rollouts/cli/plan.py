@@ -18,7 +18,7 @@ from rollouts.cli.plan_live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan_report import PlanReport, as_json, report_of
 from rollouts.cli.plan_routes import read_declared, read_routes
 from rollouts.cli.session import Options, Session, open_session
-from rollouts.controller.proxies import ClusterFacts
+from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider

@@ -21,12 +21,12 @@ from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
-from rollouts.controller.inbox import Inbox, ServiceAnswer
-from rollouts.controller.observe import Observer, Seen
-from rollouts.controller.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.advice.graceful_exit import template_labels
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot

@@ -10,11 +10,11 @@ from rollouts.cli.follow import Collection, list_all
 from rollouts.cli.lint import providers
 from rollouts.cli.session import Session
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.answers import read_route
-from rollouts.controller.inbox import RouteAnswer
-from rollouts.controller.places import Place, is_at, places_of
-from rollouts.controller.render_routes import question_about
-from rollouts.controller.route_kinds import RouteKinds
+from rollouts.controller.act.answers import read_route
+from rollouts.controller.act.render_routes import question_about
+from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.places import Place, is_at, places_of
+from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import ApiForbidden, ApiNotFound

@@ -17,7 +17,7 @@ from rollouts.api.times import parse_time
 from rollouts.cli.durations import short
 from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
 from rollouts.cluster.structs import PodObject
-from rollouts.controller.pods import pod_of
+from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
 from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
 from rollouts.core.model.steps import WeightPercent

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.planes import Planes
+from rollouts.controller.facts.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest

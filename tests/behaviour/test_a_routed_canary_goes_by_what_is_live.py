@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.controller.planes import Planes
+from rollouts.controller.facts.planes import Planes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest

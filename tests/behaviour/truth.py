@@ -19,15 +19,16 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
-from rollouts.controller.declarations import provider_of
-from rollouts.controller.inbox import Inbox, RouteAnswer
-from rollouts.controller.observe import Observer, Seen
-from rollouts.controller.places import is_at
-from rollouts.controller.proxies import ClusterFacts
-from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.places import is_at
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.providers.declarations import provider_of
+from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
@@ -60,7 +61,6 @@ from rollouts.sim.refusals import Refused
 from rollouts.traffic.codec import Objects
 from rollouts.traffic.istio_settings import SERVICE_KINDS
 from rollouts.traffic.istio_subsets import RULE_KINDS, host_of
-from rollouts.traffic.live import LiveProviders
 from rollouts.traffic.registry import registry
 
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]

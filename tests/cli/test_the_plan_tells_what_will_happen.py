@@ -22,7 +22,7 @@ from rollouts.cli.plan_live import Live, snapshot_of, with_file
 from rollouts.cli.plan_report import report_of
 from rollouts.cli.view import Seen, revision_of, status_of
 from rollouts.clock import SystemClock
-from rollouts.controller.proxies import ClusterFacts
+from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.advice.findings import Rule
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.objects import Manifest

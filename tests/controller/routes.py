@@ -8,10 +8,10 @@ import msgspec
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RolloutObject, RouteObject
-from rollouts.controller.observe import Observer, Seen
-from rollouts.controller.planes import Planes
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.gateway_types import HTTP_ROUTE

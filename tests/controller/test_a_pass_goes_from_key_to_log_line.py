@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from rollouts.controller.events import EventSender
-from rollouts.controller.held import HeldStatus
-from rollouts.controller.observe import Observation, Observer
-from rollouts.controller.orphans import Orphans
-from rollouts.controller.steered import SteeredServices
-from rollouts.controller.worker import POISONED_RETRY_S, Worker
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.loop.held import HeldStatus
+from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
+from rollouts.controller.observe.observer import Observation, Observer
+from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import run_virtual

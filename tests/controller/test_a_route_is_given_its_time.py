@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.settle_times import SettleTimes, parse_settle_times, settle_s
+from rollouts.controller.facts.settle_times import SettleTimes, parse_settle_times, settle_s
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import SETTLE_S, LiveSeen, RouteName, RouteSeen, VerifiedBy
 from rollouts.errors import SettingsInvalid

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
-from rollouts.controller.observe import Seen
-from rollouts.controller.places import Place
-from rollouts.controller.render import render
-from rollouts.controller.routes import RouteRead
+from rollouts.controller.act.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
+from rollouts.controller.act.render import render
+from rollouts.controller.observe.observer import Seen
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.status import Cutover

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.inbox import ServiceAnswer
-from rollouts.controller.observe import Gone, Observer, Seen, Unreadable
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.observe.observer import Gone, Observer, Seen, Unreadable
+from rollouts.controller.workqueue.inbox import ServiceAnswer
+from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.objects import SERVICE

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from rollouts.cluster.structs import RolloutObject
-from rollouts.controller.inbox import ServiceAnswer
-from rollouts.controller.steered import SteeredServices
-from rollouts.controller.triggers import Watched
+from rollouts.controller.workqueue.inbox import ServiceAnswer
+from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.triggers import Watched
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
 from rollouts.sim.clock import run_virtual

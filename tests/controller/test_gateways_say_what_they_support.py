@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.controller.gateway_classes import GatewayClasses
+from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.core.model.traffic import Feature
 from rollouts.ports import Request, Response
 from rollouts.traffic.gateway_features import features_of_class

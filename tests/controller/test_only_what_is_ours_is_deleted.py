@@ -9,8 +9,8 @@ import pytest
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.orphans import Orphans
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.objects import Kind
 from rollouts.ports import Request
 from rollouts.sim.clock import run_virtual

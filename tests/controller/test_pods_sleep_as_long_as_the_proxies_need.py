@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.proxies import FRESH_S
+from rollouts.controller.facts.proxies import FRESH_S
 from rollouts.controller.wiring import run_controller
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.settings import ProxyModeSetting, Settings

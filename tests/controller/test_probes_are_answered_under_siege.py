@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from rollouts.controller.health import CONNECTIONS_MAX, HealthServer
+from rollouts.controller.health.server import CONNECTIONS_MAX, HealthServer
 from rollouts.settings import Address
 
 

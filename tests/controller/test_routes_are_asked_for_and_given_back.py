@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.act import Performer
-from rollouts.controller.calls import Apply, AskPlanes, AskProbes, Patch, ReadRoute
-from rollouts.controller.inbox import RouteAnswer
-from rollouts.controller.orphans import Orphans
-from rollouts.controller.queue import WorkQueue
-from rollouts.controller.route_kinds import kinds_of
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.act.calls import Apply, AskPlanes, AskProbes, Patch, ReadRoute
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.act.performer import Performer
+from rollouts.controller.facts.route_kinds import kinds_of
+from rollouts.controller.workqueue.inbox import RouteAnswer
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy

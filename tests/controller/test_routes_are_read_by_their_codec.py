@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.inbox import RouteAnswer
-from rollouts.controller.observe import Seen, Unreadable
+from rollouts.controller.observe.observer import Seen, Unreadable
+from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import (
     LiveSeen,

@@ -10,8 +10,8 @@ import pytest
 
 from rollouts.api.status import status_from_wire
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.inbox import RouteAnswer
-from rollouts.controller.observe import Unreadable
+from rollouts.controller.observe.observer import Unreadable
+from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.gateway_types import HTTP_ROUTE

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.client import Client
-from rollouts.controller.proxies import AGAIN_S, FRESH_S, Proxies, proxy_facts
+from rollouts.controller.facts.proxies import AGAIN_S, FRESH_S, Proxies, proxy_facts
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import Request, Response

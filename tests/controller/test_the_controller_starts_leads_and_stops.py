@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.health import HealthServer
+from rollouts.controller.health.server import HealthServer
 from rollouts.controller.wiring import EXIT_LEASE_LOST, EXIT_STOPPED, run_controller
 from rollouts.errors import SettingsInvalid
 from rollouts.objects import LEASE, ROLLOUT, SERVICE, Manifest

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.calls import AskPlanes
-from rollouts.controller.gateway_lags import MOST_S, GatewayLags
-from rollouts.controller.observe import Observer
-from rollouts.controller.steered import SteeredServices
+from rollouts.controller.act.calls import AskPlanes
+from rollouts.controller.facts.gateway_lags import MOST_S, GatewayLags
+from rollouts.controller.observe.observer import Observer
+from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.probes.questions import DrainQuestion, LiveQuestion

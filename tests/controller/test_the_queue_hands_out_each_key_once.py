@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rollouts.controller.queue import BACKOFF_MAX_S, WorkQueue
+from rollouts.controller.workqueue.queue import BACKOFF_MAX_S, WorkQueue
 from rollouts.objects import Key
 from rollouts.sim.clock import SimClock, run_virtual
 

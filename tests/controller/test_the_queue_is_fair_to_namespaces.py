@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 
-from rollouts.controller.queue import WorkQueue
+from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.objects import Key
 from rollouts.sim.clock import SimClock, run_virtual
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.controller.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
+from rollouts.controller.loop.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
 from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from rollouts.controller.act import Performer
-from rollouts.controller.answers import ASK_AGAIN_CRASHED_S
-from rollouts.controller.calls import (
+from rollouts.controller.act.answers import ASK_AGAIN_CRASHED_S
+from rollouts.controller.act.calls import (
     Adopt,
     Create,
     Delete,
@@ -21,6 +20,7 @@ from rollouts.controller.calls import (
     RemoveRolloutAnnotation,
     WriteStatus,
 )
+from rollouts.controller.act.performer import Performer
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response

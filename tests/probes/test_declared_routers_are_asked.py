@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.controller.oracles import PlanesAndOracles
+from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.oracles import PlanesAndOracles
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.asker import Asker
@@ -18,7 +19,6 @@ from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles
 from rollouts.probes.planes import DataPlanes
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.declared import Declared, declared
-from rollouts.traffic.live import LiveProviders
 from rollouts.traffic.oracle import Oracle
 from tests.probes.dumps import ROUTE, question, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.declarations import provider_of
+from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest

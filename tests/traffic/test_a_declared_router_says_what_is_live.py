@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.declarations import provider_of
+from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import ExpressionFailed, SpecInvalid
 from rollouts.traffic.declared import declared

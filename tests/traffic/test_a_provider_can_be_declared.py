@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.controller.declarations import provider_of
+from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.traffic.declared import declared

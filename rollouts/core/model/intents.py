@@ -1,4 +1,4 @@
-"""What should happen: values that `controller/render.py` turns into API calls. Any prefix of a Decision's intents is safe."""
+"""What should happen: values that `controller/act/render.py` turns into API calls. Any prefix of a Decision's intents is safe."""
 
 from __future__ import annotations
 

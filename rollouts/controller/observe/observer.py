@@ -22,16 +22,16 @@ from rollouts.cluster.structs import (
     ServiceObject,
     ServiceSpec,
 )
-from rollouts.controller.gateway_lags import GatewayLags, names_of
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.owned import replica_sets_of
-from rollouts.controller.places import Place
-from rollouts.controller.proxies import ClusterFacts
-from rollouts.controller.routes import RouteRead, RouteReader
-from rollouts.controller.sight import Sight, unreadable
-from rollouts.controller.steered import SteeredServices, managed_by
-from rollouts.controller.subsets import host_name, rule_of, subset_services
-from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
+from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import RouteRead, RouteReader
+from rollouts.controller.observe.sight import Sight, unreadable
+from rollouts.controller.observe.subsets import host_name, rule_of, subset_services
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.owned import replica_sets_of
+from rollouts.controller.workqueue.steered import SteeredServices, managed_by
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s

@@ -23,7 +23,8 @@ from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import TrafficProviderObject
 from rollouts.cluster.watch import reflect
-from rollouts.controller.declarations import (
+from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.providers.declarations import (
     REFUSED_AGAIN_S,
     UNAVAILABLE_AGAIN_S,
     Judged,
@@ -48,7 +49,6 @@ from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import TRAFFIC_PROVIDER, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock
 from rollouts.traffic.declared import Declared
-from rollouts.traffic.live import LiveProviders
 
 LOOK_AGAIN_S = 60.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
-from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
 from rollouts.ports import Clock

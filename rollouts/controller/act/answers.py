@@ -15,15 +15,15 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
-from rollouts.controller.gateway_classes import GatewayClasses
-from rollouts.controller.gateway_lags import GatewayLags
-from rollouts.controller.inbox import Inbox, RouteAnswer, ServiceAnswer
-from rollouts.controller.owned import replica_sets_of
-from rollouts.controller.planes import Planes
-from rollouts.controller.pods import pod_page, pods_seen
-from rollouts.controller.queue import WorkQueue
-from rollouts.controller.route_kinds import RouteKinds, missing
+from rollouts.controller.act.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.route_kinds import RouteKinds, missing
+from rollouts.controller.observe.pods import pod_page, pods_seen
+from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer
+from rollouts.controller.workqueue.owned import replica_sets_of
+from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError

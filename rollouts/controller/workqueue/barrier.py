@@ -7,7 +7,7 @@ watch's event, not by polling. A write that is never shown is given up by the st
 from __future__ import annotations
 
 from rollouts.cluster.store import BARRIER_DEADLINE_S, Store
-from rollouts.controller.queue import WorkQueue
+from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 

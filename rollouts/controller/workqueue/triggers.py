@@ -17,8 +17,8 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.steered import is_rollout, managed_by, steering
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.steered import is_rollout, managed_by, steering
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
 from rollouts.objects import Key
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
+from rollouts.controller.facts.live_providers import why_not
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import Manifest, name_problem, namespace_problem
 from rollouts.traffic.codec import Provider, Target
 from rollouts.traffic.demands import impossible
-from rollouts.traffic.live import why_not
 
 Providers: TypeAlias = Mapping[str, Provider]
 

@@ -2,7 +2,7 @@
 
 Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
 A route elsewhere is one that its owner allows Rollouts of that namespace to manage (`rollouts.dev/allow-rollouts-from`), and it
-counts for a Rollout only when its spec names it, or its status records that it did (`controller/routes.py`).
+counts for a Rollout only when its spec names it, or its status records that it did (`controller/observe/routes.py`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any
 import structlog
 
 from rollouts.cluster.store import Store, Table
-from rollouts.controller.sight import FAILED_TELL_S
-from rollouts.controller.standing_watches import WATCHED_KINDS
+from rollouts.controller.observe.sight import FAILED_TELL_S
+from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
 from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, Kind
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
-from rollouts.controller.routes import RouteRead
-from rollouts.controller.standing_watches import WATCHED_KINDS
-from rollouts.controller.triggers import SERVICE_NAME
+from rollouts.controller.observe.routes import RouteRead
+from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.errors import ObjectUnreadable, WatchFailed
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind

@@ -17,7 +17,7 @@ from rollouts.api.times import format_time
 from rollouts.api.v1alpha1_traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
-from rollouts.controller.route_kinds import DISCOVERY_DEADLINE_S, missing
+from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiForbidden,

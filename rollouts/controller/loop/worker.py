@@ -13,9 +13,7 @@ import structlog
 
 from rollouts.api.status_reader import weight_to_wire
 from rollouts.cluster.structs import Metadata
-from rollouts.controller.act import Performer, Target
-from rollouts.controller.barrier import Barrier
-from rollouts.controller.calls import (
+from rollouts.controller.act.calls import (
     Apply,
     Ask,
     AskPlanes,
@@ -27,13 +25,15 @@ from rollouts.controller.calls import (
     Write,
     WriteStatus,
 )
-from rollouts.controller.events import EventSender
-from rollouts.controller.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
-from rollouts.controller.observe import Gone, Illegible, Observer, Seen, Undecided, Unreadable
-from rollouts.controller.orphans import Orphans
-from rollouts.controller.queue import WorkQueue
-from rollouts.controller.render import render, render_notice, render_status
-from rollouts.controller.stopped import reason_of, stopped_status
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.act.performer import Performer, Target
+from rollouts.controller.act.render import render, render_notice, render_status
+from rollouts.controller.loop.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
+from rollouts.controller.loop.stopped import reason_of, stopped_status
+from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.decide import decide, decide_invalid
 from rollouts.core.lifecycle.update import step_count
 from rollouts.core.model.intents import Decision, Notice

@@ -10,24 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from rollouts.cluster.structs import ServiceObject
-from rollouts.controller.calls import Ask, Patch, ReadService, Write
-from rollouts.controller.render_routes import marks_of, question_about
-from rollouts.controller.routes import RouteRead
-from rollouts.controller.steered import managed_by
-from rollouts.core.model.intents import AskService, PointService
-from rollouts.core.model.rollout import Rollout
+from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
-from rollouts.core.routing.subset_name import SubsetName, subset_name
-from rollouts.errors import ApiConflict, Unroutable
-from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
-from rollouts.manifests.route import marked, route_patch
-from rollouts.manifests.service import mark_service
-from rollouts.objects import SERVICE
-from rollouts.ports import JSON_PATCH, MERGE_PATCH
-from rollouts.traffic.codec import Objects, PatchUser
-from rollouts.traffic.istio_subsets import host_of, pointed, subset_of
+from rollouts.core.routing.subset_name import SubsetName
+from rollouts.errors import Unroutable
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
+from rollouts.traffic.codec import Objects
+from rollouts.traffic.istio_subsets import host_of, subset_of
 
 
 def rule_of(routes: Mapping[RouteName, RouteRead]) -> RouteRead | None:
@@ -101,7 +91,7 @@ def _subset_service(
     own_labels = all(template_labels.get(key) == value for key, value in found.labels.items())
     return replace(
         made,
-        resource_version=_version(seen.resource_version, host.resource_version),
+        resource_version=version_of(seen.resource_version, host.resource_version),
         revision=found.revision,
         managed_by=_owner(seen.managed_by, host.managed_by, ours=rule.context.rollout),
         watched=marked_rule and host.watched and not host.revision,
@@ -117,69 +107,6 @@ def _owner(rule: str, host: str, *, ours: str) -> str:
     return other or (ours if rule == host == ours else "")
 
 
-def _version(rule: str, host: str) -> str:
+def version_of(rule: str, host: str) -> str:
+    """The version of a subset, which is two objects: it changes when one of them does."""
     return f"{rule}/{host}"
-
-
-def render_subset(
-    rollout: Rollout, intent: PointService | AskService, routes: Mapping[RouteName, RouteRead]
-) -> tuple[Write | Ask, ...]:
-    """The calls that carry `intent` about a subset out: one for each object that has to change. Raises: ApiConflict."""
-    rule = rule_of(routes)
-    if rule is None:
-        raise ApiConflict(f"no DestinationRule was read for {intent.name}")
-    match intent:
-        case AskService():
-            host = host_name(rule)
-            return (ReadService(host),) if host else (question_about(rule.place),)
-        case PointService():
-            return _point(rollout, intent, rule)
-        case _:
-            assert_never(intent)
-
-
-def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Write, ...]:
-    """The rule first: what it selects is exact from then on, whatever its host selects besides."""
-    host = rule.host
-    if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):
-        raise ApiConflict(f"{rule.place.route} was not read")
-    if intent.resource_version != _version(rule.route.resource_version, host.metadata.resource_version):
-        raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
-    name = subset_name(intent.name)
-    if name is None:
-        raise ApiConflict(f"{intent.name} is no subset of {rule.place.route}")
-    writes: list[Write] = []
-    user, marks = rule.objects.user, marks_of(rule)
-    ops = pointed(marked(user, marks), name.subset, intent.revision)
-    operations = [operation for op in ops if isinstance(op, PatchUser) for operation in op.operations]
-    if body := route_patch(user, operations, marks):
-        writes.append(
-            Patch(
-                kind=rule.kind,
-                name=rule.place.target.name,
-                namespace=rule.place.target.namespace,
-                uid=rule.route.uid,
-                body=body,
-                content_type=JSON_PATCH,
-                route=rule.place.route,
-            )
-        )
-    if not _is_marked(host, rollout.name):
-        body_of_host = mark_service(
-            uid=host.metadata.uid, resource_version=host.metadata.resource_version, rollout=rollout.name
-        )
-        writes.append(
-            Patch(
-                kind=SERVICE,
-                name=host.metadata.name,
-                uid=host.metadata.uid,
-                body=body_of_host,
-                content_type=MERGE_PATCH,
-            )
-        )
-    return tuple(writes)
-
-
-def _is_marked(host: ServiceObject, rollout: str) -> bool:
-    labelled = (host.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
-    return labelled and managed_by(host) == rollout and REVISION not in (host.spec.selector or {})

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from rollouts.api.status import can_wait, merge_patch, status_to_wire
-from rollouts.controller.calls import (
+from rollouts.controller.act.calls import (
     Adopt,
     Ask,
     Create,
@@ -20,9 +20,9 @@ from rollouts.controller.calls import (
     Write,
     WriteStatus,
 )
-from rollouts.controller.render_routes import render_routing
-from rollouts.controller.routes import RouteRead
-from rollouts.controller.subsets import render_subset
+from rollouts.controller.act.render_routes import render_routing
+from rollouts.controller.act.render_subsets import render_subset
+from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,

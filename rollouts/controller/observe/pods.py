@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rollouts.api.times import parse_time
 from rollouts.cluster.decoding import Decoder, Page
 from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
-from rollouts.controller.owned import pods_of
+from rollouts.controller.workqueue.owned import pods_of
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.errors import ApiUnavailable
 from rollouts.manifests.ownership import REVISION

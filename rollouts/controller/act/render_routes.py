@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, assert_never
 
-from rollouts.controller.calls import (
+from rollouts.controller.act.calls import (
     Apply,
     Ask,
     AskPlanes,
@@ -18,9 +18,9 @@ from rollouts.controller.calls import (
     ReadRoute,
     Write,
 )
-from rollouts.controller.places import Place
-from rollouts.controller.routes import UNREADABLE, RouteRead
-from rollouts.controller.steered import managed_by_text
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import UNREADABLE, RouteRead
+from rollouts.controller.workqueue.steered import managed_by_text
 from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot

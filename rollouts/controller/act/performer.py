@@ -14,9 +14,8 @@ from typing import Any, assert_never
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store, Table
-from rollouts.controller.answers import Answers
-from rollouts.controller.barrier import Barrier
-from rollouts.controller.calls import (
+from rollouts.controller.act.answers import Answers
+from rollouts.controller.act.calls import (
     Adopt,
     Apply,
     Ask,
@@ -29,9 +28,10 @@ from rollouts.controller.calls import (
     Write,
     WriteStatus,
 )
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.owned import is_controlled_by
-from rollouts.controller.queue import WorkQueue
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.owned import is_controlled_by
+from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION

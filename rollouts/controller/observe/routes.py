@@ -15,14 +15,15 @@ from rollouts.cluster.decoding import LEVELS_MAX
 from rollouts.cluster.json_parts import is_deeper
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
-from rollouts.controller.elsewhere import as_told_to, how_to_allow
-from rollouts.controller.gateway_classes import GatewayClasses
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.places import Place, Providers, name_problems, places_of, routing_of
-from rollouts.controller.planes import Planes
-from rollouts.controller.route_kinds import RouteKinds, kinds_named
-from rollouts.controller.settle_times import SettleTimes, settle_s
-from rollouts.controller.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.live_providers import LiveProviders, undecided
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
+from rollouts.controller.facts.settle_times import SettleTimes, settle_s
+from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
+from rollouts.controller.observe.places import Place, Providers, name_problems, places_of, routing_of
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import (
     Feature,
@@ -43,7 +44,6 @@ from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.gateway_features import features_of_class
 from rollouts.traffic.gateway_parents import GROUP
 from rollouts.traffic.istio_subsets import host_of
-from rollouts.traffic.live import LiveProviders, undecided
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 """What a codec may raise for an object that no API server has checked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rollouts.controller.planes import Planes
+from rollouts.controller.facts.planes import Planes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.oracles import Oracles

@@ -14,11 +14,11 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store
-from rollouts.controller.barrier import Barrier
-from rollouts.controller.calls import Delete, Patch, Write
-from rollouts.controller.render_routes import release
-from rollouts.controller.routes import RouteRead, RouteReader
-from rollouts.controller.steered import SteeredServices, managed_by
+from rollouts.controller.act.calls import Delete, Patch, Write
+from rollouts.controller.act.render_routes import release
+from rollouts.controller.observe.routes import RouteRead, RouteReader
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.steered import SteeredServices, managed_by
 from rollouts.core.model.intents import ReleaseService
 from rollouts.core.model.traffic import Route, RouteSeen
 from rollouts.errors import ApiNotFound

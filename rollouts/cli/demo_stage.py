@@ -28,14 +28,14 @@ from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
-from rollouts.sim.actors.gateway import Gateway, GatewaySettings
 from rollouts.sim.actors.kubelet import KubeletSettings
+from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.data_planes import SimDataPlanes
-from rollouts.sim.gateway_clients import GatewayClients
-from rollouts.sim.gateway_types import gateway_crds
-from rollouts.sim.http import SimHttp
-from rollouts.sim.traffic import Traffic
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import Gateway, GatewaySettings
+from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.gateway_types import gateway_crds
+from rollouts.sim.network.traffic import Traffic
 from rollouts.telemetry import set_up_logging
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)

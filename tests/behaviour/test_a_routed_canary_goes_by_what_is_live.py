@@ -16,8 +16,8 @@ from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
-from rollouts.sim.data_planes import SimDataPlanes
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from tests.behaviour.routed import (
     LADDER,
     STAY,

@@ -54,10 +54,10 @@ from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE,
 from rollouts.ports import Request
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.patches import json_patch
-from rollouts.sim.refusals import Refused
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.patches import json_patch
+from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
 from rollouts.traffic.istio_settings import SERVICE_KINDS
 from rollouts.traffic.istio_subsets import RULE_KINDS, host_of

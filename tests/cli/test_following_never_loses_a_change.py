@@ -13,7 +13,7 @@ from rollouts.cli.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT, SERVICE, Kind
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 ALL = Collection(kind=ROLLOUT, namespace="default")
 UNSERVED = Kind("example.com", "v1", "Thing", "things")

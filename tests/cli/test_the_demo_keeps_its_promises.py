@@ -23,7 +23,7 @@ from rollouts.cli.session import Options
 from rollouts.cli.view import status_of
 from rollouts.core.model.status import Phase
 from rollouts.objects import POD
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.apiserver.verbs import DeleteOptions
 
 LIMIT_S = 90.0
 SIMULATED = Where(cluster=False, serve=None, options=Options())

@@ -27,8 +27,8 @@ from rollouts.core.advice.findings import Rule
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.objects import Manifest
 from rollouts.ports import Request, Response, WatchStream
-from rollouts.sim.http import SimHttp
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.http import SimHttp
+from rollouts.sim.apiserver.server import SimServer
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 CANARY = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}

@@ -20,7 +20,7 @@ from rollouts.clock import SystemClock
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 NEW, STABLE = "newrev", "oldrev"
 STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]

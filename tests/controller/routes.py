@@ -14,7 +14,7 @@ from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.world import CART, World, metadata, rollout
 

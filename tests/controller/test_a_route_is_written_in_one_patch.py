@@ -23,8 +23,8 @@ from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
 from rollouts.ports import JSON_PATCH
 from rollouts.sim.clock import run_virtual
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.patches import json_patch
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Target
 from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route_manifest, routed
 from tests.controller.world import World, rollout

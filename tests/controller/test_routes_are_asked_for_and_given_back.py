@@ -26,7 +26,7 @@ from rollouts.objects import Key, Kind
 from rollouts.ports import JSON_PATCH, Request, Response
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import run_virtual
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route, route_manifest
 from tests.controller.world import CART, CART_UID, World, error, ok, says

@@ -25,7 +25,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.objects import Kind
 from rollouts.sim.clock import EPOCH_S, run_virtual
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World, metadata, owned, rollout
 

@@ -14,7 +14,7 @@ from rollouts.controller.observe.observer import Unreadable
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.sim.clock import run_virtual
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World
 

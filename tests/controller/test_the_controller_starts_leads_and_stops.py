@@ -20,7 +20,7 @@ from rollouts.ports import JSON, Request
 from rollouts.settings import Address, Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
+from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from rollouts.telemetry import Telemetry
 
 SPEC = {

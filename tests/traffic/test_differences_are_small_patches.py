@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.sim.patches import json_patch
+from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.difference import operations, pointer
 
 NAMES = st.sampled_from(["a", "b/c", "d~e", "weight"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.sim.patches import json_patch
+from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic import istio
 from rollouts.traffic.codec import LEDGER, Context, Objects, Op, PatchUser, Target
 from rollouts.traffic.istio_subsets import RULE_KINDS, host_of, pointed, released, service_of_host, subset_of

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.refusals import Cause
-from rollouts.sim.selectors import selects
+from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.selectors import selects
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")

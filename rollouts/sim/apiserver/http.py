@@ -13,7 +13,7 @@ from typing import Self
 from aiohttp import web
 
 from rollouts import ports
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 NEVER_SILENT_S = 3_600.0
 

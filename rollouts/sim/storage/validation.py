@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.refusals import Cause
+from rollouts.sim.storage.refusals import Cause
 
 _SERVERS_OWN = frozenset(("apiVersion", "kind", "metadata"))
 _TYPES: dict[str, tuple[type, ...]] = {

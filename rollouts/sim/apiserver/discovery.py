@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rollouts.objects import POD, Manifest
-from rollouts.sim.refusals import NoSuchPath
-from rollouts.sim.registry import Registry, Resource
+from rollouts.sim.storage.refusals import NoSuchPath
+from rollouts.sim.storage.registry import Registry, Resource
 
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.1+simulated", "platform": "simulated"}
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]

@@ -6,9 +6,10 @@ from typing import Any
 
 from rollouts import ports
 from rollouts.objects import Kind, Manifest
-from rollouts.sim.history import Stored
-from rollouts.sim.patches import json_patch, merge_patch
-from rollouts.sim.refusals import (
+from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
+from rollouts.sim.storage.history import Stored
+from rollouts.sim.storage.patches import json_patch, merge_patch
+from rollouts.sim.storage.refusals import (
     Cause,
     NoSuchPath,
     bad_request,
@@ -17,9 +18,8 @@ from rollouts.sim.refusals import (
     too_many_requests,
     unsupported_media_type,
 )
-from rollouts.sim.registry import DISRUPTION_BUDGET, Resource
-from rollouts.sim.selectors import selector_text, selects
-from rollouts.sim.verbs import DeleteOptions, Verbs, WriteOptions
+from rollouts.sim.storage.registry import DISRUPTION_BUDGET, Resource
+from rollouts.sim.storage.selectors import selector_text, selects
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 

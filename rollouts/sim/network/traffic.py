@@ -16,8 +16,8 @@ from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
-from rollouts.sim.history import DELETED, Change
-from rollouts.sim.proxies import IPTABLES, Endpoint, NodeProxy, ProxySettings
+from rollouts.sim.network.proxies import IPTABLES, Endpoint, NodeProxy, ProxySettings
+from rollouts.sim.storage.history import DELETED, Change
 
 REVISION_LABEL = "rollouts.dev/revision"
 NO_REVISION = ""

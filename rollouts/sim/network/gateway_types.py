@@ -2,7 +2,7 @@
 
 CRDs cut down to what a traffic provider writes and a data plane reads, with the defaults, limits and atomic lists of the real
 ones (gateway-api v1.6, Traefik 3.7, Contour 1.33); what is not named here is kept as it comes. Rules in CEL are left out, for
-`sim/validation.py` would not evaluate them.
+`sim/storage/validation.py` would not evaluate them.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import msgspec
 
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import Manifest
-from rollouts.sim.history import ADDED, DELETED, Change, History, Stored
-from rollouts.sim.refusals import Refused, expired
-from rollouts.sim.registry import Resource
+from rollouts.sim.storage.history import ADDED, DELETED, Change, History, Stored
+from rollouts.sim.storage.refusals import Refused, expired
+from rollouts.sim.storage.registry import Resource
 
 BOOKMARK_PERIOD_S = 60.0  # the real server sends one about once a minute
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

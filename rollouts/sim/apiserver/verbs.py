@@ -14,11 +14,11 @@ from typing import Any
 
 from rollouts import ports
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
-from rollouts.sim import apply as server_side
-from rollouts.sim.builtin_rules import metadata_problems
-from rollouts.sim.history import ADDED, DELETED, MODIFIED, History, Stored
-from rollouts.sim.patches import json_patch, merge_patch, strategic_merge_patch
-from rollouts.sim.refusals import (
+from rollouts.sim.storage import apply as server_side
+from rollouts.sim.storage.builtin_rules import metadata_problems
+from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, History, Stored
+from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
+from rollouts.sim.storage.refusals import (
     Cause,
     Refused,
     already_exists,
@@ -30,8 +30,8 @@ from rollouts.sim.refusals import (
     precondition_failed,
     unsupported_media_type,
 )
-from rollouts.sim.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
-from rollouts.sim.validation import unknown_fields
+from rollouts.sim.storage.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.validation import unknown_fields
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words

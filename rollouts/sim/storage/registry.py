@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
-from rollouts.sim import builtin_rules as rules
-from rollouts.sim import shapes
-from rollouts.sim.refusals import Cause
-from rollouts.sim.validation import immutable_problems, problems, with_defaults
+from rollouts.sim.storage import builtin_rules as rules
+from rollouts.sim.storage import shapes
+from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]

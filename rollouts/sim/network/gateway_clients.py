@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from rollouts.sim.actors.gateway import Gateway, PodEndpoint, Proxy
 from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
-from rollouts.sim.route_table import PLAIN, WebRequest
-from rollouts.sim.traffic import NO_REVISION, Tally
+from rollouts.sim.network.gateway import Gateway, PodEndpoint, Proxy
+from rollouts.sim.network.route_table import PLAIN, WebRequest
+from rollouts.sim.network.traffic import NO_REVISION, Tally
 
 RESET = 0
 """In `GatewayClients.causes`: a pod was gone, or ended under a request."""

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Kind, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.gateway_types import GATEWAY, GATEWAY_CLASS, GROUP, GRPC_ROUTE, HTTP_ROUTE
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.route_table import PLAIN, Copies, Place, RouteTable, Rule, ServiceKey, WebRequest, services_of
-from rollouts.sim.verbs import WriteOptions
+from rollouts.sim.apiserver.verbs import WriteOptions
+from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, GROUP, GRPC_ROUTE, HTTP_ROUTE
+from rollouts.sim.network.route_table import PLAIN, Copies, Place, RouteTable, Rule, ServiceKey, WebRequest, services_of
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
 
 REVISION_LABEL = "rollouts.dev/revision"
 ROUTES: tuple[Kind, ...] = (HTTP_ROUTE, GRPC_ROUTE)

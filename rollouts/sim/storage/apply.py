@@ -14,9 +14,18 @@ from typing import Any
 import msgspec
 
 from rollouts.objects import Manifest
-from rollouts.sim.fields import FieldSet, Path, as_fields_v1, compare, item_step, owned_fields, path_text, reading_order
-from rollouts.sim.refusals import apply_conflict
-from rollouts.sim.shapes import Shape
+from rollouts.sim.storage.fields import (
+    FieldSet,
+    Path,
+    as_fields_v1,
+    compare,
+    item_step,
+    owned_fields,
+    path_text,
+    reading_order,
+)
+from rollouts.sim.storage.refusals import apply_conflict
+from rollouts.sim.storage.shapes import Shape
 
 APPLY = "Apply"
 UPDATE = "Update"

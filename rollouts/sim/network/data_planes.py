@@ -22,8 +22,8 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from rollouts.ports import Clock
-from rollouts.sim.actors.gateway import Gateway, Proxy
-from rollouts.sim.route_table import Rule, ServiceKey, WebRequest
+from rollouts.sim.network.gateway import Gateway, Proxy
+from rollouts.sim.network.route_table import Rule, ServiceKey, WebRequest
 
 _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rollouts.objects import Manifest
-from rollouts.sim.history import History, Stored
-from rollouts.sim.refusals import bad_request, expired, options_invalid, too_large_resource_version
-from rollouts.sim.registry import Resource
-from rollouts.sim.selectors import field_test, label_test
-from rollouts.sim.watches import WatchFilter
+from rollouts.sim.apiserver.watches import WatchFilter
+from rollouts.sim.storage.history import History, Stored
+from rollouts.sim.storage.refusals import bad_request, expired, options_invalid, too_large_resource_version
+from rollouts.sim.storage.registry import Resource
+from rollouts.sim.storage.selectors import field_test, label_test
 
 PAGES_KEPT = 1_000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from rollouts.manifests import json_patch as rfc6902
 from rollouts.objects import Manifest
-from rollouts.sim.refusals import bad_request, patch_refused
-from rollouts.sim.shapes import Shape
+from rollouts.sim.storage.refusals import bad_request, patch_refused
+from rollouts.sim.storage.shapes import Shape
 
 
 def merge_patch(value: Any, patch: Any) -> Any:

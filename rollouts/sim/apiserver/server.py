@@ -18,14 +18,14 @@ import msgspec
 
 from rollouts import ports
 from rollouts.objects import POD, Manifest
-from rollouts.sim import discovery
-from rollouts.sim.history import History, Stored
-from rollouts.sim.listing import Listings, watch_filter
-from rollouts.sim.refusals import NoSuchPath, Refused, bad_request, method_not_allowed, options_invalid
-from rollouts.sim.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
-from rollouts.sim.subresources import evict, patch_scale, put_scale, scale_of
-from rollouts.sim.verbs import DeleteOptions, Verbs, WriteOptions
-from rollouts.sim.watches import RefusedWatch, SimWatch
+from rollouts.sim.apiserver import discovery
+from rollouts.sim.apiserver.listing import Listings, watch_filter
+from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
+from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
+from rollouts.sim.apiserver.watches import RefusedWatch, SimWatch
+from rollouts.sim.storage.history import History, Stored
+from rollouts.sim.storage.refusals import NoSuchPath, Refused, bad_request, method_not_allowed, options_invalid
+from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
 
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.objects import Kind, Manifest
-from rollouts.sim.apply import Owner
+from rollouts.sim.storage.apply import Owner
 
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from rollouts.objects import Manifest
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 
 ServiceKey: TypeAlias = tuple[str, str]
 """Namespace and name."""

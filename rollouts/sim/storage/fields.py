@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from rollouts.objects import Manifest
-from rollouts.sim.shapes import METADATA, Shape
+from rollouts.sim.storage.shapes import METADATA, Shape
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[Path]

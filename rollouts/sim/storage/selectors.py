@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from rollouts.objects import Manifest
-from rollouts.sim.refusals import bad_request
+from rollouts.sim.storage.refusals import bad_request
 
 LabelTest: TypeAlias = Callable[[Mapping[str, str]], bool]
 ObjectTest: TypeAlias = Callable[[Manifest], bool]

@@ -21,9 +21,9 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.services import is_subset, named_services
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
-from rollouts.traffic.annotations import OneAnnotation
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared import Declared
+from rollouts.traffic.declared.codec import Declared
+from rollouts.traffic.rules.annotations import OneAnnotation
 
 
 class Tool(StrEnum):

@@ -29,7 +29,7 @@ class Target:
         owned_kinds: its kind; the same as `kinds` when left out.
         options: what the codec needs besides: names of rules, ports.
         subsets: names of the stable and the canary subset in it, for an object that splits nothing and says which revision each
-            of them selects (`istio_subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
+            of them selects (`istio/subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
         settle_s: within how many seconds the router does what the object says, where nobody can be asked; None for the general
             figure (`core.traffic.SETTLE_S`). Where the figure is from stands in the codec's file.
         service_port: of both Services, where the spec names it; None where the object does.

@@ -24,9 +24,9 @@ from rollouts.core.model.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.text_matches import as_regex, both, cookie_pattern
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
 _FEATURES = frozenset(Feature) - {Feature.METHOD}

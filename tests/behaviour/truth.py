@@ -59,8 +59,8 @@ from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
 from rollouts.sim.storage.patches import json_patch
 from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
-from rollouts.traffic.istio_settings import SERVICE_KINDS
-from rollouts.traffic.istio_subsets import RULE_KINDS, host_of
+from rollouts.traffic.istio.settings import SERVICE_KINDS
+from rollouts.traffic.istio.subsets import RULE_KINDS, host_of
 from rollouts.traffic.registry import registry
 
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]

@@ -11,7 +11,7 @@ from rollouts.cluster.client import Client
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.core.model.traffic import Feature
 from rollouts.ports import Request, Response
-from rollouts.traffic.gateway_features import features_of_class
+from rollouts.traffic.gateway_api.features import features_of_class
 from tests.cluster.stand_ins import NoServer
 
 GATEWAYS = "/apis/gateway.networking.k8s.io/v1/namespaces/edge/gateways"

@@ -18,8 +18,8 @@ from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles
 from rollouts.probes.planes import DataPlanes
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
-from rollouts.traffic.declared import Declared, declared
-from rollouts.traffic.oracle import Oracle
+from rollouts.traffic.declared.codec import Declared, declared
+from rollouts.traffic.declared.oracle import Oracle
 from tests.probes.dumps import ROUTE, question, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving
 from tests.traffic.cases.declared import APISIX

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid
 from rollouts.objects import Manifest
-from rollouts.traffic import nginx
+from rollouts.traffic.nginx import codec as nginx
 from tests.traffic.situation import Situation
 
 PREFIX = "nginx.ingress.kubernetes.io"

@@ -13,7 +13,7 @@ from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.declared import declared
+from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases.declared import GLOO, with_headers
 from tests.traffic.situation import CONTEXT, Situation
 

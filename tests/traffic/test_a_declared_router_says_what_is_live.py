@@ -12,8 +12,8 @@ import pytest
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import ExpressionFailed, SpecInvalid
-from rollouts.traffic.declared import declared
-from rollouts.traffic.oracle import Oracle
+from rollouts.traffic.declared.codec import declared
+from rollouts.traffic.declared.oracle import Oracle
 from tests.traffic.cases.declared import APISIX
 
 LIVE: dict[str, Any] = {

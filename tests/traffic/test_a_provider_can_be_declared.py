@@ -14,7 +14,7 @@ import yaml
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import SpecInvalid, Unroutable
-from rollouts.traffic.declared import declared
+from rollouts.traffic.declared.codec import declared
 from rollouts.traffic.registry import registry
 from tests.traffic.cases.declared import APISIX, GLOO
 from tests.traffic.situation import CONTEXT, Situation

@@ -13,7 +13,7 @@ import pytest
 
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Op, PatchUser
-from rollouts.traffic.istio_subsets import RULE_KINDS, pointed, released, subset_of
+from rollouts.traffic.istio.subsets import RULE_KINDS, pointed, released, subset_of
 from tests.traffic.cases.case import Crd
 from tests.traffic.crds import manifests
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic import alb
+from rollouts.traffic.alb import codec as alb
 from tests.traffic.situation import CONTEXT, Situation
 
 ACTION = "alb.ingress.kubernetes.io/actions.cart"

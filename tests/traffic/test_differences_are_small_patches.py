@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic.difference import operations, pointer
+from rollouts.traffic.rules.difference import operations, pointer
 
 NAMES = st.sampled_from(["a", "b/c", "d~e", "weight"])
 VALUES = st.recursive(

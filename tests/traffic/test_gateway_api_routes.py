@@ -22,9 +22,9 @@ from rollouts.core.model.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER
-from rollouts.traffic.gateway_api import PROVIDER
-from rollouts.traffic.gateway_features import features_of_class
-from rollouts.traffic.gateway_matches import narrowed_matches
+from rollouts.traffic.gateway_api.codec import PROVIDER
+from rollouts.traffic.gateway_api.features import features_of_class
+from rollouts.traffic.gateway_api.matches import narrowed_matches
 from tests.traffic.situation import Situation
 
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),))

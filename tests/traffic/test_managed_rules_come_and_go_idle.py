@@ -20,7 +20,7 @@ from rollouts.core.model.traffic import (
     TextMatch,
 )
 from rollouts.objects import Manifest
-from rollouts.traffic.gateway_api import PROVIDER
+from rollouts.traffic.gateway_api.codec import PROVIDER
 from tests.traffic.situation import Situation
 
 TENTH, HALF = Fraction(1, 10), Fraction(1, 2)

@@ -13,9 +13,9 @@ from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic import istio
 from rollouts.traffic.codec import LEDGER, Context, Objects, Op, PatchUser, Target
-from rollouts.traffic.istio_subsets import RULE_KINDS, host_of, pointed, released, service_of_host, subset_of
+from rollouts.traffic.istio import codec as istio
+from rollouts.traffic.istio.subsets import RULE_KINDS, host_of, pointed, released, service_of_host, subset_of
 
 REVISION = "rollouts.dev/revision"
 TARGET = Target(kinds=RULE_KINDS, namespace="shop", name="cart", subsets=("stable", "canary"))

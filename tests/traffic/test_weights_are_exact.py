@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.errors import Unroutable
-from rollouts.traffic.weights import Pair, weights_for
+from rollouts.traffic.rules.weights import Pair, weights_for
 
 MOST = 1_000_000
 SHARES = st.fractions(0, 1, max_denominator=1000)

@@ -35,7 +35,7 @@ from rollouts.objects import Key, Manifest
 from rollouts.ports import JSON_PATCH
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
-from rollouts.traffic.difference import operations
+from rollouts.traffic.rules.difference import operations
 
 Routing: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
 

@@ -22,7 +22,7 @@ from rollouts.manifests.service import mark_service
 from rollouts.objects import SERVICE
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 from rollouts.traffic.codec import PatchUser
-from rollouts.traffic.istio_subsets import pointed
+from rollouts.traffic.istio.subsets import pointed
 
 
 def render_subset(

@@ -15,7 +15,7 @@ from rollouts.cluster.client import Client
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import Kind
 from rollouts.ports import Clock
-from rollouts.traffic.gateway_parents import GROUP
+from rollouts.traffic.gateway_api.parents import GROUP
 
 GATEWAY = Kind(GROUP, "v1", "Gateway", "gateways")
 GATEWAY_CLASS = Kind(GROUP, "v1", "GatewayClass", "gatewayclasses", namespaced=False)

@@ -10,8 +10,8 @@ from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.probes.oracles import Oracles
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared import Declared
-from rollouts.traffic.oracle import Oracle
+from rollouts.traffic.declared.codec import Declared
+from rollouts.traffic.declared.oracle import Oracle
 
 
 class PlanesAndOracles:

@@ -23,7 +23,7 @@ from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared import Declared
+from rollouts.traffic.declared.codec import Declared
 
 DISCOVERY_DEADLINE_S = 10.0
 

@@ -41,9 +41,9 @@ from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Provider, Target
-from rollouts.traffic.gateway_features import features_of_class
-from rollouts.traffic.gateway_parents import GROUP
-from rollouts.traffic.istio_subsets import host_of
+from rollouts.traffic.gateway_api.features import features_of_class
+from rollouts.traffic.gateway_api.parents import GROUP
+from rollouts.traffic.istio.subsets import host_of
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 """What a codec may raise for an object that no API server has checked."""

@@ -17,7 +17,7 @@ from rollouts.core.routing.subset_name import SubsetName
 from rollouts.errors import Unroutable
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.traffic.codec import Objects
-from rollouts.traffic.istio_subsets import host_of, subset_of
+from rollouts.traffic.istio.subsets import host_of, subset_of
 
 
 def rule_of(routes: Mapping[RouteName, RouteRead]) -> RouteRead | None:

@@ -32,7 +32,7 @@ from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import ApiServer
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared import Declared, declared, says_in_test, steered_in_test
+from rollouts.traffic.declared.codec import Declared, declared, says_in_test, steered_in_test
 from rollouts.traffic.registry import REFUSED
 
 REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we would see

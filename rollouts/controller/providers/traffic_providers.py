@@ -48,7 +48,7 @@ from rollouts.errors import (
 from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import TRAFFIC_PROVIDER, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock
-from rollouts.traffic.declared import Declared
+from rollouts.traffic.declared.codec import Declared
 
 LOOK_AGAIN_S = 60.0
 

@@ -94,7 +94,7 @@ class Split:
         whole: False for what was read of an object that says this only in part: rules that disagree (then `share` is the
             largest), or copies of rules that have changed since. Never False in what is wanted, so it always differs.
         idle: so many rules of ours in the object match no request: they are made before requests come to them, and go after they
-            went (`traffic/warming.py`). Never in what is wanted, so it always differs.
+            went (`traffic/rules/warming.py`). Never in what is wanted, so it always differs.
         sticky: the share is one of clients (`core/routing/stickiness.py`); None for one of requests, drawn each time. Only where
             the share is neither 0 nor 1: there it makes no difference.
     """

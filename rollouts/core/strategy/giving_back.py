@@ -31,7 +31,10 @@ from rollouts.core.routing.services import lasting, point
 from rollouts.core.scale.sizing import moves_of, resized
 
 LATEST_S = 60.0
-"""What the slowest router takes to do what its object says (`traffic/alb.py`). Which router it was may not be known any more."""
+"""What the slowest router takes to do what its object says (`traffic/alb/codec.py`).
+
+Which router it was may not be known any more.
+"""
 
 UNSEEN = "a route of before"
 """Just after a restart no route is seen that no spec names, though status tells that there is one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic.declared import declared
+from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases import other_routers
 from tests.traffic.cases.case import Case
 from tests.traffic.situation import CONTEXT

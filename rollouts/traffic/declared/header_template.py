@@ -24,8 +24,8 @@ from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMat
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest
+from rollouts.traffic.rules.text_matches import as_regex
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.text_matches import as_regex
 
 VARIABLES = ("rule", "name", "headers")
 EXPRESSIONS_MAX = 16

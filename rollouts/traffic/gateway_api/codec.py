@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.gateway_features import CLASS_FEATURES, check_mirror, lacking
-from rollouts.traffic.gateway_limits import check_limits
-from rollouts.traffic.gateway_matches import are_all, idle_match, merged, narrowed_matches, outrank
-from rollouts.traffic.gateway_mirrors import with_mirror, without_mirrors
-from rollouts.traffic.gateway_parents import GROUP, gateways_of, taken_by_parents
+from rollouts.traffic.gateway_api.features import CLASS_FEATURES, check_mirror, lacking
+from rollouts.traffic.gateway_api.limits import check_limits
+from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank
+from rollouts.traffic.gateway_api.mirrors import with_mirror, without_mirrors
+from rollouts.traffic.gateway_api.parents import GROUP, gateways_of, taken_by_parents
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.warming import Warming
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.warming import Warming
 
 _HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, and that can be matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}

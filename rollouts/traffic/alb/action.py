@@ -13,7 +13,7 @@ from typing import Any
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context
-from rollouts.traffic.weights import Pair
+from rollouts.traffic.rules.weights import Pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Istio: weights of `route[].destination` in the http, tls and tcp routes of a VirtualService. Settings as Argo Rollouts' are.
 
 Routes are tried in order, so a managed route stands right before the one that it copies. Destinations of others stay as they are.
-The two sides are two hosts, or two subsets of one host that a DestinationRule has (`istio_subsets.py`).
+The two sides are two hosts, or two subsets of one host that a DestinationRule has (`subsets.py`).
 Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
 """
 
@@ -15,10 +15,10 @@ from rollouts.core.model.traffic import Answer, Feature, MirrorRoute, RequestMat
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.istio_matches import narrower
-from rollouts.traffic.istio_settings import SERVICE_KINDS, targets_of
-from rollouts.traffic.istio_subsets import RULE_KINDS, released, service_of_host
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.istio.matches import narrower
+from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
+from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")

@@ -11,7 +11,7 @@ from typing import Any
 from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.text_matches import as_regex, cookie_pattern
+from rollouts.traffic.rules.text_matches import as_regex, cookie_pattern
 
 _ALL_PATHS = {"type": "PathPrefix", "value": "/"}
 

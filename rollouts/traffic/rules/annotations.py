@@ -13,8 +13,8 @@ from rollouts.core.model.traffic import Feature, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.difference import patch_of
-from rollouts.traffic.ledger import NOTHING, Ledger, Text, ledger_of, with_annotation, with_ledger
+from rollouts.traffic.rules.difference import patch_of
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, Text, ledger_of, with_annotation, with_ledger
 
 
 class OneAnnotation(ABC):

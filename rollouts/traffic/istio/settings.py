@@ -11,7 +11,7 @@ from typing import Any
 
 from rollouts.objects import Kind
 from rollouts.traffic.codec import Target
-from rollouts.traffic.istio_subsets import RULE_KINDS
+from rollouts.traffic.istio.subsets import RULE_KINDS
 from rollouts.traffic.settings import Settings
 
 SERVICE_KINDS = tuple(

@@ -18,8 +18,8 @@ from typing import ClassVar
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
-from rollouts.traffic.ledger import NOTHING, Ledger, ledger_of, with_ledger
-from rollouts.traffic.steering import Dialect, Path, put_rules, rules_at
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
+from rollouts.traffic.rules.steering import Dialect, Path, put_rules, rules_at
 
 
 @dataclass(frozen=True, slots=True)

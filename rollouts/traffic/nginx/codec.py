@@ -16,9 +16,9 @@ from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, 
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
-from rollouts.traffic.ledger import Ledger, ledger_of, with_ledger
-from rollouts.traffic.nginx_settings import INGRESS_KINDS, targets_of
-from rollouts.traffic.text_matches import as_regex
+from rollouts.traffic.nginx.settings import INGRESS_KINDS, targets_of
+from rollouts.traffic.rules.ledger import Ledger, ledger_of, with_ledger
+from rollouts.traffic.rules.text_matches import as_regex
 
 KINDS = INGRESS_KINDS
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"

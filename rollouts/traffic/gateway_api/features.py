@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from rollouts.core.model.traffic import Feature, MirrorRoute
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.gateway_parents import controllers_of
+from rollouts.traffic.gateway_api.parents import controllers_of
 
 _LACKING = {
     "traefik.io/gateway-controller": frozenset({Feature.MIRROR, Feature.MIRROR_PERCENT}),

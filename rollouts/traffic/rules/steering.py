@@ -21,9 +21,9 @@ from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.difference import patch_of
-from rollouts.traffic.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
-from rollouts.traffic.weights import Pair, weights_for
+from rollouts.traffic.rules.difference import patch_of
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
+from rollouts.traffic.rules.weights import Pair, weights_for
 
 Path: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[Path, int]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rollouts.core.model.traffic import MatchKind, NamedMatch, RequestMatch, TextMatch
 from rollouts.objects import Manifest
-from rollouts.traffic.text_matches import both, cookie_pattern
+from rollouts.traffic.rules.text_matches import both, cookie_pattern
 
 
 def narrower(own: Manifest, want: RequestMatch) -> Manifest | None:

@@ -2,7 +2,7 @@
 
 Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
 backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
-they may wait 10 s (`istio.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb.py`).
+they may wait 10 s (`istio/codec.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb/codec.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from rollouts.objects import Kind
-from rollouts.traffic.canary_annotations import read_annotations
 from rollouts.traffic.codec import Target
+from rollouts.traffic.nginx.canary_annotations import read_annotations
 from rollouts.traffic.settings import Settings
 
 INGRESS_KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)

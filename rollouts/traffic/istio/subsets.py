@@ -16,8 +16,8 @@ from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import LEDGER, Op
-from rollouts.traffic.difference import patch_of
-from rollouts.traffic.ledger import with_annotation
+from rollouts.traffic.rules.difference import patch_of
+from rollouts.traffic.rules.ledger import with_annotation
 
 RULE_KINDS = tuple(
     Kind("networking.istio.io", version, "DestinationRule", "destinationrules")

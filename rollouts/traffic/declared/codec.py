@@ -46,11 +46,11 @@ from rollouts.errors import (
 from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.header_template import HeaderTemplate, read_header, read_headers
-from rollouts.traffic.ledger import NOTHING, with_ledger
-from rollouts.traffic.oracle import Oracle, read_oracle, run_answers
+from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
+from rollouts.traffic.declared.oracle import Oracle, read_oracle, run_answers
+from rollouts.traffic.rules.ledger import NOTHING, with_ledger
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side, rules_at
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side, rules_at
 
 SETTLE_MAX_S = 300
 SPEC_BYTES_MAX = 12 * 1024

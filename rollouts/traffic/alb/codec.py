@@ -1,7 +1,7 @@
 """AWS Application Load Balancer: weights in the `actions.<Service>` annotation of the user's Ingress.
 
 Settings are Argo Rollouts'. The Ingress names the Service with the port `use-annotation`, and the AWS Load Balancer Controller
-reads the target groups from the annotation's JSON (`alb_action.py`). Target groups of others stay as they are. Source: AWS Load
+reads the target groups from the annotation's JSON (`action.py`). Target groups of others stay as they are. Source: AWS Load
 Balancer Controller v2, ingress annotations.
 
 Its controller works changes off one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
@@ -20,11 +20,11 @@ from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
 from rollouts.core.model.traffic import Answer, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.alb_action import Action, service_of, weighted
-from rollouts.traffic.annotations import OneAnnotation
+from rollouts.traffic.alb.action import Action, service_of, weighted
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.annotations import OneAnnotation
+from rollouts.traffic.rules.weights import weights_for
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.weights import weights_for
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 USE_ANNOTATION = "use-annotation"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.lint import lint_text
+from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
 from tests.api.specs import canary, manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rollouts.cli.drain_report import report
+from rollouts.cli.commands.drain_report import report
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition, Cutover, Idle, RolloutStatus

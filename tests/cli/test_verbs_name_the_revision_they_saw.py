@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli import verbs
-from rollouts.cli.demo_manifests import canary_app
+from rollouts.cli.commands import verbs
+from rollouts.cli.commands.verbs import Ask, Nothing
+from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
-from rollouts.cli.session import Session, session_on
-from rollouts.cli.verbs import Ask, Nothing
-from rollouts.cli.view import Seen
+from rollouts.cli.view.objects import Seen
+from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rollouts.api.parse import rollout_from_manifest
-from rollouts.cli.lint import providers
+from rollouts.cli.commands.lint import providers
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, Split

@@ -1,4 +1,4 @@
-"""Reads API objects into the values that `tree.py` and `table.py` draw. Pure.
+"""Reads API objects into the values that `cli/terminal` draws. Pure.
 
 Objects come as the server's JSON. Their spec was checked by the CRD's schema, their status may have been edited by anybody:
 what cannot be read is left out, never an error, because looking at a broken Rollout is when people need this most.
@@ -14,8 +14,8 @@ import msgspec
 
 from rollouts.api.status import status_from_wire
 from rollouts.api.times import parse_time
-from rollouts.cli.durations import short
-from rollouts.cli.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED

@@ -9,8 +9,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.durations import short
-from rollouts.cli.tree import RolloutView, percent_text, plain, waits_for
+from rollouts.cli.terminal.tree import plain, waits_for
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.tree import RolloutView, percent_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.demo_acts import ACTS, Act, last_requests
-from rollouts.cli.demo_stage import REQUESTS_PER_S, NotAsPromised, Stage, real_stage, simulated_stage
+from rollouts.cli.demo.acts import ACTS, Act, last_requests
+from rollouts.cli.demo.stage import REQUESTS_PER_S, NotAsPromised, Stage, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
-from rollouts.cli.follow import unwrapped
-from rollouts.cli.session import Options
-from rollouts.cli.table import ActRow, act_table
-from rollouts.cli.tree import draw, line, plain, weight_bar
-from rollouts.cli.view import view_of
+from rollouts.cli.terminal.table import ActRow, act_table
+from rollouts.cli.terminal.tree import draw, line, plain, weight_bar
+from rollouts.cli.view.follow import unwrapped
+from rollouts.cli.view.objects import view_of
+from rollouts.cli.view.session import Options
 
 EXPECTED_S = 40.0  # what the progress bar is drawn against
 _REDRAW_S = 0.25

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollouts.api.times import parse_time
-from rollouts.cli.follow import Collection, list_all
-from rollouts.cli.plan_routes import Routes
-from rollouts.cli.session import Session
-from rollouts.cli.view import controlled_by
+from rollouts.cli.plan.routes import Routes
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.objects import controlled_by
+from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
 from rollouts.cluster.store import Store

@@ -6,12 +6,13 @@ import asyncio
 
 from rich.console import Console
 
+from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
-from rollouts.cli.follow import Collection, following
-from rollouts.cli.get import changes
-from rollouts.cli.session import Options, open_session
-from rollouts.cli.tree import RolloutView, line
-from rollouts.cli.view import Seen, view_of
+from rollouts.cli.terminal.tree import line
+from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.objects import Seen, view_of
+from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.tree import RolloutView
 from rollouts.core.model.status import Phase
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli.demo_manifests import HTTP_ROUTE
-from rollouts.cli.follow import Collection, Followed, following
-from rollouts.cli.get import seen_in
-from rollouts.cli.session import Options, Session, open_session, session_on
-from rollouts.cli.view import Seen, status_of, view_of
+from rollouts.cli.commands.get import seen_in
+from rollouts.cli.demo.manifests import HTTP_ROUTE
+from rollouts.cli.view.follow import Collection, Followed, following
+from rollouts.cli.view.objects import Seen, status_of, view_of
+from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.controller.facts.planes import Planes

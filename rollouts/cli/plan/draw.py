@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.durations import short
-from rollouts.cli.plan_report import Found, PlannedStep, PlannedWait, PlanReport
-from rollouts.cli.tree import plain
+from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.durations import short
 from rollouts.core.advice.findings import Severity
 from rollouts.core.model.reasons import Reason
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from rollouts.api.status_reader import weight_to_wire
-from rollouts.cli.plan_live import Live, Startup, startup_of, with_service
-from rollouts.cli.view import step_words
+from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
+from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.advice.proxy_findings import proxy_findings

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from rollouts.cli.durations import seconds_of
 from rollouts.cli.exits import Exit
-from rollouts.cli.session import Options
-from rollouts.cli.tree import plain
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.durations import seconds_of
+from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError
 
 Command = Coroutine[Any, Any, Exit]

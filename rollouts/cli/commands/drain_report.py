@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from rollouts.api.times import format_time
-from rollouts.cli.durations import short
 from rollouts.cli.exits import Exit
-from rollouts.cli.session import Options, open_session
-from rollouts.cli.view import status_of
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.objects import status_of
+from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.status import Cutover, RolloutStatus

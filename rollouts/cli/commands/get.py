@@ -13,12 +13,11 @@ from rich.live import Live
 
 from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
-from rollouts.cli.follow import Collection, Followed, following, list_all
-from rollouts.cli.options import fail
-from rollouts.cli.session import Options, Session, open_session
-from rollouts.cli.table import HistoryRow, RolloutRow, history_table, rollout_table
-from rollouts.cli.tree import draw, line
-from rollouts.cli.view import (
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
+from rollouts.cli.terminal.tree import draw, line
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.objects import (
     Seen,
     belongs_to,
     controlled_by,
@@ -29,6 +28,7 @@ from rollouts.cli.view import (
     status_of,
     view_of,
 )
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from rollouts.cli import verbs
-from rollouts.cli.demo_manifests import (
+from rollouts.cli.commands import verbs
+from rollouts.cli.demo.manifests import (
     BAD,
     BLUE_GREEN_APP,
     CANARY_APP,
@@ -22,9 +22,9 @@ from rollouts.cli.demo_manifests import (
     canary_app,
     with_image,
 )
-from rollouts.cli.demo_stage import GATEWAY, NotAsPromised, Stage, selector_of
+from rollouts.cli.demo.stage import GATEWAY, NotAsPromised, Stage, selector_of
 from rollouts.cli.exits import Exit
-from rollouts.cli.view import Seen, images_of, pod_line, revision_of, status_of
+from rollouts.cli.view.objects import Seen, images_of, pod_line, revision_of, status_of
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION

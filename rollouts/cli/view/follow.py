@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from rollouts.cli.session import Session
+from rollouts.cli.view.session import Session
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiForbidden, ApiGone, ApiInvalid, ApiNotFound, ApiUnavailable, TransientError

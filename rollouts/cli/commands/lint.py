@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from rollouts.api.parse import parse_spec
-from rollouts.cli.tree import plain
+from rollouts.cli.terminal.tree import plain
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.advice.findings import Finding, Rule

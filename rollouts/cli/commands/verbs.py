@@ -16,13 +16,13 @@ from rich.console import Console
 
 from rollouts.api import verbs as patches
 from rollouts.api.times import format_time
+from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
-from rollouts.cli.follow import Collection, Followed, following, list_all
-from rollouts.cli.get import changes
-from rollouts.cli.options import fail
-from rollouts.cli.session import Options, Session, open_session
-from rollouts.cli.tree import plain
-from rollouts.cli.view import Seen, controlled_by, number_of, revision_of, status_of, view_of
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.objects import Seen, controlled_by, number_of, revision_of, status_of, view_of
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.status import Command, RolloutStatus, Verb
 from rollouts.errors import ApiConflict

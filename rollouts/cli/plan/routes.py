@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rollouts.cli.follow import Collection, list_all
-from rollouts.cli.lint import providers
-from rollouts.cli.session import Session
+from rollouts.cli.commands.lint import providers
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import decode_route
 from rollouts.controller.act.answers import read_route
 from rollouts.controller.act.render_routes import question_about

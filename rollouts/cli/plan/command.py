@@ -10,14 +10,14 @@ import yaml
 from rich.console import Console
 
 from rollouts.api.parse import parse_spec
+from rollouts.cli.commands.lint import lint_text, manifests_of, providers
 from rollouts.cli.exits import Exit
-from rollouts.cli.lint import lint_text, manifests_of, providers
-from rollouts.cli.options import fail
-from rollouts.cli.plan_draw import draw_plan
-from rollouts.cli.plan_live import read_facts, read_live, snapshot_of, with_file
-from rollouts.cli.plan_report import PlanReport, as_json, report_of
-from rollouts.cli.plan_routes import read_declared, read_routes
-from rollouts.cli.session import Options, Session, open_session
+from rollouts.cli.plan.draw import draw_plan
+from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
+from rollouts.cli.plan.report import PlanReport, as_json, report_of
+from rollouts.cli.plan.routes import read_declared, read_routes
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest

@@ -1,7 +1,7 @@
 """Every side effect that the program can have, on one page.
 
-`cluster/connection.py` (a real API server) and `sim/server.py` (the simulated one) implement `ApiServer`; the same client,
-watches and store run on both, and `tests/contract` holds them to the same answers.
+`cluster/connection.py` (a real API server) and `sim/apiserver/server.py` (the simulated one) implement `ApiServer`; the same
+client, watches and store run on both, and `tests/contract` holds them to the same answers.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Settings:
         data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]` or `alb=aws:REGION`, read by `probes/named_planes.py`: who can be asked.
         data_plane_ca: certificates of authorities whose data planes and Prometheus are believed besides the public ones; None
             for none.
-        settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/settle_times.py`.
+        settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/facts/settle_times.py`.
         prometheus_url: of Prometheus' HTTP API; "" for none.
         drain_queries: what queries of Rollouts' drain probes may look at: series of their `own` namespace, or `any`.
         identity: who holds the Lease: unique to this process.

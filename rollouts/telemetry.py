@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from rollouts.core.status import Phase
+from rollouts.core.model.status import Phase
 from rollouts.objects import Key, Kind
 from rollouts.settings import LogFormat, LogLevel
 

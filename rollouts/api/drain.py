@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1 import Drain, DrainProbe
-from rollouts.core import drain as core
-from rollouts.core.drain_query import query_problem
-from rollouts.core.pre_stop import PodExit
+from rollouts.core.drain.query import query_problem
+from rollouts.core.model import drain as core
+from rollouts.core.model.pod_exit import PodExit
 
 
 def check_drain(wire: Drain | None, problems: Problems) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
-from rollouts.core.grammar import is_label_key, is_label_value
+from rollouts.core.model.grammar import is_label_key, is_label_value
 
 OUR_PREFIX = "rollouts.dev/"
 

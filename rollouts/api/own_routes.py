@@ -7,8 +7,8 @@ from typing import Any
 from rollouts.api.metadata import check_entries
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_traffic import TrafficRouting
-from rollouts.core.grammar import is_snippet
-from rollouts.core.revision import canonical_json
+from rollouts.core.model.grammar import is_snippet
+from rollouts.core.model.revision import canonical_json
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "namespace", "labels", "annotations")

@@ -21,9 +21,9 @@ from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire
 from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
 from rollouts.api.v1alpha1 import RolloutSpec as RolloutSpecWire
 from rollouts.api.v1alpha1_analysis import ObjectMetadata
-from rollouts.core.pre_stop import read_pod_exit
-from rollouts.core.revision import canonical_json, short_hash
-from rollouts.core.rollout import (
+from rollouts.core.model.pod_exit import read_pod_exit
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import (
     AntiAffinity,
     BlueGreen,
     Canary,
@@ -35,8 +35,8 @@ from rollouts.core.rollout import (
     RolloutSpec,
     Strategy,
 )
-from rollouts.core.status import Verb
-from rollouts.core.steps import (
+from rollouts.core.model.status import Verb
+from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -47,7 +47,7 @@ from rollouts.core.steps import (
     SetWeight,
     Step,
 )
-from rollouts.core.traffic import RequestMatch
+from rollouts.core.model.traffic import RequestMatch
 from rollouts.errors import SpecInvalid, SpecProblem
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rollouts.core.traffic import MatchKind
+from rollouts.core.model.traffic import MatchKind
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 """RFC 9110, section 5.6.2; the names of cookies are tokens too (RFC 6265, section 4.1.1)."""

@@ -24,13 +24,13 @@ from rollouts.api.v1alpha1_traffic import (
 )
 from rollouts.api.v1alpha1_traffic import TrafficRouting as TrafficRoutingWire
 from rollouts.api.wire import Wire, wire_name
-from rollouts.core import steps
-from rollouts.core.revision import canonical_json
-from rollouts.core.rollout import Router, TrafficRouting
-from rollouts.core.steps import WeightPercent
-from rollouts.core.stickiness import STICKY_ROUTE
-from rollouts.core.subset_name import SubsetName
-from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.core.model import steps
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import Router, TrafficRouting
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.core.routing.stickiness import STICKY_ROUTE
+from rollouts.core.routing.subset_name import SubsetName
 
 CANARY_PATH = "spec.strategy.canary"
 ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"

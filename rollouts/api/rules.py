@@ -25,7 +25,7 @@ from rollouts.api.v1alpha1 import (
 )
 from rollouts.api.v1alpha1_analysis import ObjectMetadata
 from rollouts.api.wire import wire_name
-from rollouts.core.rollout import Percent
+from rollouts.core.model.rollout import Percent
 
 _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)
 

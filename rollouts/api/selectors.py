@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_analysis import ExpressionOfLabels, LabelSelector
-from rollouts.core.grammar import is_label_key, is_label_value
+from rollouts.core.model.grammar import is_label_key, is_label_value
 
 
 def check_selector(selector: LabelSelector, path: str, problems: Problems) -> None:

@@ -14,10 +14,10 @@ from pydantic_core import from_json
 
 from rollouts.api.status_reader import Reader, Unreadable, weight_to_wire
 from rollouts.api.times import format_time
-from rollouts.core.cutover import SIGNAL
-from rollouts.core.pre_stop import Injection, injection_fields, read_injection
-from rollouts.core.reasons import Reason
-from rollouts.core.status import (
+from rollouts.core.drain.cutover import SIGNAL
+from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import (
     Abort,
     Command,
     Condition,
@@ -34,8 +34,8 @@ from rollouts.core.status import (
     Verb,
     WaitingFor,
 )
-from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import RouteName, VerifiedBy
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import RouteName, VerifiedBy
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from rollouts.api.times import parse_time
-from rollouts.core.steps import WeightPercent
+from rollouts.core.model.steps import WeightPercent
 
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound=StrEnum)

@@ -1,6 +1,6 @@
 """`spec` of a Rollout, `rollouts.dev/v1alpha1`: a superset of Argo Rollouts' v1alpha1 with its names, defaults and meaning.
 
-These are the types of the wire. api/parse.py turns them into values of core/rollout.py; the CRD is generated from them.
+These are the types of the wire. api/parse.py turns them into values of core/model/rollout.py; the CRD is generated from them.
 """
 
 from __future__ import annotations

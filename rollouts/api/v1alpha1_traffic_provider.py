@@ -1,6 +1,6 @@
 """A TrafficProvider as the wire has it: a router that is declared in the cluster, and how its declaration was judged.
 
-What the fields mean together is for `traffic/declared.py` to judge; here is what each of them may hold.
+What the fields mean together is for `traffic/declared/codec.py` to judge; here is what each of them may hold.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rollouts.api.metadata import OUR_PREFIX
 from rollouts.api.times import format_time
-from rollouts.core.status import Verb
+from rollouts.core.model.status import Verb
 from rollouts.objects import Manifest
 
 

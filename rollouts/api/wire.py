@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from rollouts.core.rollout import IntOrPercent, Percent
+from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
 
 MAX_INT32 = 2**31 - 1

@@ -17,16 +17,16 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
-from rollouts.cli import drain_report as drain_command
-from rollouts.cli import get as get_command
-from rollouts.cli import lint as lint_command
-from rollouts.cli import status as status_command
-from rollouts.cli import verbs
+from rollouts.cli.commands import drain_report as drain_command
+from rollouts.cli.commands import get as get_command
+from rollouts.cli.commands import lint as lint_command
+from rollouts.cli.commands import status as status_command
+from rollouts.cli.commands import verbs
+from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.gitops import Tool, gitops_text, ignored_in
-from rollouts.cli.options import Command, duration, fail, finish, on_cluster
-from rollouts.cli.session import Options
-from rollouts.core.drain import ProxyMode
+from rollouts.cli.terminal.options import Command, duration, fail, finish, on_cluster
+from rollouts.cli.view.session import Options
+from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
@@ -280,7 +280,7 @@ def plan(
     Revision, steps, pods and Services at each, waits with the reason for each number, findings with the fix. Reads only.
     Exit code 0: nothing unsafe was found. 5: something is. 1: the file's spec is invalid. 2: usage. 4: as everywhere.
     """
-    from rollouts.cli import plan as plan_command  # noqa: PLC0415 - the controller's policy is for it only
+    from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 
     source, text = _read(file)
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
@@ -311,7 +311,7 @@ def demo(
 
     Exit code 0 only if every outcome was as promised and no request was lost.
     """
-    from rollouts.cli import demo as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
+    from rollouts.cli.demo import command as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
 
     if cluster and serve:
         raise typer.BadParameter("--serve is for the simulated cluster")

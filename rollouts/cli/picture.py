@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rollouts.cli.tree import EventLine, PodLine, RevisionLine, RolloutView, WaitLine, draw
+from rollouts.cli.terminal.tree import draw
+from rollouts.cli.view.tree import EventLine, PodLine, RevisionLine, RolloutView, WaitLine
 
 NOW_S = 1_800_000_000.0
 _WIDTH = 104

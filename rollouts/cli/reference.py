@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollouts.api.planned import PLANNED
-from rollouts.core.reasons import Reason
+from rollouts.core.model.reasons import Reason
 
 
 def reasons_page() -> str:

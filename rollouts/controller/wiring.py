@@ -24,32 +24,33 @@ from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
 from rollouts.cluster.structs import STRUCTS, RouteObject
 from rollouts.cluster.watch import reflect
-from rollouts.controller.act import Performer
-from rollouts.controller.answers import Answers
-from rollouts.controller.barrier import Barrier
-from rollouts.controller.events import EventSender
-from rollouts.controller.gateway_classes import GatewayClasses
-from rollouts.controller.gateway_lags import GatewayLags
-from rollouts.controller.health import HealthServer
-from rollouts.controller.held import HeldStatus
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.observe import Observer
-from rollouts.controller.oracles import PlanesAndOracles
-from rollouts.controller.orphans import Orphans
-from rollouts.controller.planes import Planes
-from rollouts.controller.proxies import Proxies
-from rollouts.controller.queue import WorkQueue
-from rollouts.controller.readiness import Readiness
-from rollouts.controller.route_kinds import RouteKinds, kinds_of
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.server_time import following
-from rollouts.controller.settle_times import parse_settle_times
-from rollouts.controller.standing_watches import WATCHED, new_store
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.controller.traffic_providers import TrafficProviders
-from rollouts.controller.triggers import Triggers, rollouts_named
-from rollouts.controller.worker import Worker
-from rollouts.core.drain import ProxyMode
+from rollouts.controller.act.answers import Answers
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.act.performer import Performer
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.oracles import PlanesAndOracles
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.proxies import Proxies
+from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
+from rollouts.controller.facts.server_time import following
+from rollouts.controller.facts.settle_times import parse_settle_times
+from rollouts.controller.health.readiness import Readiness
+from rollouts.controller.health.server import HealthServer
+from rollouts.controller.loop.held import HeldStatus
+from rollouts.controller.loop.worker import Worker
+from rollouts.controller.observe.observer import Observer
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.providers.traffic_providers import TrafficProviders
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.core.model.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
@@ -61,7 +62,6 @@ from rollouts.probes.planes import DataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.live import LiveProviders
 from rollouts.traffic.registry import installed, registry, unknown
 
 GC_THRESHOLD = 50_000  # objects

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from rollouts.core import blue_green, canary
-from rollouts.core.adoption import adoptions
-from rollouts.core.commands import (
+from rollouts.core.drain.cutover import begun_again, drain_questions, settled_cutovers
+from rollouts.core.lifecycle.adoption import adoptions
+from rollouts.core.lifecycle.commands import (
     Reading,
     abort_asked,
     is_declared,
@@ -26,12 +26,21 @@ from rollouts.core.commands import (
     taken_off,
     with_noted_abort,
 )
-from rollouts.core.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
-from rollouts.core.cutover import begun_again, drain_questions, settled_cutovers
-from rollouts.core.frozen import replace
-from rollouts.core.giving_back import give_back, plan_standing_still, stands_still
-from rollouts.core.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
-from rollouts.core.intents import (
+from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
+from rollouts.core.lifecycle.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
+from rollouts.core.lifecycle.progress import (
+    can_abort,
+    counted,
+    overdue,
+    progressed_at_s,
+    stalls_at_s,
+    still_wanted,
+    waiting_for,
+)
+from rollouts.core.lifecycle.update import held_back, retried, taken_up
+from rollouts.core.lifecycle.verdicts import Gates
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import (
     Decision,
     Intent,
     Notice,
@@ -41,26 +50,17 @@ from rollouts.core.intents import (
     ReleaseService,
     RemoveAnnotation,
 )
-from rollouts.core.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
-from rollouts.core.progress import (
-    can_abort,
-    counted,
-    overdue,
-    progressed_at_s,
-    stalls_at_s,
-    still_wanted,
-    waiting_for,
-)
-from rollouts.core.reasons import Reason
-from rollouts.core.restarts import plan_restart, without_restart_surge
-from rollouts.core.roles import in_their_roles
-from rollouts.core.rollout import BlueGreen, Canary
-from rollouts.core.services import releases
-from rollouts.core.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
-from rollouts.core.snapshot import Snapshot
-from rollouts.core.status import Abort, AbortNote, RolloutStatus, Verb
-from rollouts.core.update import held_back, retried, taken_up
-from rollouts.core.verdicts import Gates
+from rollouts.core.model.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Abort, AbortNote, RolloutStatus, Verb
+from rollouts.core.routing.ping_pong import in_their_roles
+from rollouts.core.routing.services import releases
+from rollouts.core.scale.restarts import plan_restart, without_restart_surge
+from rollouts.core.scale.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
+from rollouts.core.strategy import blue_green, canary
+from rollouts.core.strategy.giving_back import give_back, plan_standing_still, stands_still
 from rollouts.errors import SpecProblem
 
 TELLS_AFTER_S = 0.1
@@ -203,8 +203,9 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     next_one = _one_way(seen, status)
     grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
     asked = pending_abort(status)
-    if grows and asked is not None and (asked,) == shown.fresh and commands == shown.commands:
-        note = AbortNote(asked.revision, status.revision_number, status.attempt, asked.at_s, asked.by)
+    started_at_s = status.started_at_s
+    if grows and asked and (asked,) == shown.fresh and commands == shown.commands and started_at_s is not None:
+        note = AbortNote(asked.revision, status.attempt, started_at_s, asked.at_s, asked.by)
         return Decision(intents=tuple(replace(each, abort_note=note) for each in grows), status=published)
     recorded = with_command_problems(status, generation=seen.rollout.generation, now_s=seen.now_s)
     return Decision(intents=grows, status=recorded, notices=(*shown.notices(seen), *outlived))

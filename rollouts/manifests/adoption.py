@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.core.intents import AdoptReplicaSet
-from rollouts.core.revision import HASH_SCHEME, canonical_json, replica_set_name
-from rollouts.core.rollout import Rollout
+from rollouts.core.model.intents import AdoptReplicaSet
+from rollouts.core.model.revision import HASH_SCHEME, canonical_json, replica_set_name
+from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL, REVISION
 from rollouts.manifests.workload import owner_reference, revision_selector
 

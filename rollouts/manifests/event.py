@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from rollouts.core.intents import Notice
+from rollouts.core.model.intents import Notice
 from rollouts.objects import EVENT, ROLLOUT, Manifest
 
 CONTROLLER = "rollouts.dev/controller"

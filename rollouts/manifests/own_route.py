@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.core.revision import canonical_json, short_hash
-from rollouts.core.rollout import Rollout
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import MADE_FROM
 from rollouts.manifests.workload import owner_reference
 from rollouts.objects import ROLLOUT, Manifest

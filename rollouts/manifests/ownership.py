@@ -29,10 +29,10 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from rollouts.core.pre_stop import Injection, injection_fields, read_injection
-from rollouts.core.revision import short_hash
-from rollouts.core.rollout import PodMetadata
-from rollouts.core.status import AbortNote
+from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
+from rollouts.core.model.revision import short_hash
+from rollouts.core.model.rollout import PodMetadata
+from rollouts.core.model.status import AbortNote
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -146,12 +146,12 @@ def _abort_noted(text: str) -> AbortNote | None:
         match json.loads(text):
             case {
                 "revision": str(revision),
-                "revision_number": int(number),
                 "attempt": int(attempt),
+                "started_at_s": float(started_at_s) | int(started_at_s),
                 "at_s": float(at_s) | int(at_s),
                 "by": str(by),
             } if math.isfinite(at_s):
-                return AbortNote(revision, number, attempt, float(at_s), by)
+                return AbortNote(revision, attempt, started_at_s, float(at_s), by)
             case _:
                 return None
     except (ValueError, RecursionError, OverflowError):

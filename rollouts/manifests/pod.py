@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.intents import EvictPod, PatchPod
+from rollouts.core.model.intents import EvictPod, PatchPod
 from rollouts.manifests.workload import metadata_patch
 from rollouts.objects import Manifest
 

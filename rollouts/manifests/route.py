@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rollouts.core.rollout import Rollout
+from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import BESIDE, MANAGED, MANAGED_BY, MANAGED_VALUE, ROUTER
 from rollouts.manifests.workload import owner_reference
 from rollouts.objects import Manifest

@@ -7,7 +7,7 @@ a JSON Patch cannot make that parent without wiping one that appeared since.
 
 from __future__ import annotations
 
-from rollouts.core.intents import PointService, ReleaseService
+from rollouts.core.model.intents import PointService, ReleaseService
 from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE, REVISION
 from rollouts.objects import Manifest
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rollouts.core.intents import CreateReplicaSet, PatchReplicaSet
-from rollouts.core.pre_stop import Injection
-from rollouts.core.revision import HASH_SCHEME, replica_set_name
-from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
+from rollouts.core.model.intents import CreateReplicaSet, PatchReplicaSet
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.revision import HASH_SCHEME, replica_set_name
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
 from rollouts.manifests.ownership import (
     ABORT_ACCEPTED,
     EPHEMERAL_METADATA,

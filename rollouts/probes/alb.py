@@ -20,7 +20,7 @@ import msgspec
 
 from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, judged
-from rollouts.traffic.alb import USE_ANNOTATION
+from rollouts.traffic.alb.codec import USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
 SERVICE_LABEL = "kubernetes.io/service-name"

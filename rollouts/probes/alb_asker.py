@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.traffic import RouteName
 from rollouts.errors import ApiUnavailable, SettingsInvalid, Unanswered
 from rollouts.objects import ENDPOINT_SLICE, Kind
 from rollouts.ports import ApiServer, Clock, Request

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from rollouts.core.traffic import VerifiedBy
+from rollouts.core.model.traffic import VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes.counter_series import KINDS, Counters
 from rollouts.probes.questions import ASKED_KINDS

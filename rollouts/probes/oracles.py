@@ -9,11 +9,11 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from rollouts.core.traffic import Answer, LiveSeen, Verdict, VerifiedBy
+from rollouts.core.model.traffic import Answer, LiveSeen, Verdict, VerifiedBy
 from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
 from rollouts.ports import Clock
 from rollouts.probes.questions import LiveQuestion
-from rollouts.traffic.oracle import Oracle
+from rollouts.traffic.declared.oracle import Oracle
 
 if TYPE_CHECKING:
     from rollouts.probes.asker import Asker, Replica

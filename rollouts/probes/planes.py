@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import msgspec
 import structlog
 
-from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
-from rollouts.core.drain_query import PLACES, filled_query
-from rollouts.core.query_scope import beyond_namespace
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.drain.query import PLACES, filled_query
+from rollouts.core.drain.query_scope import beyond_namespace
+from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.ports import ApiServer, Clock
 from rollouts.probes import envoy, envoy_drain, prometheus, traefik

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from rollouts.core.drain import DrainProbe, EnvoyProbe
-from rollouts.core.traffic import RouteName, Split
+from rollouts.core.model.drain import DrainProbe, EnvoyProbe
+from rollouts.core.model.traffic import RouteName, Split
 from rollouts.objects import Manifest
 
 ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rollouts.core.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, MatchRoute, RequestMatch, Split
+from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, MatchRoute, RequestMatch, Split
 
 
 @dataclass(frozen=True, slots=True)

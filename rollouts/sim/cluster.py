@@ -15,15 +15,15 @@ from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
-from rollouts.sim.actors.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.actors.kubelet import Kubelets, KubeletSettings
 from rollouts.sim.actors.replicasets import ReplicaSetController
 from rollouts.sim.actors.work import Actor, World
+from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock
-from rollouts.sim.gateway_clients import GatewayClients
-from rollouts.sim.history import Stored
-from rollouts.sim.server import SimServer
-from rollouts.sim.traffic import Traffic
+from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
+from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.traffic import Traffic
+from rollouts.sim.storage.history import Stored
 
 
 class SimulatedCluster:
@@ -122,7 +122,7 @@ class SimulatedCluster:
         return traffic
 
     def gateway(self, *, namespace: str, name: str, settings: GatewaySettings = ENVOY) -> Gateway:
-        """Starts a gateway, with a GatewayClass and a Gateway of that name; needs the CRDs of `sim/gateway_types.py`.
+        """Starts a gateway, with a GatewayClass and a Gateway of that name; needs the CRDs of `sim/network/gateway_types.py`.
 
         Raises: KeyError without them.
         """

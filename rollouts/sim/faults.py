@@ -18,8 +18,8 @@ import msgspec
 
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import ApiServer, Request, Response, WatchStream
-from rollouts.sim.refusals import Refused
-from rollouts.sim.watches import RefusedWatch
+from rollouts.sim.apiserver.watches import RefusedWatch
+from rollouts.sim.storage.refusals import Refused
 
 WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 

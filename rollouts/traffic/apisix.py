@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
+from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
 _FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}

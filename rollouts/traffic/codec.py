@@ -1,8 +1,8 @@
 """What a traffic provider is: a pure codec between a split of requests and the objects of one router. No I/O, no clock.
 
-One driver reads, writes and waits for all of them (`core/routing.py` decides, `controller/` acts); one conformance suite runs for
-each (`tests/traffic`). A provider is a module with a `PROVIDER`, registered in `registry.py`, or an entry point of another
-package in the group `rollouts.traffic`.
+One driver reads, writes and waits for all of them (`core/routing/routes.py` decides, `controller/` acts); one conformance suite
+runs for each (`tests/traffic`). A provider is a module with a `PROVIDER`, registered in `registry.py`, or an entry point of
+another package in the group `rollouts.traffic`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from rollouts.core.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Feature, Split, Verdict
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -29,7 +29,7 @@ class Target:
         owned_kinds: its kind; the same as `kinds` when left out.
         options: what the codec needs besides: names of rules, ports.
         subsets: names of the stable and the canary subset in it, for an object that splits nothing and says which revision each
-            of them selects (`istio_subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
+            of them selects (`istio/subsets.py`). To core they are Services; it is never read, nor planned for, as a route.
         settle_s: within how many seconds the router does what the object says, where nobody can be asked; None for the general
             figure (`core.traffic.SETTLE_S`). Where the figure is from stands in the codec's file.
         service_port: of both Services, where the spec names it; None where the object does.

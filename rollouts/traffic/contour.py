@@ -11,13 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, MatchKind, MirrorRoute, NamedMatch, RequestMatch, TextMatch, Verdict
+from rollouts.core.model.traffic import (
+    Answer,
+    Feature,
+    MatchKind,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    TextMatch,
+    Verdict,
+)
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.text_matches import as_regex, both, cookie_pattern
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
 _FEATURES = frozenset(Feature) - {Feature.METHOD}

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
-from rollouts.core.rollout import Canary
-from rollouts.core.routing import routed_splits
-from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, SetWeight
-from rollouts.core.stickiness import as_said
-from rollouts.core.traffic import Feature, Split, features_needed
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight
+from rollouts.core.model.traffic import Feature, Split, features_needed
+from rollouts.core.routing.routes import routed_splits
+from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import SpecProblem
 from rollouts.traffic.codec import Provider, Target
 

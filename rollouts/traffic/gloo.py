@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.traffic import Answer, Feature, Verdict
+from rollouts.core.model.traffic import Answer, Feature, Verdict
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.steering import Dialect, Path, Rules, Side
 
 KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 

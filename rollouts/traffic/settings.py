@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.core.grammar import is_object_name
+from rollouts.core.model.grammar import is_object_name
 from rollouts.errors import SpecInvalid, SpecProblem
 
 _NUMBER_MOST = 2**31 - 1

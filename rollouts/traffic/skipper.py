@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Answer, Verdict
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.annotations import OneAnnotation
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.annotations import OneAnnotation
+from rollouts.traffic.rules.weights import Pair, weights_for
 from rollouts.traffic.settings import Settings
-from rollouts.traffic.weights import Pair, weights_for
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 WEIGHTS = "zalando.org/backend-weights"

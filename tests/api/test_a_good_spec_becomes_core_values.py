@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rollouts.api.parse import own_annotations, parse_spec, rollout_from_manifest
-from rollouts.core.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
-from rollouts.core.pre_stop import ContainerExit, PodExit, read_pod_exit
-from rollouts.core.rollout import (
+from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
+from rollouts.core.model.pod_exit import ContainerExit, PodExit, read_pod_exit
+from rollouts.core.model.rollout import (
     AntiAffinity,
     BlueGreen,
     Canary,
@@ -21,7 +21,7 @@ from rollouts.core.rollout import (
     ProgressThreshold,
     TrafficRouting,
 )
-from rollouts.core.steps import (
+from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -377,7 +377,7 @@ def _seconds_for(raw: bytes) -> float:
 
 
 def test_ping_pong_names_the_two_services() -> None:
-    """`pingService` begins as the stable one; who is stable later is in status (core/roles.py)."""
+    """`pingService` begins as the stable one; who is stable later is in status (core/routing/ping_pong.py)."""
     pair = {"pingService": "ping", "pongService": "pong"}
     strategy = _canary(canary(pingPong=pair, trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}))
 

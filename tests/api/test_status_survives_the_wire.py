@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rollouts.api.status import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.api.v1alpha1_status import RolloutStatus as StatusModel
-from rollouts.core.pre_stop import Injection
-from rollouts.core.reasons import Reason
-from rollouts.core.status import (
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import (
     Abort,
     Command,
     Condition,
@@ -32,8 +32,8 @@ from rollouts.core.status import (
     Verb,
     WaitingFor,
 )
-from rollouts.core.steps import WeightPercent
-from rollouts.core.traffic import RouteName, VerifiedBy
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import RouteName, VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _COUNT = st.integers(0, 2**31 - 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollouts.api import verbs
 from rollouts.api.times import format_micro_time, format_time, parse_time
-from rollouts.core.status import Verb
+from rollouts.core.model.status import Verb
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from rollouts.api.parse import parse_spec
 from rollouts.api.routing import router_path
-from rollouts.core.rollout import Canary, Router, TrafficRouting
-from rollouts.core.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
-from rollouts.core.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
+from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from tests.api.routing_specs import GATEWAY, SUBSETS, route_step, routed
 from tests.api.specs import Spec, canary
 

@@ -24,15 +24,15 @@ from typing import Any
 
 import msgspec
 
-from rollouts.core.traffic import IDLE_HEADER
+from rollouts.core.model.traffic import IDLE_HEADER
 from rollouts.manifests.ownership import MANAGED_BY, REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
-from rollouts.sim.actors.gateway import Gateway, Proxy
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.history import DELETED, Change
-from rollouts.sim.route_table import PLAIN, RouteTable, ServiceKey
+from rollouts.sim.network.gateway import Gateway, Proxy
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.route_table import PLAIN, RouteTable, ServiceKey
+from rollouts.sim.storage.history import DELETED, Change
 from tests.behaviour.witness import Witness
 
 RECENT_S = 2.0

@@ -13,10 +13,10 @@ import msgspec
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import REPLICA_SET, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, Request
-from rollouts.sim.actors.gateway import ENVOY, GatewaySettings
-from rollouts.sim.gateway_clients import GatewayClients
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.route_table import PLAIN, WebRequest
+from rollouts.sim.network.gateway import ENVOY, GatewaySettings
+from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.route_table import PLAIN, WebRequest
 from tests.behaviour.scenarios import STABLE_AND_CANARY, canary, rollout
 from tests.behaviour.stage import GATEWAY_NAME, KEY, Behind, Run, Stage, play
 

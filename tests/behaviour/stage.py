@@ -14,19 +14,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.planes import Planes
+from rollouts.controller.facts.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
 from rollouts.settings import Settings
-from rollouts.sim.actors.gateway import GatewaySettings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.data_planes import SimDataPlanes
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
-from rollouts.sim.gateway_types import gateway_crds
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import GatewaySettings
+from rollouts.sim.network.gateway_types import gateway_crds
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.truth import ROUTE_KINDS

@@ -11,7 +11,7 @@ from typing import Any
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, ROLLOUT, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.history import Change
+from rollouts.sim.storage.history import Change
 from tests.behaviour.scenarios import canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from rollouts.sim.actors.gateway import GatewaySettings
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from rollouts.sim.network.gateway import GatewaySettings
 from tests.behaviour.routed import BETA_ROUTE, Outcome, Users, play_routed, weight, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import Stage

@@ -12,8 +12,8 @@ import pytest
 
 from rollouts.manifests.ownership import MANAGED_BY
 from rollouts.objects import EVENT, ROLLOUT, Manifest
-from rollouts.sim.actors.gateway import ENVOY
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway import ENVOY
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import (
     GRACE_S,
     LADDER,

@@ -12,9 +12,9 @@ from fractions import Fraction
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import Outcome, Users, http_route, play_routed, stored_share, weight, world
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, MANUAL
 from tests.behaviour.stage import KEY, Stage

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.controller.planes import Planes
-from rollouts.core.snapshot import DrainSeen
-from rollouts.core.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.controller.facts.planes import Planes
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest
 from rollouts.probes.questions import DrainQuestion, LiveQuestion
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
-from rollouts.sim.data_planes import SimDataPlanes
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from tests.behaviour.routed import (
     LADDER,
     STAY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from rollouts.objects import Manifest
-from rollouts.sim.route_table import PLAIN, WebRequest
+from rollouts.sim.network.route_table import PLAIN, WebRequest
 from tests.behaviour.routed import Users, http_route, play_routed, routed, weight
 from tests.behaviour.scenarios import MANUAL, STABLE_AND_CANARY
 from tests.behaviour.stage import KEY, Stage

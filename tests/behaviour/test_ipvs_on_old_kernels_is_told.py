@@ -10,8 +10,8 @@ import asyncio
 import pytest
 
 from rollouts.objects import EVENT, Manifest
-from rollouts.sim.proxies import ProxySettings
-from rollouts.sim.traffic import NEW, Connections
+from rollouts.sim.network.proxies import ProxySettings
+from rollouts.sim.network.traffic import NEW, Connections
 from tests.behaviour.scenarios import HALF, SHORT, canary, updated
 from tests.behaviour.stage import Stage
 from tests.behaviour.under_load import Watched, watched

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.traffic import Traffic
+from rollouts.sim.network.traffic import Traffic
 from tests.behaviour.scenarios import (
     ACTIVE_AND_PREVIEW,
     HALF,

@@ -12,10 +12,10 @@ import pytest
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import EVENT, REPLICA_SET, SERVICE, Manifest
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
-from rollouts.sim.gateway_clients import GatewayClients
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.history import Change
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.storage.history import Change
 from tests.behaviour.routed import (
     GRACE_S,
     LADDER,

@@ -15,10 +15,10 @@ import pytest
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, SERVICE, Manifest
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.apiserver.verbs import WriteOptions
 from rollouts.sim.faults import FaultyWatches, WatchFaults
-from rollouts.sim.history import Change
-from rollouts.sim.verbs import WriteOptions
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
+from rollouts.sim.storage.history import Change
 from tests.behaviour.routed import (
     STAY,
     Outcome,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.proxies import Mode, ProxySettings
-from rollouts.sim.traffic import NEW, NO_REVISION, Connections
+from rollouts.sim.network.proxies import Mode, ProxySettings
+from rollouts.sim.network.traffic import NEW, NO_REVISION, Connections
 from tests.behaviour.scenarios import blue_green, canary, updated
 from tests.behaviour.under_load import Watched, watched
 

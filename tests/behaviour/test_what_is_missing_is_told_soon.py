@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from rollouts.cli.commands.status import verdict_of
 from rollouts.cli.exits import Exit
-from rollouts.cli.status import verdict_of
-from rollouts.cli.view import Seen, view_of
+from rollouts.cli.view.objects import Seen, view_of
 from rollouts.objects import ROLLOUT, Manifest
 from tests.behaviour.scenarios import HALF, blue_green, canary, rollout, service
 from tests.behaviour.stage import KEY, Stage, play

@@ -19,17 +19,18 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
-from rollouts.controller.declarations import provider_of
-from rollouts.controller.inbox import Inbox, RouteAnswer
-from rollouts.controller.observe import Observer, Seen
-from rollouts.controller.places import is_at
-from rollouts.controller.proxies import ClusterFacts
-from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.controller.triggers import SERVICE_NAME
-from rollouts.core.drain import ProxyFacts, ProxyMode
-from rollouts.core.intents import (
+from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.places import is_at
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.providers.declarations import provider_of
+from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
     DeleteReplicaSet,
@@ -42,25 +43,24 @@ from rollouts.core.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.rollout import PodMetadata, Rollout
-from rollouts.core.services import is_subset
-from rollouts.core.snapshot import ServiceSeen, Snapshot
-from rollouts.core.status import RolloutStatus, Verb
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.status import RolloutStatus, Verb
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.ownership import MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
 from rollouts.ports import Request
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.gateway_types import HTTP_ROUTE
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.patches import json_patch
-from rollouts.sim.refusals import Refused
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.patches import json_patch
+from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
-from rollouts.traffic.istio_settings import SERVICE_KINDS
-from rollouts.traffic.istio_subsets import RULE_KINDS, host_of
-from rollouts.traffic.live import LiveProviders
+from rollouts.traffic.istio.settings import SERVICE_KINDS
+from rollouts.traffic.istio.subsets import RULE_KINDS, host_of
 from rollouts.traffic.registry import registry
 
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]

@@ -8,8 +8,8 @@ from typing import Any
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
-from rollouts.sim.history import Change
-from rollouts.sim.traffic import Traffic
+from rollouts.sim.network.traffic import Traffic
+from rollouts.sim.storage.history import Change
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, STABLE_AND_CANARY, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 

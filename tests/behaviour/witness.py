@@ -1,7 +1,7 @@
 """Sees every request of the controllers at the API server's door and holds each write to the invariants, on the true state.
 
-The rules of `core/invariants.py` look at a world and one intent. Here the world is what the API server has at the moment of
-the write, not what the controller believed, and the intent is read back from the request that arrived. What cannot be told
+The rules of `core/safety/invariants.py` look at a world and one intent. Here the world is what the API server has at the moment
+of the write, not what the controller believed, and the intent is read back from the request that arrived. What cannot be told
 from one write and the truth is left to the tests of the core: whether one-way decisions are written alone.
 """
 
@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.core.anticipation import Violation
 from rollouts.core.decide import decide
-from rollouts.core.intents import Decision, ReleaseRoute, ReleaseService
-from rollouts.core.invariants import (
+from rollouts.core.model.intents import Decision, ReleaseRoute, ReleaseService
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.routing.ping_pong import in_their_roles
+from rollouts.core.safety.anticipation import Violation
+from rollouts.core.safety.invariants import (
     a_pause_holds_the_pods,
     capacity_leaves_after_traffic,
     enough_pods_stay,
@@ -30,9 +32,7 @@ from rollouts.core.invariants import (
     steps_go_forward,
     traffic_goes_to_ready_pods,
 )
-from rollouts.core.roles import in_their_roles
-from rollouts.core.routing_invariants import broken_by_routing
-from rollouts.core.snapshot import Snapshot
+from rollouts.core.safety.routing_invariants import broken_by_routing
 from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream

@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollouts.cli.demo_manifests import BAD, IMAGE, SECOND, rollout, service, with_image
-from rollouts.cli.demo_stage import Stage, simulated_stage
+from rollouts.cli.demo.manifests import BAD, IMAGE, SECOND, rollout, service, with_image
+from rollouts.cli.demo.stage import Stage, simulated_stage
 from rollouts.cli.main import main
-from rollouts.cli.view import Seen, status_of
+from rollouts.cli.view.objects import Seen, status_of
 
 STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
 PATIENCE_S = 20.0

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli.demo_manifests import rollout, service
-from rollouts.cli.follow import Collection, Followed, following, list_all
-from rollouts.cli.session import Session, session_on
+from rollouts.cli.demo.manifests import rollout, service
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ROLLOUT, SERVICE, Kind
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 ALL = Collection(kind=ROLLOUT, namespace="default")
 UNSERVED = Kind("example.com", "v1", "Thing", "things")
@@ -80,7 +80,7 @@ async def test_a_version_that_has_expired_is_answered_by_a_new_list() -> None:
 
 async def test_every_page_of_a_long_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """`limit` is a request for pages, not for less."""
-    monkeypatch.setattr("rollouts.cli.follow._PAGE", 2)
+    monkeypatch.setattr("rollouts.cli.view.follow._PAGE", 2)
     _, there = session()
     for name in "abcde":
         await create(there, name)

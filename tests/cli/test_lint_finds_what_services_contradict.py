@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.lint import LintReport, lint_text
+from rollouts.cli.commands.lint import LintReport, lint_text
 from rollouts.cli.main import main
 
 

@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from rollouts.cli.get import history_rows
-from rollouts.cli.status import verdict_of
-from rollouts.cli.view import Seen, belongs_to, controlled_by, event_lines, pod_line, step_words, traffic_words, view_of
-from rollouts.core.status import Traffic
-from rollouts.core.traffic import VerifiedBy
+from rollouts.cli.commands.get import history_rows
+from rollouts.cli.commands.status import verdict_of
+from rollouts.cli.view.objects import (
+    Seen,
+    belongs_to,
+    controlled_by,
+    event_lines,
+    pod_line,
+    step_words,
+    traffic_words,
+    view_of,
+)
+from rollouts.core.model.status import Traffic
+from rollouts.core.model.traffic import VerifiedBy
 from rollouts.objects import Manifest
 
 ROLLOUT: Manifest = {"metadata": {"name": "cart", "namespace": "shop", "uid": "u1", "generation": 3}}

@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
-from rollouts.cli.durations import seconds_of, short
 from rollouts.cli.picture import NOW_S, example
-from rollouts.cli.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+from rollouts.cli.view.durations import seconds_of, short
 
 
 def drawn(thing: RenderableType) -> list[list[str]]:

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rollouts.cli import demo as demo_module
-from rollouts.cli.demo import Where, demo
-from rollouts.cli.demo_acts import Act, Say, promise_share
-from rollouts.cli.demo_manifests import CANARY_APP, canary_app
-from rollouts.cli.demo_stage import GATEWAY, NAMESPACE, NotAsPromised, Stage, simulated_stage
+from rollouts.cli.demo import command as demo_module
+from rollouts.cli.demo.acts import Act, Say, promise_share
+from rollouts.cli.demo.command import Where, demo
+from rollouts.cli.demo.manifests import CANARY_APP, canary_app
+from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, NotAsPromised, Stage, simulated_stage
 from rollouts.cli.exits import Exit
-from rollouts.cli.session import Options
-from rollouts.cli.view import status_of
-from rollouts.core.status import Phase
+from rollouts.cli.view.objects import status_of
+from rollouts.cli.view.session import Options
+from rollouts.core.model.status import Phase
 from rollouts.objects import POD
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.apiserver.verbs import DeleteOptions
 
 LIMIT_S = 90.0
 SIMULATED = Where(cluster=False, serve=None, options=Options())

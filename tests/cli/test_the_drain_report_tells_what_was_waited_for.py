@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rollouts.cli.drain_report import report
-from rollouts.core.pre_stop import Injection
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Condition, Cutover, Idle, RolloutStatus
+from rollouts.cli.commands.drain_report import report
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Condition, Cutover, Idle, RolloutStatus
 
 AT_S = 1_790_000_000.0
 CUTOVER = Cutover(

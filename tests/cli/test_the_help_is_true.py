@@ -75,7 +75,11 @@ def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str])
 def test_looking_at_a_rollout_loads_neither_controller_nor_simulator() -> None:
     """`get` is typed a hundred times a day: it must not pay for the demo."""
     rooms = (
-        "('rollouts.controller.w', 'rollouts.core.decide', 'rollouts.sim', 'rollouts.cli.plan')"  # not controller.pods
+        "rollouts.controller.wiring",
+        "rollouts.controller.loop",
+        "rollouts.core.decide",
+        "rollouts.sim",
+        "rollouts.cli.plan",
     )
     code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
 

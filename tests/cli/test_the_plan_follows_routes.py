@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.cli.demo_manifests import service
+from rollouts.cli.demo.manifests import service
 from rollouts.objects import Manifest
-from rollouts.sim.gateway_types import GROUP, HTTP_ROUTE
+from rollouts.sim.network.gateway_types import GROUP, HTTP_ROUTE
 from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
 
 ROUTED: Manifest = {

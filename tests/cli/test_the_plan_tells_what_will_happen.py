@@ -14,21 +14,21 @@ import pytest
 import yaml
 from rich.console import Console
 
-from rollouts.cli.demo_manifests import rollout, service
-from rollouts.cli.demo_stage import Stage, simulated_stage
+from rollouts.cli.demo.manifests import rollout, service
+from rollouts.cli.demo.stage import Stage, simulated_stage
 from rollouts.cli.main import main
-from rollouts.cli.plan_draw import draw_plan
-from rollouts.cli.plan_live import Live, snapshot_of, with_file
-from rollouts.cli.plan_report import report_of
-from rollouts.cli.view import Seen, revision_of, status_of
+from rollouts.cli.plan.draw import draw_plan
+from rollouts.cli.plan.live import Live, snapshot_of, with_file
+from rollouts.cli.plan.report import report_of
+from rollouts.cli.view.objects import Seen, revision_of, status_of
 from rollouts.clock import SystemClock
-from rollouts.controller.proxies import ClusterFacts
-from rollouts.core.drain import ProxyFacts, ProxyMode
-from rollouts.core.findings import Rule
+from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.core.advice.findings import Rule
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.objects import Manifest
 from rollouts.ports import Request, Response, WatchStream
-from rollouts.sim.http import SimHttp
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.http import SimHttp
+from rollouts.sim.apiserver.server import SimServer
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 CANARY = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}

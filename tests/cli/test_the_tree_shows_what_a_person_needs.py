@@ -11,19 +11,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rollouts.cli.picture import NOW_S, example, svg
-from rollouts.cli.tree import (
-    PODS_SHOWN,
-    ConditionLine,
-    PodLine,
-    RolloutView,
-    WaitLine,
-    draw,
-    line,
-    percent_text,
-    plain,
-    weight_bar,
-)
-from rollouts.core.steps import WeightPercent
+from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, plain, weight_bar
+from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
+from rollouts.core.model.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused

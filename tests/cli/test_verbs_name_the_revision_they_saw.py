@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli import verbs
-from rollouts.cli.demo_manifests import canary_app
+from rollouts.cli.commands import verbs
+from rollouts.cli.commands.verbs import Ask, Nothing
+from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
-from rollouts.cli.session import Session, session_on
-from rollouts.cli.verbs import Ask, Nothing
-from rollouts.cli.view import Seen
+from rollouts.cli.view.objects import Seen
+from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 NEW, STABLE = "newrev", "oldrev"
 STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]

@@ -12,7 +12,7 @@ import pytest
 
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Request
-from rollouts.sim.gateway_types import (
+from rollouts.sim.network.gateway_types import (
     GATEWAY_CLASS,
     GRPC_ROUTE,
     HTTP_PROXY,

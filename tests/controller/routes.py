@@ -8,13 +8,13 @@ import msgspec
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RolloutObject, RouteObject
-from rollouts.controller.observe import Observer, Seen
-from rollouts.controller.planes import Planes
-from rollouts.controller.routes import RouteReader
-from rollouts.controller.steered import SteeredRoutes, SteeredServices
-from rollouts.core.traffic import RouteName
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.world import CART, World, metadata, rollout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.status import Phase
+from rollouts.core.model.status import Phase
 from rollouts.objects import Key
 from rollouts.telemetry import Telemetry
 

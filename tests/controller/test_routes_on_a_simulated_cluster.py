@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rollouts.objects import EVENT, Manifest
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import STAY, Users, http_route, play_routed, stored_weights, weight, world
 from tests.behaviour.stage import KEY, Stage
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.health import HealthServer
+from rollouts.controller.health.server import HealthServer
 from rollouts.controller.wiring import EXIT_LEASE_LOST, EXIT_STOPPED, run_controller
 from rollouts.errors import SettingsInvalid
 from rollouts.objects import LEASE, ROLLOUT, SERVICE, Manifest
@@ -20,7 +20,7 @@ from rollouts.ports import JSON, Request
 from rollouts.settings import Address, Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
+from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from rollouts.telemetry import Telemetry
 
 SPEC = {

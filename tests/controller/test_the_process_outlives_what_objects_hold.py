@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.readiness import BLIND_MAX_S
+from rollouts.controller.health.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
 from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream

@@ -14,16 +14,16 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
-from rollouts.controller.act import Performer, Target
-from rollouts.controller.answers import Answers
-from rollouts.controller.barrier import Barrier
-from rollouts.controller.gateway_classes import GatewayClasses
-from rollouts.controller.gateway_lags import GatewayLags
-from rollouts.controller.inbox import Inbox
-from rollouts.controller.planes import Planes
-from rollouts.controller.queue import WorkQueue
-from rollouts.controller.route_kinds import RouteKinds
-from rollouts.controller.triggers import Triggers, rollouts_named
+from rollouts.controller.act.answers import Answers
+from rollouts.controller.act.performer import Performer, Target
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import Request, Response, WatchStream

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollouts.core.reasons import Reason
-from rollouts.core.status import Command, RolloutStatus, Verb
-from rollouts.core.steps import PauseUntilPromoted, Step
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Command, RolloutStatus, Verb
+from rollouts.core.model.steps import PauseUntilPromoted, Step
 from tests.core.model import World, annotated
 
 REFUSALS = (Reason.COMMAND_INVALID, Reason.UNKNOWN_REVISION)
@@ -322,10 +322,10 @@ class Judge:
 def _on_record(there: World) -> tuple[Command, ...]:
     """What was judged: `status.commands`, and an abort whose record is the write that made a ReplicaSet grow for it."""
     status = there.status
-    now = (status.current_revision, status.revision_number, status.attempt)
+    now = (status.current_revision, status.attempt, status.started_at_s)
     told = status.abort is not None or any(each.verb == "abort" and each.holds for each in status.commands)
     notes = (each.abort_note for each in there.replica_sets if each.abort_note is not None and not told)
-    noted = (each for each in notes if (each.revision, each.revision_number, each.attempt) == now)
+    noted = (each for each in notes if (each.revision, each.attempt, each.started_at_s) == now)
     return (*status.commands, *(Command(Verb.ABORT, "true", each.revision, each.at_s, by=each.by) for each in noted))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from rollouts.core.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
-from rollouts.core.intents import (
+from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,
     AskFeatures,
@@ -32,10 +32,8 @@ from rollouts.core.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.roles import seen_from_the_other_side
-from rollouts.core.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
-from rollouts.core.services import named_services
-from rollouts.core.snapshot import (
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
+from rollouts.core.model.snapshot import (
     DrainSeen,
     EvictionRefused,
     OrphanedReplicaSet,
@@ -48,8 +46,8 @@ from rollouts.core.snapshot import (
     ServiceUnasked,
     Snapshot,
 )
-from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import (
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
     LiveSeen,
@@ -61,6 +59,8 @@ from rollouts.core.traffic import (
     Split,
     VerifiedBy,
 )
+from rollouts.core.routing.ping_pong import seen_from_the_other_side
+from rollouts.core.routing.services import named_services
 
 T0 = 1_790_000_000.0  # some moment in 2026
 

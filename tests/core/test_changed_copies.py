@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from rollouts.core.frozen import replace
-from rollouts.core.status import Phase, RolloutStatus, ScaleDown
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.status import Phase, RolloutStatus, ScaleDown
 
 STATUS = RolloutStatus(current_revision="b", scale_downs=(ScaleDown("a", 7.0),))
 

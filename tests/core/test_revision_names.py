@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.revision import canonical_json, replica_set_name, short_hash
+from rollouts.core.model.revision import canonical_json, replica_set_name, short_hash
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=8),

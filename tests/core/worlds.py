@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from rollouts.core.decide import decide
-from rollouts.core.intents import (
+from rollouts.core.lifecycle.progress import STALLED_AFTER_S, needs_a_person
+from rollouts.core.model.intents import (
     Decision,
     Intent,
     PatchReplicaSet,
@@ -19,18 +20,13 @@ from rollouts.core.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.invariants import broken_by
-from rollouts.core.plan import earliest
-from rollouts.core.progress import STALLED_AFTER_S, needs_a_person
-from rollouts.core.rollout import Strategy
-from rollouts.core.services import named_services
-from rollouts.core.snapshot import (
-    Pod,
-    ReplicaSet,
-    Snapshot,
-)
-from rollouts.core.status import RolloutStatus
-from rollouts.core.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
+from rollouts.core.model.plan import earliest
+from rollouts.core.model.rollout import Strategy
+from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
+from rollouts.core.routing.services import named_services
+from rollouts.core.safety.invariants import broken_by
 from tests.core.model import (
     RefusedError,
     World,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.traffic.ledger import NOTHING, ledger_of
+from rollouts.traffic.rules.ledger import NOTHING, ledger_of
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import KUBE_PROXY, Manifest
 from tests.e2e.stage import Stage, current

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollouts.sim.gateway_types import gateway_crds
+from rollouts.sim.network.gateway_types import gateway_crds
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import KUBE_PROXY, Manifest
 from tests.e2e.stage import Stage, condition, current

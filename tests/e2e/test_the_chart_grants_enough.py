@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from rollouts.sim.gateway_types import HTTP_ROUTE, gateway_crds
+from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from tests.e2e.manifests import GATE, Manifest, canary, service
 from tests.e2e.stage import Stage, current
 from tests.lab.chart import CONTROLLER_USER, wait_established

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import pytest
 
-from rollouts.core.route_verification import COUNTED_S
+from rollouts.core.routing.verification import COUNTED_S
 from tests.gateways import contour
 from tests.gateways.asking import asking
 from tests.gateways.report import Case

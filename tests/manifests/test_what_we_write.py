@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.intents import (
+from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
     EvictPod,
@@ -18,11 +18,11 @@ from rollouts.core.intents import (
     PointService,
     ReleaseService,
 )
-from rollouts.core.pre_stop import Injection
-from rollouts.core.reasons import Reason
-from rollouts.core.revision import canonical_json
-from rollouts.core.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
-from rollouts.core.status import AbortNote
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.model.status import AbortNote
 from rollouts.manifests.adoption import adoption_patch, not_ours
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
@@ -99,10 +99,10 @@ def test_a_note_that_somebody_spoilt_says_nothing(text: str) -> None:
     "text",
     [
         *("", "}", "[]", "{}", '"x"', "[" * 100_000),
-        '{"revision":"b","revision_number":2,"attempt":0,"at_s":"now","by":""}',
-        '{"revision":"b","revision_number":2,"attempt":0,"at_s":NaN,"by":""}',
-        '{"revision":"b","revision_number":2,"attempt":0,"at_s":1' + "0" * 400 + ',"by":""}',
-        '{"revision":["b"],"revision_number":2,"attempt":0,"at_s":1,"by":""}',
+        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":"now","by":""}',
+        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":NaN,"by":""}',
+        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":1' + "0" * 400 + ',"by":""}',
+        '{"revision":["b"],"attempt":0,"started_at_s":1.5,"at_s":1,"by":""}',
     ],
     ids=lambda text: text[-30:],
 )
@@ -113,7 +113,7 @@ def test_a_spoilt_note_of_an_abort_aborts_nothing(text: str) -> None:
 
 def test_the_note_of_an_abort_is_read_as_it_was_written() -> None:
     """A controller that starts between the note and the status goes on with it."""
-    note = AbortNote("b", revision_number=2, attempt=1, at_s=1790000000.25, by="kubectl-annotate")
+    note = AbortNote("b", attempt=1, started_at_s=1790000000.125, at_s=1790000000.25, by="kubectl-annotate")
 
     patch = replica_set_patch(PatchReplicaSet(name="cart-a", uid="1", revision="a", replicas=3, abort_note=note))
 

@@ -19,7 +19,7 @@ from rollouts.objects import ENDPOINT_SLICE, Kind, Manifest
 from rollouts.ports import Request
 from rollouts.probes.alb import RESOURCE_TAG, SERVICE_LABEL
 from rollouts.probes.alb_asker import BINDING
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 REGION = "eu-west-1"
 BINDING_CRD: Manifest = {

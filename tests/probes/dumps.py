@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     MatchKind,
     MatchRoute,

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.core.drain import DrainProbe, EnvoyProbe, PrometheusProbe
-from rollouts.core.drain_query import filled_query, query_problem
-from rollouts.core.snapshot import DrainSeen
+from rollouts.core.drain.query import filled_query, query_problem
+from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
+from rollouts.core.model.snapshot import DrainSeen
 from rollouts.probes.envoy_drain import requests_in_flight
 from rollouts.probes.named_planes import DataPlane, PlaneKind
 from rollouts.probes.planes import DataPlanes

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     IDLE_HEADER,
     IDLE_VALUE,

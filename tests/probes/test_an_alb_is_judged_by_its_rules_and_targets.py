@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.traffic import RouteName
+from rollouts.core.model.traffic import RouteName
 from rollouts.probes.alb import (
     SERVICE_LABEL,
     Endpoints,

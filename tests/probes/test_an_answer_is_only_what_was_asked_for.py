@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.core.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.clock import SystemClock
-from rollouts.core.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.probes.counter_series import Counters, Side, selectors, side_of
 from rollouts.probes.counters import judged_by_requests, requests_needed, window_s
 from rollouts.probes.named_planes import CountedPlane

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from rollouts.core.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
 from rollouts.probes import envoy, traefik
 from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Judgement

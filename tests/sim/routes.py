@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.gateway_types import HTTP_ROUTE
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 
 GATEWAY_NAME = "public"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     IDLE_HEADER,
     IDLE_VALUE,
     LiveSeen,
@@ -23,14 +23,14 @@ from rollouts.core.traffic import (
     VerifiedBy,
 )
 from rollouts.objects import SERVICE, Manifest
-from rollouts.sim.actors.gateway import ENVOY, TRAEFIK, Gateway, GatewaySettings
+from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.data_planes import SimDataPlanes
-from rollouts.sim.gateway_clients import RESET, GatewayClients
-from rollouts.sim.gateway_types import GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, gateway_crds
-from rollouts.sim.route_table import WebRequest
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import ENVOY, TRAEFIK, Gateway, GatewaySettings
+from rollouts.sim.network.gateway_clients import RESET, GatewayClients
+from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, HTTP_ROUTE, gateway_crds
+from rollouts.sim.network.route_table import WebRequest
 from tests.sim.manifests import replica_set, service
 from tests.sim.routes import GATEWAY_NAME, backend, rule, split
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.route_table import RouteTable, WebRequest
+from rollouts.sim.network.route_table import RouteTable, WebRequest
 from tests.sim.routes import backend, http_route, rule
 
 

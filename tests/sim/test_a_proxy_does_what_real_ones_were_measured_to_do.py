@@ -19,7 +19,7 @@ from rollouts.objects import POD
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.proxies import Endpoint, NodeProxy, ProxySettings
+from rollouts.sim.network.proxies import Endpoint, NodeProxy, ProxySettings
 from tests.sim.manifests import replica_set
 
 QUICK_S = (

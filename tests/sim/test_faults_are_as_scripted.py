@@ -13,9 +13,9 @@ from rollouts.errors import ApiUnavailable
 from rollouts.objects import REPLICA_SET
 from rollouts.ports import Request, Response
 from rollouts.sim import faults
+from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock, VirtualTimeLoop
-from rollouts.sim.registry import CONFIG_MAP
-from rollouts.sim.server import SimServer
+from rollouts.sim.storage.registry import CONFIG_MAP
 
 PATH = CONFIG_MAP.path("default")
 

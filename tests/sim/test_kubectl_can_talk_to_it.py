@@ -11,8 +11,8 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.http import SimHttp
 from tests.sim.manifests import replica_set, service
 
 

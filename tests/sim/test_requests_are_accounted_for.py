@@ -7,7 +7,7 @@ from collections import Counter
 
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.traffic import NO_REVISION, Tally
+from rollouts.sim.network.traffic import NO_REVISION, Tally
 from tests.sim.manifests import replica_set, service
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.gateway_types import gateway_crds
+from rollouts.sim.network.gateway_types import gateway_crds
 from tests.lab import gateway_parts
 
 PRODUCTS = ("gateway-api", "traefik", "contour")

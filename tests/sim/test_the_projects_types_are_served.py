@@ -12,7 +12,7 @@ import yaml
 from rollouts.clock import SystemClock
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request, Response
-from rollouts.sim.server import SimServer
+from rollouts.sim.apiserver.server import SimServer
 
 CRDS = sorted(Path(__file__).parents[2].joinpath("crds").glob("*.yaml"))
 PATH = ROLLOUT.path("default")

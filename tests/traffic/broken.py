@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Feature, Split, Verdict
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, PatchUser
 from tests.traffic.cases.case import Case

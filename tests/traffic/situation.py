@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
-from rollouts.sim.patches import json_patch
+from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Provider, Target
 
 NAMESPACE = "shop"

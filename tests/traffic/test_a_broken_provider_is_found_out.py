@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rollouts.errors import Unroutable
-from rollouts.sim.refusals import Refused
+from rollouts.sim.storage.refusals import Refused
 from tests.traffic.broken import BROKEN, Broken, DropsManagedRoutes, RestoresASnapshot, TestsNothing
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.traffic import Split
+from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Target
-from rollouts.traffic.declared import declared
+from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.cases.declared import APISIX

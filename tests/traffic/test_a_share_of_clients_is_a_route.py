@@ -9,12 +9,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.stickiness import STICKY_ROUTE
-from rollouts.core.traffic import Feature, Split, Sticky
+from rollouts.core.model.traffic import Feature, Split, Sticky
+from rollouts.core.routing.stickiness import STICKY_ROUTE
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic import contour, gateway_api, istio
+from rollouts.traffic import contour
 from rollouts.traffic.codec import LEDGER, Objects
+from rollouts.traffic.gateway_api import codec as gateway_api
+from rollouts.traffic.istio import codec as istio
 from tests.traffic import laws
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case, splits

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rollouts.api.parse import parse_spec
-from rollouts.controller.places import places_of
-from rollouts.core.traffic import Feature
+from rollouts.controller.observe.places import places_of
+from rollouts.core.model.traffic import Feature
 from rollouts.errors import SpecInvalid
 from rollouts.traffic.demands import WORDS
 from rollouts.traffic.registry import registry

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     Feature,
     MatchKind,
     MatchRoute,

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.api.parse import parse_spec
-from rollouts.core.rollout import Canary
-from rollouts.core.routing import routed_splits
-from rollouts.core.traffic import Feature, Split
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.traffic import Feature, Split
+from rollouts.core.routing.routes import routed_splits
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Op, PatchUser
 from tests.api.specs import canary

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     Feature,
     MatchKind,
     MatchRoute,
@@ -26,7 +26,7 @@ from rollouts.core.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, DeleteOwned, Objects, Op, PatchUser, Target
-from rollouts.traffic.ledger import NOTHING, ledger_of
+from rollouts.traffic.rules.ledger import NOTHING, ledger_of
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests

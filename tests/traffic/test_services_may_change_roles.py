@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import ALL_TO_STABLE, Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.errors import Unroutable
 from rollouts.traffic.registry import registry
 from tests.traffic.cases.all_cases import CASES

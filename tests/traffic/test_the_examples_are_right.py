@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from rollouts.api.parse import rollout_from_manifest
-from rollouts.cli.lint import providers
-from rollouts.core.rollout import Canary
-from rollouts.core.steps import SetHeaderRoute, SetWeight
-from rollouts.core.traffic import ALL_TO_STABLE, MatchRoute, Split
+from rollouts.cli.commands.lint import providers
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import SetHeaderRoute, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, Split
 from rollouts.traffic.codec import Context, Objects
-from rollouts.traffic.istio_subsets import host_of, subset_of
+from rollouts.traffic.istio.subsets import host_of, subset_of
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways").glob("*.yaml"))
 

@@ -1,0 +1,1 @@
+"""The controllers of a cluster: ReplicaSets, kubelet, EndpointSlices, garbage collector, autoscaler."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from rollouts.objects import Kind
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import ObjectKey
-from rollouts.sim.subresources import put_scale
+from rollouts.sim.apiserver.subresources import put_scale
+from rollouts.sim.storage.history import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"

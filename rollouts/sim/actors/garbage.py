@@ -9,10 +9,10 @@ from collections import defaultdict
 
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.refusals import Refused
-from rollouts.sim.registry import NAMESPACE
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.apiserver.verbs import DeleteOptions
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.refusals import Refused
+from rollouts.sim.storage.registry import NAMESPACE
 
 _NO_NAMESPACE = ""
 

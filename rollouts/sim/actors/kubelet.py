@@ -12,9 +12,9 @@ from typing import Any
 from rollouts.objects import POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import DELETED, Change, ObjectKey, Stored
-from rollouts.sim.registry import NODE
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.apiserver.verbs import DeleteOptions
+from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.registry import NODE
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
 """Pod annotation: seconds from running to Ready, instead of chance."""

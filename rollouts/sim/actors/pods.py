@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from rollouts.objects import Manifest
-from rollouts.sim.history import Stored
+from rollouts.sim.storage.history import Stored
 
 
 def is_terminating(pod: Stored) -> bool:

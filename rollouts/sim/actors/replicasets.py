@@ -18,9 +18,9 @@ from typing import Any
 from rollouts.objects import POD, REPLICA_SET, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.history import ADDED, DELETED, Change, ObjectKey, Stored
-from rollouts.sim.refusals import Refused
-from rollouts.sim.verbs import DeleteOptions
+from rollouts.sim.apiserver.verbs import DeleteOptions
+from rollouts.sim.storage.history import ADDED, DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.refusals import Refused
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_RANK = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rollouts.objects import Kind
-from rollouts.sim.history import Change, History, ObjectKey
-from rollouts.sim.registry import Resource
-from rollouts.sim.server import SimServer
-from rollouts.sim.verbs import Verbs, WriteOptions
+from rollouts.sim.apiserver.server import SimServer
+from rollouts.sim.apiserver.verbs import Verbs, WriteOptions
+from rollouts.sim.storage.history import Change, History, ObjectKey
+from rollouts.sim.storage.registry import Resource
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rollouts.core.drain import DrainSpec, ProxyFacts, ProxyMode, drain_numbers
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import DrainSpec, ProxyFacts, ProxyMode
 from tests.ipvs.guest import experiments, network, tables, traffic
 from tests.ipvs.guest.control_plane import ControlPlane, Service
 from tests.ipvs.guest.experiments import Lab

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import (
+from rollouts.core.model.traffic import (
     Feature,
     MatchKind,
     MatchRoute,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic.declared import declared
+from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases import other_routers
 from tests.traffic.cases.case import Case
 from tests.traffic.situation import CONTEXT

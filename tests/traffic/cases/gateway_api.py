@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic.gateway_api import PROVIDER
+from rollouts.traffic.gateway_api.codec import PROVIDER
 from tests.traffic.cases.case import Case, Crd, metadata
 
 MODULE = "sigs.k8s.io/gateway-api@v1.6.1"

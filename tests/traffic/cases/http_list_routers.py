@@ -6,9 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic import contour, istio, traefik
+from rollouts.traffic import contour, traefik
+from rollouts.traffic.istio import codec as istio
 from tests.traffic.cases.case import Case, Crd, metadata
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])

@@ -8,10 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollouts.core.traffic import Feature
+from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic import alb, apisix, gloo, nginx, skipper
+from rollouts.traffic import apisix, gloo, skipper
+from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import LEDGER, Objects
+from rollouts.traffic.nginx import codec as nginx
 from tests.traffic.cases.case import SHARES, Case, Crd, metadata
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])

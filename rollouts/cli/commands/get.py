@@ -1,0 +1,282 @@
+"""`rollouts get` and `rollouts history`: read, draw, and with `-w` stay and draw every change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+
+import yaml
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from rollouts.api.times import parse_time
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
+from rollouts.cli.terminal.tree import draw, line
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.objects import (
+    Seen,
+    belongs_to,
+    controlled_by,
+    images_of,
+    number_of,
+    revision_of,
+    roles_of,
+    status_of,
+    view_of,
+)
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.errors import ApiNotFound
+from rollouts.manifests.ownership import NAME, name_label
+from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
+
+REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class What:
+    """What `get` was asked to show.
+
+    Args:
+        output: `wide`, `json`, `yaml`, or None.
+    """
+
+    name: str | None
+    all_namespaces: bool = False
+    watch: bool = False
+    output: str | None = None
+
+
+async def get(options: Options, what: What, *, console: Console) -> Exit:
+    """Shows one Rollout or a list of them.
+
+    Raises: what `Client` raises; ApiNotFound when there is no Rollout of that name.
+    """
+    async with open_session(options) as session:
+        if what.output in ("json", "yaml"):
+            return await _manifests(session, what, console=console)
+        if what.name is None:
+            return await _list(session, what, console=console)
+        key = Key(session.namespace, what.name)
+        if what.watch:
+            return await _watch_one(session, key, console=console)
+        seen = await read(session, key)
+        console.print(draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only))
+        return Exit.OK
+
+
+async def history(options: Options, name: str, *, console: Console) -> Exit:
+    """Shows the revisions that one Rollout has and had.
+
+    Raises: as `get`.
+    """
+    async with open_session(options) as session:
+        seen = await read(session, Key(session.namespace, name))
+        console.print(history_table(history_rows(seen), now_s=session.clock.now_s()))
+        return Exit.OK
+
+
+def history_rows(seen: Seen) -> tuple[HistoryRow, ...]:
+    """The revisions that ReplicaSets are kept of, and those that `status.history` tells of, newest first."""
+    status = status_of(seen.rollout)
+    last = {
+        entry.revision: entry for entry in status.history
+    }  # newest last: a revision rolled out twice shows its last end
+    kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
+    rows = []
+    for revision in kept.keys() | last.keys():
+        replica_set, entry = kept.get(revision), last.get(revision)
+        number = number_of(replica_set) if replica_set is not None else 0
+        rows.append(
+            HistoryRow(
+                number=number or (entry.number if entry is not None else 0),
+                revision=revision,
+                roles=roles_of(revision, status),
+                outcome=entry.outcome if entry is not None else "",
+                images=images_of(replica_set) if replica_set is not None else (),
+                kept=replica_set is not None,
+                ready=(replica_set.get("status") or {}).get("readyReplicas", 0) if replica_set is not None else 0,
+                desired=replica_set["spec"].get("replicas", 1) if replica_set is not None else 0,
+                finished_at_s=entry.finished_at_s if entry is not None else None,
+                took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
+
+
+def collections_of(key: Key) -> tuple[Collection, ...]:
+    """Everything that the tree of one Rollout is drawn from."""
+    mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
+    return (
+        Collection(kind=ROLLOUT, namespace=key.namespace, query={"fieldSelector": f"metadata.name={key.name}"}),
+        Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine),
+        Collection(kind=POD, namespace=key.namespace, query=mine, optional=True),
+        Collection(
+            kind=EVENT,
+            namespace=key.namespace,
+            query={"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"},
+            optional=True,
+        ),
+    )
+
+
+def seen_in(followed: Followed, key: Key) -> Seen | None:
+    """The Rollout and what is its own; None when it is not there."""
+    rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
+    if rollout is None:
+        return None
+    replica_sets = tuple(thing for thing in followed.all(REPLICA_SET) if controlled_by(thing, rollout))
+    owned = {replica_set["metadata"]["uid"] for replica_set in replica_sets}
+    pods = [
+        pod
+        for pod in followed.all(POD)
+        if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
+    ]
+    events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
+    return Seen(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events)
+
+
+async def read(session: Session, key: Key) -> Seen:
+    """One look at a Rollout and what is its own.
+
+    Raises: ApiNotFound; what `Client` raises.
+    """
+    async with following(session, *collections_of(key)) as followed:
+        seen = seen_in(followed, key)
+    if seen is None:
+        raise ApiNotFound(f"there is no Rollout {key.name} in namespace {key.namespace}")
+    return seen
+
+
+async def changes(followed: Followed, *, at_least_every_s: float) -> AsyncIterator[None]:
+    """Yields at once, then on every change, and when `at_least_every_s` have passed without one."""
+    while True:
+        followed.changed.clear()
+        yield
+        try:
+            async with asyncio.timeout(at_least_every_s):
+                await followed.changed.wait()
+        except TimeoutError:
+            continue
+
+
+async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
+    """The live tree; lines instead where the output is not a terminal. Ends when the Rollout is deleted."""
+    async with following(session, *collections_of(key)) as followed:
+        if seen_in(followed, key) is None:
+            raise ApiNotFound(f"there is no Rollout {key.name} in namespace {key.namespace}")
+
+        def picture() -> RenderableType | None:
+            seen = seen_in(followed, key)
+            if seen is None:
+                return None
+            return draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only)
+
+        def text(now_s: float) -> list[str] | None:
+            seen = seen_in(followed, key)
+            return [line(view_of(seen), now_s=now_s)] if seen is not None else None
+
+        await _show(session, followed, console=console, picture=picture, text=text)
+        console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)
+        return Exit.OK
+
+
+async def _list(session: Session, what: What, *, console: Console) -> Exit:
+    namespace = None if what.all_namespaces else session.namespace
+    wide = what.output == "wide"
+    wanted = [Collection(kind=ROLLOUT, namespace=namespace)]
+    if wide:
+        wanted.append(Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME}))
+    async with following(session, *wanted) as followed:
+        if what.watch:
+
+            def picture() -> RenderableType:
+                return _table(session, followed, wide=wide, all_namespaces=what.all_namespaces)
+
+            def text(now_s: float) -> list[str]:
+                return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
+
+            await _show(session, followed, console=console, picture=picture, text=text)
+        elif not followed.all(ROLLOUT):
+            where = f" in namespace {namespace}" if namespace else ""
+            fail(f"no Rollouts found{where}")
+        else:
+            console.print(_table(session, followed, wide=wide, all_namespaces=what.all_namespaces))
+    return Exit.OK
+
+
+async def _show(
+    session: Session,
+    followed: Followed,
+    *,
+    console: Console,
+    picture: Callable[[], RenderableType | None],
+    text: Callable[[float], list[str] | None],
+) -> None:
+    """Shows every change until there is nothing to show: live on a terminal, else each new text as lines.
+
+    Args:
+        text: lines, given the time; two that are equal at time 0 say the same but for ages and countdowns.
+    """
+    if not console.is_terminal:
+        last: set[str] = set()
+        async for _ in changes(followed, at_least_every_s=3_600.0):
+            same, now = text(0.0), text(session.clock.now_s())
+            if same is None or now is None:
+                return
+            for mark, new in zip(same, now, strict=True):
+                if mark not in last:
+                    console.print(new, markup=False, highlight=False, soft_wrap=True)
+            last = set(same)
+        return
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        async for _ in changes(followed, at_least_every_s=REDRAW_S):
+            drawing = picture()
+            if drawing is None:
+                return
+            live.update(drawing, refresh=True)
+
+
+def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
+    replica_sets = followed.all(REPLICA_SET) if wide else ()
+    for rollout in followed.all(ROLLOUT):
+        status = status_of(rollout)
+        own = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
+        yield RolloutRow(
+            view=view_of(Seen(rollout=rollout, replica_sets=own)),
+            created_at_s=parse_time(rollout["metadata"]["creationTimestamp"]),
+            revision=status.current_revision,
+            stable=status.stable_revision,
+        )
+
+
+def _table(session: Session, followed: Followed, *, wide: bool, all_namespaces: bool) -> RenderableType:
+    rows = _rows(followed, wide=wide)
+    return rollout_table(rows, now_s=session.clock.now_s(), wide=wide, all_namespaces=all_namespaces)
+
+
+async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
+    if what.name is not None:
+        document = manifest_from(await session.client.get(ROLLOUT, session.namespace, what.name))
+        _drop_bookkeeping(document)
+    else:
+        namespace = None if what.all_namespaces else session.namespace
+        items, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=namespace))
+        for item in items:
+            _drop_bookkeeping(item)
+        document = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    if what.output == "json":
+        text = json.dumps(document, indent=2, ensure_ascii=True)
+    else:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
+    console.out(text.rstrip("\n"), highlight=False)
+    return Exit.OK
+
+
+def _drop_bookkeeping(thing: Manifest) -> None:
+    """As kubectl: who wrote which field is noise to almost everybody."""
+    thing["metadata"].pop("managedFields", None)

@@ -1,0 +1,178 @@
+"""`rollouts gitops`: what Argo CD and Flux must leave alone in the objects that a Rollout steers. Pure; no cluster needed.
+
+Only fields that Git has too are listed: both tools leave alone what Git does not mention (our label and our annotations), but for
+values that are one to server-side apply, as a Service's selector is to Flux.
+Sources: https://argo-cd.readthedocs.io/en/stable/user-guide/diffing/ (jq paths; `RespectIgnoreDifferences`), and
+https://fluxcd.io/flux/components/kustomize/kustomizations/ (`spec.ignore`, since Flux 2.9; JSON pointers, so lists are whole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rollouts.api.parse import parse_spec
+from rollouts.api.schema import yaml_text
+from rollouts.controller.observe.observer import context_of
+from rollouts.controller.observe.places import Place, places_of
+from rollouts.core.model.rollout import Canary, RolloutSpec
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.routing.services import is_subset, named_services
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.declared.codec import Declared
+from rollouts.traffic.rules.annotations import OneAnnotation
+
+
+class Tool(StrEnum):
+    """`--for`."""
+
+    ARGO_CD = "argocd"
+    FLUX = "flux"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the controller changes in objects of one kind.
+
+    Args:
+        weights: jq paths of what changes with every step.
+        lists: top-level fields that hold them, and where managed routes are put.
+    """
+
+    weights: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
+_BY_KIND: Mapping[str, Fields] = {
+    **dict.fromkeys(
+        ("HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute"),
+        Fields((".spec.rules[]?.backendRefs[]?.weight",), ("rules",)),
+    ),
+    "VirtualService": Fields(
+        tuple(f".spec.{part}[]?.route[]?.weight" for part in ("http", "tls", "tcp")), ("http", "tls", "tcp")
+    ),
+    "DestinationRule": Fields((f'.spec.subsets[]?.labels["{REVISION}"]',), ("subsets",)),
+    "TraefikService": Fields((".spec.weighted.services[]?.weight",), ("weighted",)),
+    "HTTPProxy": Fields((".spec.routes[]?.services[]?.weight",), ("routes",)),
+    "ApisixRoute": Fields((".spec.http[]?.backends[]?.weight",), ("http",)),
+    "RouteTable": Fields((".spec.routes[]?.routeAction.multi.destinations[]?.weight",), ("routes",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """What to leave alone in one object.
+
+    Args:
+        jq: paths for Argo CD.
+        pointers: JSON pointers (RFC 6901) for Flux.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    jq: tuple[str, ...]
+    pointers: tuple[str, ...]
+
+
+def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) -> tuple[Ignored, ...]:
+    """What the controller writes over in users' objects for these Rollouts, each object once.
+
+    Args:
+        rollouts: manifests whose specs have been checked (`lint`); other objects are left out.
+
+    Raises: SpecInvalid.
+    """
+    found: dict[tuple[Kind, str, str], Ignored] = {}
+    for manifest in rollouts:
+        if (manifest.get("apiVersion"), manifest.get("kind")) != (ROLLOUT.api_version, ROLLOUT.kind):
+            continue
+        namespace = (manifest.get("metadata") or {}).get("namespace") or ""
+        for each in _of(parse_spec(manifest["spec"]), providers, namespace):
+            found.setdefault((each.kind, each.namespace, each.name), each)
+    return tuple(found.values())
+
+
+def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
+    """The settings as YAML to be merged into an Application, a Kustomization or a HelmRelease."""
+    documents = [document for tool in tools for document in _documents(tool, ignored)]
+    return "---\n".join(f"# {comment}\n{yaml_text(document)}" for comment, document in documents)
+
+
+def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
+    for name in named_services(spec.strategy):
+        if not is_subset(name):
+            yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
+    for place in places_of(spec, providers, namespace=namespace):
+        if place.own is not None:  # Git has none
+            continue
+        jq, pointers = _of_route(place, spec, namespace)
+        if jq:
+            yield Ignored(place.target.kinds[0], place.target.namespace, place.target.name, jq, pointers)
+
+
+def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    kind = place.target.kinds[0].kind
+    provider: object = place.provider
+    if isinstance(provider, OneAnnotation):
+        context = context_of(Key(namespace, ""), spec, RolloutStatus())
+        annotation = provider.annotation(place.target, context)
+        return (f'.metadata.annotations["{annotation}"]',), (f"/metadata/annotations/{_escaped(annotation)}",)
+    if place.target.owned_name:  # what changes is in an object of ours
+        return (), ()
+    fields = _declared_fields(provider) if isinstance(provider, Declared) else _BY_KIND.get(kind)
+    if fields is None:  # of another package: nobody here knows its fields
+        return (".spec",), ("/spec",)
+    lists = tuple(f".spec.{name}" for name in fields.lists)
+    whole = _makes_routes(spec) and not place.target.subsets
+    return (lists if whole else fields.weights), tuple(f"/spec/{name}" for name in fields.lists)
+
+
+def _declared_fields(provider: Declared) -> Fields | None:
+    """Where a declaration says that weights are; None for a place outside of `spec`."""
+    root, *steps = provider.backends.split(".")
+    if root != "spec" or not steps:
+        return None
+    path = "".join(f".{step.removesuffix('[]')}{'[]?' if step.endswith('[]') else ''}" for step in steps)
+    return Fields((f".spec{path}.{provider.weight}",), (steps[0].removesuffix("[]"),))
+
+
+def _makes_routes(spec: RolloutSpec) -> bool:
+    match spec.strategy:
+        case Canary(traffic_routing=routing) if routing is not None:
+            return bool(routing.managed_routes)
+        case _:
+            return False
+
+
+def _documents(tool: Tool, ignored: tuple[Ignored, ...]) -> Iterator[tuple[str, Manifest]]:
+    match tool:
+        case Tool.ARGO_CD:
+            rules = [{**_names(each, group=True), "jqPathExpressions": list(each.jq)} for each in ignored]
+            options = {"syncOptions": ["RespectIgnoreDifferences=true"]}
+            spec = {"syncPolicy": options, "ignoreDifferences": rules}
+            yield "Argo CD: into the Application that holds these objects.", {"spec": spec}
+        case Tool.FLUX:
+            flux = [
+                {"target": {name: f"^{text}$" for name, text in _names(each).items()}, "paths": list(each.pointers)}
+                for each in ignored
+            ]
+            yield (
+                "Flux: into the Kustomization (Flux 2.9 or later) that holds these objects.",
+                {"spec": {"ignore": flux}},
+            )
+            drift = {"driftDetection": {"mode": "enabled", "ignore": flux}}
+            yield "Flux: or into the HelmRelease that holds them, if it looks for drift.", {"spec": drift}
+
+
+def _names(each: Ignored, *, group: bool = False) -> dict[str, str]:
+    names = {"group": each.kind.group} if group or each.kind.group else {}
+    names |= {"kind": each.kind.kind, "name": each.name}
+    return names | ({"namespace": each.namespace} if each.namespace else {})
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,334 @@
+"""`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
+
+Problems are those that the controller would report (`api/parse.py`, `traffic/demands.py`), and what the Services of the file say
+against the Rollouts that name them, so a file that passes here is one that it carries out.
+Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
+cutovers. What cannot be known without a cluster is taken at its least, so nothing is called too short that might be enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import yaml
+
+from rollouts.api.parse import parse_spec
+from rollouts.cli.terminal.tree import plain
+from rollouts.controller.observe.places import places_of
+from rollouts.controller.providers.declarations import provider_of
+from rollouts.core.advice.findings import Finding, Rule
+from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.service_contradictions import contradictions, lacks_port
+from rollouts.core.advice.service_findings import relation_of, service_findings
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.routing.services import named_services
+from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.registry import installed, registry
+
+LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
+"""What a cluster nobody has seen needs at least."""
+
+_PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing to mend or to know, or (in `LintReport.skipped`) one document that was not looked at.
+
+    Args:
+        line: counted from 1.
+        subject: `Rollout cart`.
+    """
+
+    line: int
+    subject: str
+    message: str
+
+    def text(self, source: str) -> str:
+        """In the form that editors jump to: `FILE:LINE: subject: message`."""
+        return plain(f"{source}:{self.line}: {self.subject}: {self.message}")
+
+
+@dataclass(slots=True)
+class LintReport:
+    """What was found in one file.
+
+    Args:
+        checked: how many Rollouts were read.
+        providers: how many TrafficProviders were.
+        advice: what may lose requests although the controller carries it out.
+    """
+
+    checked: int = 0
+    providers: int = 0
+    problems: list[Remark] = field(default_factory=list)
+    advice: list[Remark] = field(default_factory=list)
+    skipped: list[Remark] = field(default_factory=list)
+
+
+def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintReport:
+    """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
+
+    Args:
+        known: what `providers` found in this text and in others; None to look in this one alone.
+
+    Raises: nothing for a bad text: it is a problem like any other.
+    """
+    report = LintReport()
+    documents = _documents(text, report)
+    found = _Found(known=providers(text) if known is None else known)
+    for node, document in _objects(documents):
+        _check(node, document, report, found)
+    report.problems += _contradictions(found)
+    report.advice += _advice(found)
+    return report
+
+
+def summary(reports: Iterable[LintReport]) -> str:
+    """One line about all files."""
+    reports = tuple(reports)
+    checked, providers_checked = sum(each.checked for each in reports), sum(each.providers for each in reports)
+    what = [f"{checked} Rollout{'' if checked == 1 else 's'}"]
+    if providers_checked:
+        what.append(f"{providers_checked} TrafficProvider{'' if providers_checked == 1 else 's'}")
+    problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
+    advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
+    return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
+
+
+def manifests_of(text: str) -> tuple[Manifest, ...]:
+    """The objects of a text that `lint_text` has no problem with, Lists taken apart."""
+    return tuple(manifest for _, manifest in _objects(_documents(text, LintReport())) if isinstance(manifest, dict))
+
+
+def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
+    """Every document up to one that is no YAML, which is a problem."""
+    found: list[tuple[yaml.Node, Any]] = []
+    loader = _KubernetesLoader(text)
+    try:
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            found.append((node, loader.construct_document(node)))
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark or broken.context_mark
+        report.problems.append(Remark(mark.line + 1 if mark else 1, "YAML", broken.problem or str(broken)))
+    except yaml.YAMLError as broken:
+        report.problems.append(Remark(1, "YAML", str(broken)))
+    finally:
+        loader.dispose()
+    return found
+
+
+def _objects(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
+    """The documents with Lists taken apart."""
+    for node, document in documents:
+        items = document.get("items") if isinstance(document, dict) else None
+        if isinstance(items, list) and str(document.get("kind")).endswith("List"):
+            yield from _objects((_find(node, f"items[{index}]")[0], item) for index, item in enumerate(items))
+        elif document is not None:
+            yield node, document
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a file holds, with the place of what is looked at twice."""
+
+    known: Mapping[str, Provider]
+    rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
+    services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
+
+
+class _KubernetesLoader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: times stay text, and a key that is given twice is an error instead of a surprise."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own protocol: a class attribute, replaced as a whole
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Raises: yaml.constructor.ConstructorError on a repeated key."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"key {key.value!r} is given twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) -> None:
+    line = node.start_mark.line + 1
+    if not isinstance(document, dict):
+        report.problems.append(Remark(line, "document", "a Kubernetes object is a mapping with apiVersion and kind"))
+        return
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    subject = _subject(document)
+    if kind == SERVICE.kind and api_version == SERVICE.api_version:
+        found.services.append((node, document))
+    ours = {ROLLOUT.kind: ROLLOUT, TRAFFIC_PROVIDER.kind: TRAFFIC_PROVIDER}.get(str(kind))
+    if ours is None or api_version != ours.api_version:
+        remedy = f"; change apiVersion to {ours.api_version} to use it here" if ours is not None else ""
+        message = f"skipped, it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
+        report.skipped.append(Remark(line, subject, message))
+        return
+    if ours is TRAFFIC_PROVIDER:
+        report.providers += 1
+        problems = list(_provider_problems(document))
+    else:
+        report.checked += 1
+        problems = list(_problems(document, found.known))
+        if not problems:
+            found.rollouts.append((node, document, parse_spec(document["spec"])))
+    report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
+
+
+def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    metadata = document.get("metadata") or {}
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        yield "metadata.name", "a name is required"
+    for key in document.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
+        yield key, "unknown field"
+    if not isinstance(document.get("spec"), dict):
+        yield "spec", "a mapping is required"
+
+
+def _provider_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    yield from _head_problems(document)
+    if isinstance(document.get("spec"), dict):
+        try:
+            provider_of(_name(document), document["spec"], _fixed())
+        except SpecInvalid as invalid:
+            yield from ((problem.path, problem.message) for problem in invalid.problems)
+
+
+def _problems(document: Manifest, known: Mapping[str, Provider]) -> Iterator[tuple[str, str]]:
+    yield from _head_problems(document)
+    spec = document.get("spec")
+    if isinstance(spec, dict):
+        try:
+            places_of(parse_spec(spec), known, namespace=_namespace(document) or "default")
+        except SpecInvalid as invalid:
+            yield from ((problem.path, problem.message) for problem in invalid.problems)
+
+
+def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
+    """Every traffic provider, as the controller of this installation has them, and what is declared.
+
+    Args:
+        texts: whose TrafficProviders count, if nothing is wrong with them.
+        declared: TrafficProviders of a cluster; those in `texts` take their places.
+    """
+    found: dict[str, Provider] = {}
+    written = (each for text in texts for _, each in _objects(_documents(text, LintReport())))
+    for manifest in (*declared, *written):
+        if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
+            continue
+        if (manifest.get("apiVersion"), manifest.get("kind")) != (TRAFFIC_PROVIDER.api_version, TRAFFIC_PROVIDER.kind):
+            continue
+        with suppress(SpecInvalid):
+            found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
+    return {**found, **_fixed()}
+
+
+@cache
+def _fixed() -> Mapping[str, Provider]:
+    return registry(installed())
+
+
+def _contradictions(found: _Found) -> Iterator[Remark]:
+    """What Services of the same file say against the Rollouts that name them; one that is in another file is no problem."""
+    for node, document in found.services:
+        for _, rollout, spec in found.rollouts:
+            if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
+                problems = [
+                    *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
+                    *_port_problems(document, rollout, spec, found.known),
+                ]
+                for each in problems:
+                    yield Remark(_find(node, each.path)[1], _subject(document), str(each))
+
+
+def _port_problems(
+    service: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
+) -> Iterator[SpecProblem]:
+    """The ports that routers name, each once, and the Service lacks."""
+    places = places_of(spec, known, namespace=_namespace(rollout) or "default")
+    named = {place.route.router: place.target.service_port for place in places}
+    for router, port in named.items():
+        if port is not None and lacks_port(service, port):
+            message = f"has no port {port}, which Rollout {_name(rollout)} names as trafficRouting.{router}.servicePort"
+            yield SpecProblem("spec.ports", message)
+
+
+def _advice(found: _Found) -> Iterator[Remark]:
+    """The findings of every Rollout, then those of every Service that has to do with one, each once."""
+    told: set[tuple[int, str]] = set()
+    for node, document, spec in found.rollouts:
+        yield from _remarks(node, document, pod_findings(document, spec))
+    for node, document in found.services:
+        for _, rollout, spec in found.rollouts:
+            relation = relation_of(document, spec, template_labels(rollout["spec"]["template"]))
+            if relation is None or _namespace(document) != _namespace(rollout):
+                continue
+            findings = service_findings(document, relation=relation)
+            # One without a selector is a problem, and told as such.
+            for remark in _remarks(node, document, [each for each in findings if each.rule is not Rule.NO_SELECTOR]):
+                if (remark.line, remark.message) not in told:
+                    told.add((remark.line, remark.message))
+                    yield remark
+
+
+def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:
+    """The graceful-exit checklist of one Rollout, in the cluster that needs the least."""
+    numbers = drain_numbers(spec.drain, LEAST)
+    return exit_findings(document["spec"]["template"], drain=spec.drain, numbers=numbers, surges=surges(spec))
+
+
+def _remarks(node: yaml.Node, document: Manifest, findings: Iterable[Finding]) -> Iterator[Remark]:
+    for finding in findings:
+        yield Remark(_find(node, finding.path)[1], _subject(document), str(finding))
+
+
+def _subject(document: Manifest) -> str:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{document.get('kind')} {name or '(no name)'}"
+
+
+def _name(document: Manifest) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _namespace(document: Manifest) -> str | None:
+    metadata = document.get("metadata")
+    return metadata.get("namespace") if isinstance(metadata, dict) else None
+
+
+def _find(node: yaml.Node, path: str) -> tuple[yaml.Node, int]:
+    """The node at `path`, or the nearest one above it that is there, and its line (an entry's is that of its key)."""
+    line = node.start_mark.line + 1
+    for name, index in _PATH_PART.findall(path):
+        if isinstance(node, yaml.MappingNode) and name:
+            entry = next((pair for pair in node.value if pair[0].value == name), None)
+            if entry is None:
+                break
+            key, node = entry
+            line = key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
+            node = node.value[int(index)]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return node, line

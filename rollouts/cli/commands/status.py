@@ -1,0 +1,62 @@
+"""`rollouts status`: one line and an exit code, in the manner of `kubectl rollout status`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rich.console import Console
+
+from rollouts.cli.commands.get import changes
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.tree import line
+from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.objects import Seen, view_of
+from rollouts.cli.view.session import Options, open_session
+from rollouts.cli.view.tree import RolloutView
+from rollouts.core.model.status import Phase
+from rollouts.errors import ApiNotFound
+from rollouts.objects import ROLLOUT
+
+
+async def status(options: Options, name: str, *, watch: bool, timeout_s: float | None, console: Console) -> Exit:
+    """Says how the Rollout is; with `watch` or a timeout says what it waits for until it is finished.
+
+    Args:
+        timeout_s: seconds to wait at most; None for as long as it takes.
+
+    Raises: ApiNotFound; what `Client` raises.
+    """
+    verdict = Exit.UNFINISHED
+    watch = watch or timeout_s is not None
+    async with open_session(options) as session:
+        query = {"fieldSelector": f"metadata.name={name}"}
+        async with following(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query)) as followed:
+            said = ""
+            try:
+                async with asyncio.timeout(timeout_s if watch else None):
+                    async for _ in changes(followed, at_least_every_s=3_600.0):
+                        found = followed.all(ROLLOUT)
+                        if not found:
+                            gone = " any more" if said else ""
+                            raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}{gone}")
+                        view = view_of(Seen(rollout=found[0]))
+                        verdict = verdict_of(view)
+                        # At time 0 two texts differ only if they say something else than another age.
+                        if (same := line(view, now_s=0.0)) != said:
+                            said = same
+                            now = line(view, now_s=session.clock.now_s())
+                            console.print(now, markup=False, highlight=False, soft_wrap=True)
+                        if verdict is not Exit.UNFINISHED or not watch:
+                            break
+            except TimeoutError:
+                console.print(f"not finished after {timeout_s:g} s", markup=False, highlight=False)
+    return verdict
+
+
+def verdict_of(view: RolloutView) -> Exit:
+    """What a script should think of it: OK, BAD, or UNFINISHED."""
+    if view.stale:
+        return Exit.UNFINISHED
+    if view.problems or view.phase in (Phase.DEGRADED, Phase.ABORTED, Phase.ROLLED_BACK):
+        return Exit.BAD
+    return Exit.OK if view.phase == Phase.HEALTHY else Exit.UNFINISHED

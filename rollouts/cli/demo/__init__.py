@@ -1,0 +1,1 @@
+"""`rollouts demo`: rollouts in a simulated or a real cluster."""

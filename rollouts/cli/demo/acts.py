@@ -1,0 +1,229 @@
+"""The acts of `rollouts demo`, and what each of them promises. An act ends with a row of the table, or with `NotAsPromised`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from rollouts.cli.commands import verbs
+from rollouts.cli.demo.manifests import (
+    BAD,
+    BLUE_GREEN_APP,
+    CANARY_APP,
+    CANARY_STEPS,
+    FIRST,
+    IMAGE,
+    REPLICAS,
+    SECOND,
+    blue_green_app,
+    canary_app,
+    with_image,
+)
+from rollouts.cli.demo.stage import GATEWAY, NotAsPromised, Stage, selector_of
+from rollouts.cli.exits import Exit
+from rollouts.cli.view.objects import Seen, images_of, pod_line, revision_of, status_of
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
+from rollouts.manifests.ownership import REVISION
+
+Say = Callable[[str], None]
+_LAST_REQUESTS_S = 0.8  # a proxy may be half a second late: what an act breaks must show in its own row
+_STEADY_S = 1.0  # requests on a cluster at rest, so that there is something to compare with
+_MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
+_SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One act.
+
+    Args:
+        play: does it; returns how many steps were carried out and the outcome in words.
+
+    """
+
+    title: str
+    play: Callable[[Stage, Say], Awaitable[tuple[int, str]]]
+
+
+async def install(stage: Stage, say: Say) -> tuple[int, str]:
+    """Promises that the first revision of both apps becomes Healthy at once, without steps."""
+    by = "a route's weights" if stage.gateway is not None else "canary"
+    say(f"install two apps at {FIRST}: {CANARY_APP} moves by {by}, {BLUE_GREEN_APP} by blue-green")
+    await stage.install(canary_app(stage.namespace, gateway=GATEWAY if stage.gateway is not None else ""))
+    await stage.install(blue_green_app(stage.namespace))
+    for app in (BLUE_GREEN_APP, CANARY_APP):
+        seen = await stage.until(app, _is_healthy, deadline_s=20, what=f"{app} is Healthy")
+        await stage.until(app, lambda seen: _ready_pods(seen) == REPLICAS, deadline_s=10, what=f"{app} has its pods")
+        _promise(_serving_images(seen) == {FIRST}, f"{app} runs {_serving_images(seen)} instead of {FIRST}")
+    await asyncio.sleep(_STEADY_S / 2)  # the slices show the last pods, then the clients come
+    for app in (CANARY_APP, BLUE_GREEN_APP):
+        stage.send_requests(app)
+    await asyncio.sleep(_STEADY_S)
+    return 0, f"{CANARY_APP} and {BLUE_GREEN_APP} Healthy at {FIRST}"
+
+
+async def canary(stage: Stage, say: Say) -> tuple[int, str]:
+    """Promises that the canary waits for a person at 25 %, goes on when promoted, and ends Healthy on the new image.
+
+    Where a gateway splits the requests also that 25 % of them reach it, as the clients count.
+    """
+    say(f"new image {SECOND} for {CANARY_APP}: 25 %, then it waits for a person")
+    await stage.change(CANARY_APP, with_image(SECOND))
+    seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
+    status = status_of(seen.rollout)
+    _promise(status.weight_percent == 25, f"the canary's weight is {status.weight_percent} % instead of 25 %")
+    pods = {revision_of(each): (each.get("status") or {}).get("readyReplicas", 0) for each in seen.replica_sets}
+    _promise(
+        pods.get(status.current_revision) == 1, f"the canary has {pods.get(status.current_revision)} pods instead of 1"
+    )
+    await asyncio.sleep(_MEASURED_S)  # requests on 25 %
+    promise_share(stage, status.current_revision, 25)
+    say(f"promote: rollouts.dev/promote={status.current_revision}@{status.step_index}")
+    await _verb(stage, CANARY_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
+    await stage.until(CANARY_APP, _is_healthy, deadline_s=40, what="the canary is Healthy at the end of its steps")
+    seen = await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
+    _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
+    return len(CANARY_STEPS), f"{CANARY_APP} Healthy at {SECOND}"
+
+
+async def abort(stage: Stage, say: Say) -> tuple[int, str]:
+    """Promises that a bad image never serves, and that after the abort the stable revision is whole."""
+    say(f"a bad image for {CANARY_APP}: its pods never become ready")
+    await stage.change(CANARY_APP, with_image(BAD))
+
+    def crashes(seen: Seen) -> bool:
+        status = status_of(seen.rollout)
+        waits = status.waiting_for is not None and status.waiting_for.reason == Reason.PODS_NOT_AVAILABLE
+        return waits and any(revision_of(pod) == status.current_revision and _is_stuck(pod) for pod in seen.pods)
+
+    seen = await stage.until(CANARY_APP, crashes, deadline_s=20, what="the bad pod is seen to fail")
+    bad = status_of(seen.rollout).current_revision
+    await asyncio.sleep(2 * _STEADY_S)  # requests while it crashes
+    say(f"abort: rollouts.dev/abort={bad}")
+    await _verb(stage, CANARY_APP, verbs.plan_abort)
+
+    def is_back(seen: Seen) -> bool:
+        status = status_of(seen.rollout)
+        return status.phase == Phase.ABORTED and _ready_pods(seen) == REPLICAS and not _pods_of(seen, bad)
+
+    seen = await stage.until(
+        CANARY_APP, is_back, deadline_s=20, what="the stable revision is whole and the bad one is gone"
+    )
+    _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
+    if traffic := stage.clients.get(CANARY_APP):
+        _promise(not traffic.tally.sent[bad], f"{traffic.tally.sent[bad]} requests went to the bad image")
+    say(f"the author takes it back to {SECOND}")
+    await stage.change(CANARY_APP, with_image(SECOND))
+    await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
+    return 0, f"aborted, {CANARY_APP} stayed at {SECOND}"
+
+
+async def blue_green(stage: Stage, say: Say) -> tuple[int, str]:
+    """Promises that the active Service stays on the old revision until the preview is promoted, then switches whole."""
+    say(f"new image {SECOND} for {BLUE_GREEN_APP}: a preview beside the active revision")
+    before = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
+    await stage.change(BLUE_GREEN_APP, with_image(SECOND))
+    seen = await stage.until(
+        BLUE_GREEN_APP, _waits_for_promotion, deadline_s=20, what="the preview waits to be promoted"
+    )
+    new = status_of(seen.rollout).current_revision
+    _promise(
+        selector_of(stage, BLUE_GREEN_APP).get(REVISION) == before,
+        "the active Service moved before the promotion",
+    )
+    preview = selector_of(stage, f"{BLUE_GREEN_APP}-preview").get(REVISION)
+    _promise(preview == new, f"the preview Service selects {preview} instead of {new}")
+    await asyncio.sleep(_STEADY_S)
+    say(f"promote: rollouts.dev/promote={new}@0")
+    await _verb(stage, BLUE_GREEN_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
+    await stage.until(BLUE_GREEN_APP, _is_healthy, deadline_s=30, what="the blue-green update is Healthy")
+    active = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
+    _promise(active == new, f"the active Service selects {active} instead of {new}")
+    seen = await stage.until(BLUE_GREEN_APP, _has_only(REPLICAS), deadline_s=20, what="the old revision is scaled down")
+    _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
+    return 1, f"{BLUE_GREEN_APP} switched to {SECOND}"
+
+
+ACTS = (
+    Act("install", install),
+    Act("canary, promoted", canary),
+    Act("bad image, aborted", abort),
+    Act("blue-green, promoted", blue_green),
+)
+
+
+def promise_share(stage: Stage, revision: str, percent: int) -> None:
+    """Where requests go by weight: what the clients counted of the last two seconds is what the step says.
+
+    Raises: NotAsPromised.
+    """
+    if stage.gateway is None:
+        return
+    share = 100 * stage.shares(CANARY_APP).get(revision, 0.0)
+    _promise(
+        abs(share - percent) <= _SHARE_OFF_BY, f"the canary got {share:.0f} % of the requests instead of {percent} %"
+    )
+
+
+async def last_requests() -> None:
+    """Waits until what the act did has shown in the clients' counts."""
+    await asyncio.sleep(_LAST_REQUESTS_S)
+
+
+async def _verb(stage: Stage, name: str, plan: verbs.Plan) -> None:
+    """By annotation, as `rollouts promote` does it; waits for the controller's record."""
+    quiet = Console(quiet=True)
+    code = await verbs.carry_out_on(stage.session, name, plan, wait=True, console=quiet)
+    if code is not Exit.OK:
+        raise NotAsPromised(f"the verb on {name} was not recorded (exit code {int(code)})")
+
+
+def _promise(kept: bool, broken: str) -> None:
+    if not kept:
+        raise NotAsPromised(broken)
+
+
+def _is_healthy(seen: Seen) -> bool:
+    status = status_of(seen.rollout)
+    return status.phase == Phase.HEALTHY and status.observed_generation == seen.rollout["metadata"]["generation"]
+
+
+def _waits_for_promotion(seen: Seen) -> bool:
+    wait = status_of(seen.rollout).waiting_for
+    return wait is not None and wait.reason == Reason.PROMOTION_NEEDED
+
+
+def _ready_pods(seen: Seen) -> int:
+    return sum((each.get("status") or {}).get("readyReplicas", 0) for each in seen.replica_sets)
+
+
+def _has_only(pods: int) -> Callable[[Seen], bool]:
+    """Pods of one revision, all ready, and none of any other."""
+
+    def holds(seen: Seen) -> bool:
+        current = status_of(seen.rollout).current_revision
+        return len(seen.pods) == len(_pods_of(seen, current)) == pods == _ready_pods(seen)
+
+    return holds
+
+
+def _pods_of(seen: Seen, revision: str) -> list[object]:
+    return [pod for pod in seen.pods if revision_of(pod) == revision]
+
+
+def _serving_images(seen: Seen) -> set[str]:
+    """Tags of the images that have ready pods."""
+    return {
+        image.removeprefix(f"{IMAGE}:")
+        for each in seen.replica_sets
+        if (each.get("status") or {}).get("readyReplicas", 0)
+        for image in images_of(each)
+    }
+
+
+def _is_stuck(pod: dict[str, object]) -> bool:
+    return bool(pod_line(pod).problem)

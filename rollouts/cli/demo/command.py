@@ -1,0 +1,209 @@
+"""`rollouts demo`: canary, abort and blue-green under client traffic, watched live, with a verdict at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rollouts.cli.demo.acts import ACTS, Act, last_requests
+from rollouts.cli.demo.stage import REQUESTS_PER_S, NotAsPromised, Stage, real_stage, simulated_stage
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.table import ActRow, act_table
+from rollouts.cli.terminal.tree import draw, line, plain, weight_bar
+from rollouts.cli.view.follow import unwrapped
+from rollouts.cli.view.objects import view_of
+from rollouts.cli.view.session import Options
+
+EXPECTED_S = 40.0  # what the progress bar is drawn against
+_REDRAW_S = 0.25
+_SEED = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """On which cluster.
+
+    Args:
+        cluster: the kubeconfig's, not a simulated one.
+        serve: where to write a kubeconfig of the simulated one.
+    """
+
+    cluster: bool
+    serve: Path | None
+    options: Options
+
+
+async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
+    """Plays the acts.
+
+    Args:
+        lines: instead of the live tree, even on a terminal.
+
+    Returns: OK only when every outcome was as promised; the table and the last line say what was not.
+    Raises: what `Client` raises on a real cluster.
+    """
+    live = console.is_terminal and not lines
+    screen = _Screen(console, live=live)
+    rows: list[ActRow] = []
+    opened: AbstractAsyncContextManager[Stage] = (
+        real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED)
+    )
+    problem = ""
+    try:
+        with unwrapped():
+            async with opened as stage, screen.showing(stage):
+                _introduce(screen, stage, where)
+                for act in ACTS:
+                    rows.append(await _play(act, stage, screen))
+                    if rows[-1].problem:
+                        break
+    except NotAsPromised as broken:
+        problem = str(broken)
+    return _verdict(rows, problem, console=console, counted=not where.cluster)
+
+
+def _introduce(screen: _Screen, stage: Stage, where: Where) -> None:
+    if where.cluster:
+        who = "the controller that is in the cluster" if stage.controller is None else "a controller in this process"
+        screen.say(
+            f"namespace {stage.namespace} of the current cluster, moved by {who}; no client requests are sent there"
+        )
+    else:
+        screen.say(
+            f"a simulated cluster in real time, the real controller on it, {REQUESTS_PER_S:g} requests/s to each app"
+        )
+    if where.serve is not None:
+        screen.say(f"look in from outside: kubectl --kubeconfig {where.serve} get rollouts,pods,endpointslices")
+
+
+async def _play(act: Act, stage: Stage, screen: _Screen) -> ActRow:
+    """One act, its counts, and whether it kept what it promised."""
+    sent, writes, began_s = stage.sent, stage.writes, time.monotonic()
+    steps, outcome, problem = 0, "", ""
+    screen.act = act.title
+    try:
+        steps, outcome = await act.play(stage, screen.say)
+    except NotAsPromised as broken:
+        problem = str(broken)
+    took_s = time.monotonic() - began_s
+    await last_requests()
+    now = stage.sent
+    lost = now.lost - sent.lost
+    if lost and not problem:
+        problem = f"{lost} requests were lost"
+    return ActRow(
+        title=act.title,
+        sent=now.sent - sent.sent if stage.sim is not None else None,
+        lost=lost if stage.sim is not None else None,
+        steps=steps,
+        seconds=took_s,
+        writes=stage.writes - writes if stage.controller is not None else None,
+        outcome=outcome,
+        problem=problem,
+    )
+
+
+def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: bool) -> Exit:
+    console.print(act_table(rows))
+    problems = [f"{row.title}: {row.problem}" for row in rows if row.problem]
+    if problem:
+        problems.append(problem)
+    if len(rows) < len(ACTS) and not problems:
+        problems.append("not every act was played")
+    if problems:
+        for each in problems:
+            console.print(
+                f"NOT as promised: {plain(each)}", style="bold red", markup=False, highlight=False, soft_wrap=True
+            )
+        return Exit.BAD
+    lost = "no request was lost" if counted else "requests were not counted on a real cluster"
+    console.print(f"Every outcome was as promised; {lost}.", style="bold green", highlight=False)
+    return Exit.OK
+
+
+class _Screen:
+    """What people see: on a terminal one live picture, elsewhere a line for each thing that is said or changes."""
+
+    def __init__(self, console: Console, *, live: bool) -> None:
+        self.act = ""
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True) if live else None
+        self._began_s = time.monotonic()
+        self._said: list[str] = []
+        self._last = ""
+        self._stage: Stage | None = None
+
+    def say(self, text: str) -> None:
+        """Tells what happens next."""
+        self._said.append(text)
+        if self._live is None:
+            self._line(f"== {text}")
+        else:
+            self.draw()
+
+    @asynccontextmanager
+    async def showing(self, stage: Stage) -> AsyncIterator[None]:
+        """Draws the stage's changes for as long as the block lasts."""
+        self._stage = stage
+        stage.changed = self.draw
+        with self._live or contextlib.nullcontext():
+            async with asyncio.TaskGroup() as tasks:
+                redraw = tasks.create_task(self._redraw())
+                try:
+                    yield
+                finally:
+                    redraw.cancel()
+
+    def draw(self) -> None:
+        """Shows what is so now."""
+        stage = self._stage
+        seen = stage.seen(stage.watched) if stage is not None and stage.watched else None
+        if stage is None or seen is None:
+            return
+        view, now_s = view_of(seen), stage.session.clock.now_s()
+        if self._live is not None:
+            tree = draw(view, now_s=now_s, ascii_only=self._console.options.ascii_only)
+            self._live.update(Group(self._head(stage), tree), refresh=True)
+        elif (same := line(view, now_s=0.0)) != self._last:
+            self._last = same
+            self._line(line(view, now_s=now_s))
+
+    async def _redraw(self) -> None:
+        """Clients' counts and countdowns move without any event."""
+        while self._live is not None:
+            self.draw()
+            await asyncio.sleep(_REDRAW_S)
+
+    def _line(self, text: str) -> None:
+        took_s = time.monotonic() - self._began_s
+        self._console.print(f"{took_s:5.1f}s  {plain(text)}", markup=False, highlight=False, soft_wrap=True)
+
+    def _head(self, stage: Stage) -> RenderableType:
+        grid = Table.grid(padding=(0, 1))
+        took_s = time.monotonic() - self._began_s
+        percent = min(99, int(100 * took_s / EXPECTED_S))
+        bar = weight_bar(percent, ascii_only=self._console.options.ascii_only, cells=40)
+        grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {self.act}"))
+        said = Text("\n".join(plain(text) for text in self._said[-3:]), "italic")
+        return Group(grid, said, self._clients(stage), Text(""))
+
+    def _clients(self, stage: Stage) -> RenderableType:
+        """Which revision answers, as the clients count it."""
+        if stage.sim is None:
+            return Text("")
+        shares = stage.shares(stage.watched)
+        parts = ", ".join(f"{revision or 'nobody'} {share:.0%}" for revision, share in sorted(shares.items()))
+        total = stage.sent
+        text = Text(f"clients of {stage.watched}: {parts or 'none yet'}; {total.sent} requests sent, ")
+        text.append(f"{total.lost} lost", "bold red" if total.lost else "green")
+        return text

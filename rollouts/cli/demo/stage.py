@@ -1,0 +1,311 @@
+"""Where the demo plays: a cluster (simulated in this process, or a real one), a controller on it, clients, and what was counted.
+
+The controller is the real one, wired as `rollouts controller` wires it; only the API server underneath differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.get import seen_in
+from rollouts.cli.demo.manifests import HTTP_ROUTE
+from rollouts.cli.view.follow import Collection, Followed, following
+from rollouts.cli.view.objects import Seen, status_of, view_of
+from rollouts.cli.view.session import Options, Session, open_session, session_on
+from rollouts.clock import SystemClock
+from rollouts.cluster.client import Client
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.wiring import run_controller
+from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
+from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.settings import Settings
+from rollouts.sim.actors.kubelet import KubeletSettings
+from rollouts.sim.apiserver.http import SimHttp
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.network.data_planes import SimDataPlanes
+from rollouts.sim.network.gateway import Gateway, GatewaySettings
+from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.gateway_types import gateway_crds
+from rollouts.sim.network.traffic import Traffic
+from rollouts.telemetry import set_up_logging
+
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+CRD_KIND = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+REQUESTS_PER_S = 50.0
+ALREADY_RUNNING_S = 4.0  # a controller that is in the cluster answers within this
+_CLOSE_S = 15.0
+GATEWAY = "public"
+PROXIES = GatewaySettings(proxies=3, route_lag_s=(0.05, 0.5))  # long enough to be seen
+_KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE, HTTP_ROUTE)}
+
+
+class NotAsPromised(Exception):
+    """An outcome of the demo that is not what the program promises; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Requests of the clients so far."""
+
+    sent: int = 0
+    lost: int = 0
+
+
+class CountingApi:
+    """`ports.ApiServer` that counts the writes that pass through it."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self.writes = 0
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """As the port's."""
+        if request.method != "GET":
+            self.writes += 1
+        return await self._api.request(request, deadline_s=deadline_s)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """As the port's."""
+        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """Leaves the connection open: it belongs to the stage."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """What an act may do and see.
+
+    Args:
+        sim: None on a real cluster, whose Services this process cannot reach: no clients there.
+        controller: None when a controller that is in the cluster does the work; its writes cannot be counted.
+        gateway: through which the users of routed apps come; None on a real cluster.
+        patience: how many times longer than in the simulated cluster things may take.
+        changed: called after every change, to draw it.
+    """
+
+    session: Session
+    followed: Followed
+    sim: SimulatedCluster | None
+    controller: CountingApi | None
+    gateway: Gateway | None = None
+    patience: float
+    changed: Callable[[], None] = lambda: None
+    clients: dict[str, Traffic | GatewayClients] = field(default_factory=dict)
+    watched: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Where everything of the demo lives."""
+        return self.session.namespace
+
+    @property
+    def sent(self) -> Sent:
+        """Requests of all clients since the beginning."""
+        tallies = [traffic.tally for traffic in self.clients.values()]
+        return Sent(sum(tally.sent.total() for tally in tallies), sum(tally.lost.total() for tally in tallies))
+
+    @property
+    def writes(self) -> int:
+        """API writes of the controller since the beginning."""
+        return self.controller.writes if self.controller is not None else 0
+
+    def seen(self, name: str) -> Seen | None:
+        """A Rollout and what is its own, as the watch shows it."""
+        return seen_in(self.followed, Key(self.namespace, name))
+
+    def shares(self, name: str) -> dict[str, float]:
+        """Which part of the requests of the last two seconds each revision got, as its clients counted."""
+        traffic = self.clients.get(name)
+        if traffic is None or self.sim is None:
+            return {}
+        last = int(asyncio.get_running_loop().time())
+        recent: Counter[str] = Counter()
+        for second in (last - 1, last):
+            for revision in traffic.tally.sent:
+                recent[revision] += traffic.tally.sent_by_second[second, revision]
+        total = recent.total()
+        return {revision: count / total for revision, count in recent.items() if count} if total else {}
+
+    async def install(self, manifests: Iterable[Manifest]) -> None:
+        """Creates objects."""
+        for manifest in manifests:
+            await self.session.client.create(_KINDS[manifest["kind"]], self.namespace, manifest)
+
+    async def change(self, name: str, patch: list[Manifest]) -> None:
+        """Changes a Rollout, as `kubectl patch` would."""
+        await self.session.client.patch(ROLLOUT, self.namespace, name, patch, JSON_PATCH)
+
+    def send_requests(self, service: str) -> None:
+        """Starts clients of a Service, through the gateway if a route has its name; on a real cluster it cannot."""
+        if self.sim is None:
+            return
+        if self.gateway is not None and self.sim.get(HTTP_ROUTE, self.namespace, service) is not None:
+            self.clients[service] = self.sim.gateway_clients(self.gateway, rate_per_s=REQUESTS_PER_S)
+        else:
+            self.clients[service] = self.sim.clients(
+                namespace=self.namespace, service=service, rate_per_s=REQUESTS_PER_S
+            )
+
+    async def until(self, name: str, holds: Callable[[Seen], bool], *, deadline_s: float, what: str) -> Seen:
+        """Waits until `holds` of the Rollout, event by event.
+
+        Args:
+            deadline_s: in the simulated cluster; a real one may take `patience` times longer.
+            what: for the error: `the rollout stands at its first pause`.
+
+        Raises: NotAsPromised.
+        """
+        self.watched = name
+        limit_s = deadline_s * self.patience
+        seen: Seen | None = None
+        try:
+            async with asyncio.timeout(limit_s):
+                while True:
+                    self.followed.changed.clear()
+                    seen = self.seen(name)
+                    self.changed()
+                    if seen is not None and holds(seen):
+                        return seen
+                    await self.followed.changed.wait()
+        except TimeoutError:
+            now = "it does not exist" if seen is None else f"it is {_summary(seen)}"
+            raise NotAsPromised(f"not within {limit_s:g} s: {what}; {now}") from None
+
+
+def _summary(seen: Seen) -> str:
+    view = view_of(seen)
+    return f"{view.phase or 'Unknown'} at step {view.step_index}/{len(view.steps)}: {view.message}"
+
+
+@asynccontextmanager
+async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Stage]:
+    """A cluster inside this process, in real time, with the controller on it.
+
+    Args:
+        serve: where to write a kubeconfig, so that kubectl can look in from outside; None for nothing.
+    """
+    namespace = "rollouts-demo"
+    async with AsyncExitStack() as stack:
+        kubelet = KubeletSettings(startup_s=(0.4, 1.0), shutdown_s=0.1)
+        crds = (*crd_manifests(), *gateway_crds())
+        sim = SimulatedCluster(seed=seed, clock=SystemClock(), crds=crds, kubelet=kubelet)
+        await stack.enter_async_context(sim)
+        if serve is not None:
+            http = await stack.enter_async_context(SimHttp(sim.api))
+            http.write_kubeconfig(serve, namespace=namespace)
+        session = session_on(sim.api, namespace=namespace, request_timeout_s=10.0)
+        await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
+        gateway = sim.gateway(namespace=namespace, name=GATEWAY, settings=PROXIES)
+        followed = await stack.enter_async_context(following(session, *_everything(namespace)))
+        controller = CountingApi(sim.api)
+        planes = SimDataPlanes([gateway], clock=sim.clock)
+        await stack.enter_async_context(_controller(controller, namespace, planes))
+        yield Stage(session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0)
+
+
+@asynccontextmanager
+async def real_stage(options: Options) -> AsyncIterator[Stage]:
+    """A namespace of its own on the kubeconfig's cluster, deleted at the end; the controller runs here unless one is there.
+
+    Raises: SettingsInvalid when the Rollout resource is not installed; what `Client` raises.
+    """
+    namespace = f"rollouts-demo-{secrets.token_hex(3)}"
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(open_session(options))
+        session = session_on(opened.api, namespace=namespace, request_timeout_s=options.request_timeout_s)
+        try:
+            await session.client.get(CRD_KIND, None, "rollouts.rollouts.dev")
+        except ApiNotFound:
+            raise SettingsInvalid("Rollouts are not installed there: `rollouts crds | kubectl apply -f -`") from None
+        await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
+        stack.push_async_callback(_delete_namespace, session.client, namespace)
+        followed = await stack.enter_async_context(following(session, *_everything(namespace)))
+        controller = None
+        if not await _is_served(session, followed):
+            controller = CountingApi(opened.api)
+            await stack.enter_async_context(_controller(controller, namespace))
+        yield Stage(session=session, followed=followed, sim=None, controller=controller, patience=6.0)
+
+
+@asynccontextmanager
+async def _controller(api: ApiServer, namespace: str, planes: Planes | None = None) -> AsyncIterator[None]:
+    """The controller, for this namespace, for as long as the block lasts; its end before that ends the block."""
+    set_up_logging(log_format="console", log_level="error", own_process=False)
+    settings = Settings(
+        namespaces=(namespace,), leader_elect=False, metrics_address=None, log_format="console", log_level="error"
+    )
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_run_controller(settings, api, stop, planes))
+        try:
+            yield
+        finally:
+            stop.set()
+
+
+async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event, planes: Planes | None) -> None:
+    await run_controller(settings, api=api, stop=stop, planes=planes)
+    if not stop.is_set():
+        raise NotAsPromised("the controller ended by itself")
+
+
+async def _is_served(session: Session, followed: Followed) -> bool:
+    """Whether a controller in the cluster takes up a Rollout in our namespace."""
+    probe = {"app": "probe"}
+    manifest: dict[str, Any] = {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {"name": "probe"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": probe},
+            "strategy": {"canary": {}},
+            "template": {"metadata": {"labels": probe}, "spec": {"containers": [{"name": "probe", "image": "probe"}]}},
+        },
+    }
+    await session.client.create(ROLLOUT, session.namespace, manifest)
+    try:
+        async with asyncio.timeout(ALREADY_RUNNING_S):
+            while not any(status_of(each).observed_generation for each in followed.all(ROLLOUT)):
+                followed.changed.clear()
+                await followed.changed.wait()
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        await session.client.delete(ROLLOUT, session.namespace, "probe")
+
+
+async def _delete_namespace(client: Client, namespace: str) -> None:
+    """Everything that the demo made is in it. An error is not hidden: somebody has to delete it by hand then."""
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await client.delete(NAMESPACE, None, namespace)
+    except (RolloutsError, TimeoutError) as error:
+        raise NotAsPromised(f"namespace {namespace} could not be deleted: {error}") from error
+
+
+def _everything(namespace: str) -> tuple[Collection, ...]:
+    return (
+        Collection(kind=ROLLOUT, namespace=namespace),
+        Collection(kind=REPLICA_SET, namespace=namespace),
+        Collection(kind=POD, namespace=namespace),
+        Collection(kind=SERVICE, namespace=namespace),
+        Collection(kind=EVENT, namespace=namespace, optional=True),
+    )
+
+
+def selector_of(stage: Stage, service: str) -> dict[str, str]:
+    """What a Service selects, as the watch shows it."""
+    found = next((each for each in stage.followed.all(SERVICE) if each["metadata"]["name"] == service), None)
+    return dict(found["spec"].get("selector") or {}) if found is not None else {}

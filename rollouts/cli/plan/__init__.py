@@ -1,0 +1,1 @@
+"""`rollouts plan`: what an update will do."""

@@ -1,0 +1,152 @@
+"""A plan as people see it: facts, a table of steps, findings. Pure: a `PlanReport` in, something that rich can print out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.durations import short
+from rollouts.core.advice.findings import Severity
+from rollouts.core.model.reasons import Reason
+
+_DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
+_STYLES = {Severity.UNSAFE: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
+    """One Rollout's plan.
+
+    Args:
+        wide: with the pods that there are at most, and those that are available at least.
+        lines: the table has lines, for a terminal.
+    """
+    head = Text.assemble(
+        (plain(report.name), "bold"), f"  {plain(report.namespace)}  {report.strategy}  {report.replicas} replicas"
+    )
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, value in _facts(report):
+        facts.add_row(f"  {label}", Text(plain(value)))
+    parts: list[RenderableType] = [head, facts]
+    if not lines:
+        parts.append(Text(""))
+    if report.steps:
+        parts += [Padding(_steps(report, wide=wide, lines=lines), (0, 0, 0, 2))]
+    if not lines:
+        parts.append(Text(""))
+    parts.append(_total(report))
+    parts += [_finding(found) for found in report.findings]
+    parts.append(_verdict(report))
+    return Group(*parts)
+
+
+def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
+    if not report.exists:
+        yield "Revision", f"{report.revision}, the first: the Rollout is not in the cluster yet, all pods start at once"
+    elif report.target != report.revision:
+        yield (
+            "Revision",
+            f"{report.revision}, held back: a rollback to {report.target} holds until the template changes",
+        )
+    elif report.revision == report.current:
+        stable = "the stable one" if report.current == report.stable else f"on its way; {report.stable} is stable"
+        yield "Revision", f"{report.revision}, {stable}: the file changes nothing in the pods"
+    else:
+        yield "Revision", f"{report.revision}, new; {report.stable or 'none'} is stable"
+    if report.supposed:
+        yield "Shown", "the next update with another template"
+    numbers = report.numbers
+    yield "Proxies", f"{report.proxy.mode.value}: {report.proxy.known_by}"
+    if report.injection is not None:
+        yield "preStop", f"put into the pods: {report.injection}"
+    if numbers.pre_stop_s:
+        yield "", f"{numbers.pre_stop_s} s: {numbers.pre_stop_why}"
+        yield "", f"{numbers.grace_s} s of grace: {numbers.grace_why}"
+    if any(wait.reason in _DRAIN for step in report.steps for wait in step.waits):
+        yield "Drain", f"{numbers.drain_s:g} s: {numbers.drain_why}"
+    if report.startup is not None:
+        fastest, usual = report.startup.fastest_s, report.startup.usual_s
+        yield "Start", f"the pods that run now took {fastest:g} s at best and {usual:g} s usually to be ready"
+
+
+def _steps(report: PlanReport, *, wide: bool, lines: bool) -> Table:
+    others = any(step.pods.others for step in report.steps)
+    shares = any(step.share_percent is not None for step in report.steps)
+    services = any(step.services for step in report.steps)
+    table = Table(
+        box=box.SIMPLE_HEAD if lines else None,
+        pad_edge=False,
+        header_style="bold" if lines else "",
+        padding=(0, 2, 0, 0),
+    )
+    table.add_column("STEP", no_wrap=True)
+    for header, shown in (("NEW", True), ("OLD", True), ("OTHER", others), ("SHARE", shares)):
+        if shown:
+            table.add_column(header, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("MOST", justify="right", no_wrap=True)
+        table.add_column("AVAILABLE", justify="right", no_wrap=True)
+    if services:
+        table.add_column("SERVICES", overflow="fold")
+    table.add_column("WAITS FOR", overflow="fold", ratio=1)
+    for step in report.steps:
+        cells = [step.what, str(step.pods.new), str(step.pods.old)]
+        cells += [str(step.pods.others)] if others else []
+        cells += [_share(step)] if shares else []
+        cells += [f"{step.most_pods}", f">= {step.least_available}"] if wide else []
+        if services:
+            cells.append("\n".join(f"{plain(name)}: {where}" for name, where in step.services.items()))
+        cells.append("\n".join(plain(_wait(wait)) for wait in step.waits) or "-")
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _share(step: PlannedStep) -> str:
+    return f"{step.share_percent} %" if step.share_percent is not None else "-"
+
+
+def _wait(wait: PlannedWait) -> str:
+    if wait.seconds is None:
+        return f"{wait.reason.value}: {wait.why}"
+    length = _seconds(wait.seconds) if wait.known else f"{_seconds(wait.seconds)} + ?" if wait.seconds else "?"
+    return f"{wait.reason.value} {length}: {wait.why}"
+
+
+def _total(report: PlanReport) -> Text:
+    parts = [f"known waits {_seconds(report.known_s)}"]
+    if report.unmeasured:
+        parts.append(f"pods to start {report.unmeasured} times, which nobody has measured")
+    if report.by_people:
+        parts.append(f"{report.by_people} times a person")
+    return Text(f"  Together: {', '.join(parts)}")
+
+
+def _finding(found: Found) -> RenderableType:
+    finding = found.finding
+    style = _STYLES[finding.severity]
+    head = Text.assemble((finding.severity.value, style), f"  {plain(found.about)}  {plain(finding.path)}")
+    return Group(
+        Padding(head, (1, 0, 0, 2)),
+        Padding(Text(plain(f"{finding.what}.")), (0, 0, 0, 4)),
+        Padding(Text(plain(f"Fix: {finding.fix}.")), (0, 0, 0, 4)),
+    )
+
+
+def _verdict(report: PlanReport) -> RenderableType:
+    count = sum(found.finding.severity is Severity.UNSAFE for found in report.findings)
+    if not count:
+        return Padding(Text("nothing unsafe was found", "green"), (1, 0, 0, 2))
+    return Padding(Text(f"{count} unsafe", "bold red"), (1, 0, 0, 2))
+
+
+def _seconds(seconds: float) -> str:
+    """Whole units as `short`, and parts of a second where there are no more than ten."""
+    return f"{seconds:g}s" if seconds < 10 else short(seconds)

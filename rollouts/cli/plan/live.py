@@ -1,0 +1,259 @@
+"""What `rollouts plan` reads of a cluster, and the snapshot that the controller would decide on once the file is applied.
+
+GET and LIST only. The snapshot is taken by the controller's own `Observer`, from a store that is filled once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rollouts.api.times import parse_time
+from rollouts.cli.plan.routes import Routes
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.objects import controlled_by
+from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import decode, manifest_from
+from rollouts.cluster.discovery import server_version
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_facts
+from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
+from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.advice.graceful_exit import template_labels
+from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.traffic import Answer, RouteSeen, Verdict
+from rollouts.core.routing.services import named_services
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, REVISION, name_label
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.ports import Clock
+
+_STRUCTS: Mapping[Kind, type[Any]] = {
+    ROLLOUT: RolloutObject,
+    REPLICA_SET: ReplicaSetObject,
+    SERVICE: ServiceObject,
+    ENDPOINT_SLICE: EndpointSliceObject,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """One Rollout and what belongs to it, as the API server gave them.
+
+    Args:
+        rollout: None when it does not exist.
+        services: every Service of the namespace.
+        slices: of the Services that are steered; none when they may not be read.
+        pods: none when they may not be read.
+        routes: None when nobody has looked.
+    """
+
+    rollout: Manifest | None
+    replica_sets: tuple[Manifest, ...] = ()
+    services: tuple[Manifest, ...] = ()
+    slices: tuple[Manifest, ...] = ()
+    pods: tuple[Manifest, ...] = ()
+    routes: Routes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Seconds that the pods which run now took from the kubelet's first sight of them until they were ready."""
+
+    fastest_s: float
+    usual_s: float
+
+
+async def read_live(session: Session, key: Key) -> Live:
+    """Reads one Rollout and its surroundings.
+
+    Raises: what `Client` raises; ApiNotFound when the cluster has no Rollouts at all.
+    """
+    mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
+    rollout, replica_sets, services, slices, pods = await asyncio.gather(
+        _rollout(session, key),
+        _listed(session, Collection(kind=REPLICA_SET, namespace=key.namespace, query=mine)),
+        _listed(session, Collection(kind=SERVICE, namespace=key.namespace)),
+        _listed(session, Collection(kind=ENDPOINT_SLICE, namespace=key.namespace, query=_MANAGED, optional=True)),
+        _listed(session, Collection(kind=POD, namespace=key.namespace, query=mine, optional=True)),
+    )
+    if rollout is None:
+        return Live(rollout=None, services=services)
+    owned = tuple(each for each in replica_sets if controlled_by(each, rollout))
+    return Live(rollout=rollout, replica_sets=owned, services=services, slices=slices, pods=pods)
+
+
+async def read_facts(session: Session, *, proxy_mode: ProxyMode | None) -> ClusterFacts:
+    """What the waits depend on: how nodes proxy Services, and the server's release.
+
+    Args:
+        proxy_mode: as the controller was told; None to find out as it does.
+
+    Raises: what `Client` raises; what may not be read is not known, and no error.
+    """
+    version, proxy = await asyncio.gather(
+        server_version(session.api, deadline_s=session.request_timeout_s),
+        proxy_facts(session.client, declared=proxy_mode),
+    )
+    return ClusterFacts(proxy=proxy, native_sleep=(version.major, version.minor) >= NATIVE_SLEEP)
+
+
+def with_file(rollout: Manifest, live: Manifest | None, *, namespace: str) -> Manifest:
+    """The Rollout as it would be after `kubectl apply`: what the file does not say stays as it is in the cluster.
+
+    Only `spec.replicas` is kept of a spec, which an autoscaler may own; lists and other fields are the file's.
+    """
+    metadata, spec = rollout["metadata"], dict(rollout["spec"])
+    before: Manifest = live or {"metadata": {"uid": "not-created", "resourceVersion": "1"}, "spec": {}, "status": {}}
+    if "replicas" not in spec and "replicas" in before["spec"]:
+        spec["replicas"] = before["spec"]["replicas"]
+    changed = spec != before["spec"]
+    merged = {
+        **before["metadata"],
+        "name": metadata.get("name") or f"{metadata.get('generateName', '')}new",
+        "namespace": namespace,
+        "annotations": {**(before["metadata"].get("annotations") or {}), **(metadata.get("annotations") or {})},
+        "generation": before["metadata"].get("generation", 0) + (1 if changed else 0),
+    }
+    return {**before, "metadata": merged, "spec": spec}
+
+
+def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFacts) -> Snapshot:
+    """What the controller would see of `rollout` in this cluster.
+
+    Args:
+        rollout: from `with_file`; its spec has been checked.
+
+    Raises: RolloutsError, when the server's objects cannot be read.
+    """
+    key = Key(rollout["metadata"]["namespace"], rollout["metadata"]["name"])
+    store = Store(clock=clock)
+    tables = {
+        kind: store.add(kind, struct, by_owner=kind is REPLICA_SET, orphans_by=NAME, labels=(SERVICE_NAME,))
+        for kind, struct in _STRUCTS.items()
+    }
+    steered, inbox = SteeredServices(), Inbox(clock=clock)
+    services = {each["metadata"]["name"]: _struct(SERVICE, each) for each in live.services}
+    watched = {name: each for name, each in services.items() if _is_watched(each)}
+    for each in watched.values():
+        steered.learn(None, each)
+    tables[ROLLOUT].replace("", [_struct(ROLLOUT, rollout)], "1")
+    tables[REPLICA_SET].replace("", _structs(REPLICA_SET, live.replica_sets), "1")
+    tables[SERVICE].replace("", watched.values(), "1")
+    tables[ENDPOINT_SLICE].replace("", _structs(ENDPOINT_SLICE, live.slices), "1")
+    asked_s = clock.monotonic_s()
+    routes = None
+    if live.routes is not None:
+        kinds, untold = live.routes.kinds, SteeredRoutes()
+        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, steered=untold, providers=live.routes.providers)
+        for route, answer in live.routes.answers.items():
+            inbox.put_route(key, route, answer)
+    observer = Observer(store=store, inbox=inbox, steered=steered, clock=clock, routes=routes, facts=lambda: facts)
+    first = observer.observe(key)
+    if not isinstance(first, Seen):
+        raise RolloutsError(f"Rollout {key} cannot be read")
+    for name in {*named_services(first.snapshot.rollout.spec.strategy), *services}:
+        if name not in watched:  # also what no strategy names: the host of a DestinationRule
+            inbox.put_service(key, name, ServiceAnswer(services.get(name), asked_s))
+    seen = observer.observe(key)
+    assert isinstance(seen, Seen)  # noqa: S101 - it was a moment ago, and nothing else has changed
+    # What only the record tells of is given back before this update begins, as other routes that the spec no longer names.
+    snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
+    return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
+
+
+def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
+    """The same, once a gateway has taken the routes that are still to be written."""
+    taken = {
+        name: replace(route, accepted=Verdict(Answer.YES))
+        if isinstance(route, RouteSeen) and name in routes.from_file
+        else route
+        for name, route in seen.routes.items()
+    }
+    return replace(seen, routes=taken)
+
+
+def with_service(seen: Snapshot, name: str, service: Manifest | None) -> Snapshot:
+    """The same with a Service that the strategy names as it will be: its selector is the file's.
+
+    Args:
+        service: None for one that is still to be written; it will have the labels of the template as its selector.
+    """
+    labels = template_labels(json.loads(seen.rollout.spec.template_json))
+    selector = labels if service is None else (service.get("spec") or {}).get("selector") or {}
+    users = {key: value for key, value in selector.items() if key != REVISION}
+    before = seen.services.get(name)
+    if not isinstance(before, ServiceSeen):
+        before = ServiceSeen(
+            name=name, uid=f"rehearsed-{name}", resource_version="1", revision="", managed_by="", watched=False
+        )
+    made = replace(
+        before,
+        has_selector=bool(users),
+        selects_template=all(labels.get(key) == value for key, value in users.items()),
+    )
+    return replace(seen, services={**seen.services, name: made})
+
+
+def startup_of(pods: Iterable[Manifest]) -> Startup | None:
+    """How long pods took to be ready; None when none is ready that never restarted a container."""
+    took = [seconds for pod in pods if (seconds := _took_s(pod)) is not None]
+    return Startup(min(took), statistics.median_low(took)) if took else None
+
+
+_MANAGED = {"labelSelector": f"{MANAGED}={MANAGED_VALUE}"}  # EndpointSlices inherit it from their Service
+
+
+async def _rollout(session: Session, key: Key) -> Manifest | None:
+    if not key.name:  # generateName: each `kubectl create` makes another one
+        return None
+    try:
+        rollout = manifest_from(await session.client.get(ROLLOUT, key.namespace, key.name))
+    except ApiNotFound as absent:
+        if "could not find the requested resource" in str(absent):
+            raise
+        return None
+    return rollout
+
+
+async def _listed(session: Session, collection: Collection) -> tuple[Manifest, ...]:
+    try:
+        return (await list_all(session, collection))[0]
+    except ApiForbidden:
+        if not collection.optional:
+            raise
+        return ()
+
+
+def _is_watched(service: ServiceObject) -> bool:
+    return (service.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
+
+
+def _struct(kind: Kind, manifest: Manifest) -> Any:
+    return decode(kind, json.dumps(manifest).encode())
+
+
+def _structs(kind: Kind, manifests: Iterable[Manifest]) -> list[Any]:
+    return [_struct(kind, each) for each in manifests]
+
+
+def _took_s(pod: Manifest) -> float | None:
+    status = pod.get("status") or {}
+    restarted = any(each.get("restartCount") for each in status.get("containerStatuses") or ())
+    ready: Manifest = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+    if restarted or ready.get("status") != "True" or pod["metadata"].get("deletionTimestamp"):
+        return None
+    began = status.get("startTime") or pod["metadata"].get("creationTimestamp")
+    try:
+        return max(0.0, parse_time(ready["lastTransitionTime"]) - parse_time(began))
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,438 @@
+"""What `rollouts plan` says of one Rollout: revision, numbers, steps, waits, and what makes it unsafe. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from rollouts.api.status_reader import weight_to_wire
+from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
+from rollouts.cli.view.objects import step_words
+from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.proxy_findings import proxy_findings
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.drain.pre_stop import injection
+from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
+from rollouts.core.model.drain import DrainMode, DrainNumbers, ProxyFacts, ProxyMode
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, RolloutSpec
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.routing.services import is_subset, named_services
+from rollouts.objects import Manifest
+
+NEXT = "(next)"
+"""Name of the revision of an update that nobody has written yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWait:
+    """One wait of a step.
+
+    Args:
+        seconds: as far as it is known beforehand; None for as long as a person takes.
+        known: False when pods start meanwhile, which nobody has measured.
+        why: where the number comes from.
+    """
+
+    reason: Reason
+    seconds: float | None
+    known: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """One step, or another part of an update.
+
+    Args:
+        what: `step 0: setWeight 25`, `all pods`.
+        share_percent: the canary's part of the pods behind one Service; None where pods do not make the share.
+        services: which pods each Service of the Rollout selects: `new`, `old`, `both`.
+    """
+
+    kind: StageKind
+    what: str
+    weight_percent: WeightPercent | None
+    share_percent: int | None
+    pods: Pods
+    most_pods: int
+    least_available: int
+    services: Mapping[str, str]
+    waits: tuple[PlannedWait, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding and the object that it is about: `Service cart`."""
+
+    about: str
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReport:
+    """Everything that is printed.
+
+    Args:
+        exists: False when the Rollout is not in the cluster.
+        revision: of the file's template.
+        current, stable: of the cluster; "" for none.
+        target: what the Rollout goes to: `revision`, or what a rollback that still holds names.
+        supposed: the steps are those of an update to come: the file changes no template, or nothing serves yet.
+        injection: what goes into the pods' template; None for nothing.
+        startup: measured on the pods that run now; None when there are none to measure.
+        stuck: what the update waits for in the end and does not get by itself; "" when it is finished then.
+    """
+
+    namespace: str
+    name: str
+    strategy: str
+    replicas: int
+    exists: bool
+    revision: str
+    current: str
+    stable: str
+    target: str
+    supposed: bool
+    proxy: ProxyFacts
+    numbers: DrainNumbers
+    injection: Injection | None
+    startup: Startup | None
+    steps: tuple[PlannedStep, ...]
+    stuck: str
+    findings: tuple[Found, ...]
+
+    @property
+    def known_s(self) -> float:
+        """Sum of all waits whose length is known."""
+        return sum(wait.seconds or 0.0 for step in self.steps for wait in step.waits)
+
+    @property
+    def by_people(self) -> int:
+        """Waits for a person."""
+        return sum(wait.seconds is None for step in self.steps for wait in step.waits)
+
+    @property
+    def unmeasured(self) -> int:
+        """Waits for pods to start, where nobody has measured how long that takes."""
+        return sum(not wait.known for step in self.steps for wait in step.waits)
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether anything was found that loses requests."""
+        return any(found.finding.severity is Severity.UNSAFE for found in self.findings)
+
+
+def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple[Manifest, ...]) -> PlanReport:
+    """The plan of one Rollout.
+
+    Args:
+        rollout: as it would be after the file was applied.
+        seen: what the controller would see then.
+        from_file: Services of the same namespace in the same file.
+    """
+    spec = seen.rollout.spec
+    services = _merged(live.services, from_file)
+    findings = list(_missing(seen, services))
+    seen = _all_there(seen, services)
+    numbers = drain_numbers(spec.drain, seen.proxy)
+    startup = startup_of(live.pods)
+    rehearsed = _rehearsed(seen, startup_s=startup.usual_s if startup else 0.0)
+    rehearsal = rehearsed.rehearsal
+    template = json.loads(spec.template_json)
+    pod = exit_findings(
+        template,
+        drain=spec.drain,
+        numbers=numbers,
+        surges=surges(spec),
+        startup_s=startup.fastest_s if startup else None,
+    )
+    about = f"Rollout {seen.rollout.name}"
+    findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
+    related = _related(services, spec, template)
+    findings += _of_services(services, related, rollout=about)
+    unsteered = {name: "both" for name, relation in related.items() if relation is not Relation.STEERED}
+    status = seen.status
+    return PlanReport(
+        namespace=seen.rollout.namespace,
+        name=seen.rollout.name,
+        strategy="Canary" if isinstance(spec.strategy, Canary) else "BlueGreen",
+        replicas=spec.replicas,
+        exists=live.rollout is not None,
+        revision=spec.revision,
+        current=status.current_revision,
+        stable=status.stable_revision,
+        target=rehearsed.target,
+        supposed=rehearsed.supposed,
+        proxy=seen.proxy,
+        numbers=numbers,
+        injection=injection(spec.drain, spec.ends, numbers, native=seen.native_sleep),
+        startup=startup,
+        steps=tuple(_step(each, rehearsal, rollout, spec, startup, unsteered) for each in rehearsal.stages),
+        stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
+        findings=tuple(sorted(findings, key=lambda each: list(Severity).index(each.finding.severity))),
+    )
+
+
+def as_json(report: PlanReport) -> dict[str, Any]:
+    """For machines: what the picture shows, with every number and its reason."""
+    numbers = report.numbers
+    return {
+        "namespace": report.namespace,
+        "name": report.name,
+        "strategy": report.strategy,
+        "replicas": report.replicas,
+        "exists": report.exists,
+        "revision": {
+            "template": report.revision,
+            "current": report.current,
+            "stable": report.stable,
+            "target": report.target,
+            "changes": report.target != report.current,
+        },
+        "proxy": {"mode": report.proxy.mode.value, "knownBy": report.proxy.known_by},
+        "drain": {
+            "preStopSeconds": numbers.pre_stop_s,
+            "preStopWhy": numbers.pre_stop_why,
+            "graceSeconds": numbers.grace_s,
+            "graceWhy": numbers.grace_why,
+            "proxyLagSeconds": numbers.proxy_lag_s,
+            "proxyLagWhy": numbers.proxy_lag_why,
+            "drainSeconds": numbers.drain_s,
+            "drainWhy": numbers.drain_why,
+            "injected": None
+            if report.injection is None
+            else {
+                "containers": list(report.injection.containers),
+                "preStopSeconds": report.injection.pre_stop_s,
+                "graceSeconds": report.injection.grace_s,
+                "native": report.injection.native,
+            },
+        },
+        "startup": None
+        if report.startup is None
+        else {"fastestSeconds": report.startup.fastest_s, "usualSeconds": report.startup.usual_s},
+        "supposed": report.supposed,
+        "steps": [_step_json(each) for each in report.steps],
+        "waits": {
+            "knownSeconds": report.known_s,
+            "byPeople": report.by_people,
+            "unmeasured": report.unmeasured,
+        },
+        "stuck": report.stuck or None,
+        "findings": [
+            {
+                "about": found.about,
+                "rule": found.finding.rule.value,
+                "severity": found.finding.severity.value,
+                "path": found.finding.path,
+                "what": found.finding.what,
+                "fix": found.finding.fix,
+            }
+            for found in report.findings
+        ],
+        "unsafe": report.unsafe,
+    }
+
+
+def _step_json(step: PlannedStep) -> dict[str, Any]:
+    return {
+        "kind": step.kind.value,
+        "what": step.what,
+        "weightPercent": weight_to_wire(step.weight_percent),
+        "sharePercent": step.share_percent,
+        "pods": {"new": step.pods.new, "old": step.pods.old, "others": step.pods.others},
+        "mostPods": step.most_pods,
+        "leastAvailable": step.least_available,
+        "services": dict(step.services),
+        "waits": [
+            {"reason": wait.reason.value, "seconds": wait.seconds, "known": wait.known, "why": wait.why}
+            for wait in step.waits
+        ],
+    }
+
+
+def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:
+    """Services by name as they would be after the file was applied: fields that it does not name stay."""
+    services = {each["metadata"]["name"]: each for each in live}
+    for each in from_file:
+        name = each["metadata"]["name"]
+        before = services.get(name, {})
+        spec = {**(before.get("spec") or {}), **(each.get("spec") or {})}
+        services[name] = {**each, "metadata": {**(before.get("metadata") or {}), **each["metadata"]}, "spec": spec}
+    return services
+
+
+def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found]:
+    for name in named_services(seen.rollout.spec.strategy):
+        if name not in services and not is_subset(name):
+            yield Found(
+                f"Rollout {seen.rollout.name}",
+                Finding(
+                    Rule.SERVICE_MISSING,
+                    Severity.UNSAFE,
+                    "spec.strategy",
+                    f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step is done without",
+                    f"create Service {name} with the labels of spec.template as its selector",
+                ),
+            )
+
+
+def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
+    """The same world with every Service that the strategy names, so that the rest of the update can be told."""
+    for name in named_services(seen.rollout.spec.strategy):
+        seen = with_service(seen, name, services.get(name))
+    return seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearsed:
+    """Args: supposed, target: as in `PlanReport`."""
+
+    rehearsal: Rehearsal
+    supposed: bool
+    target: str
+
+
+def _rehearsed(seen: Snapshot, *, startup_s: float) -> _Rehearsed:
+    """The update, or the one after it when there is none to come, or it is the first and has no steps yet."""
+    first = rehearse(seen, startup_s=startup_s)
+    updates = any(stage.kind not in (StageKind.FIRST, StageKind.AFTER) for stage in first.stages)
+    if first.stuck is not None or updates:
+        return _Rehearsed(first, supposed=False, target=first.revision)
+    after = rehearse(with_revision(first.end, NEXT), startup_s=startup_s)
+    return _Rehearsed(after, supposed=True, target=first.revision)
+
+
+def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
+    if seen.proxy.mode is ProxyMode.UNKNOWN:
+        yield Finding(
+            Rule.PROXY_MODE_UNKNOWN,
+            Severity.WARNING,
+            "spec.drain",
+            f"how the nodes proxy Services is not known, so the waits are those of the slowest way: {seen.proxy.known_by}",
+            "name the mode, to the controller (--proxy-mode; in the chart: proxyMode) and to this command (--proxy-mode)",
+        )
+    if seen.rollout.spec.drain.mode is not DrainMode.OFF:
+        yield from proxy_findings(seen.proxy)
+    updated = [stage for stage in rehearsal.stages if stage.kind is not StageKind.FIRST]
+    if updated and seen.rollout.spec.replicas and not min(stage.least_available for stage in updated):
+        yield Finding(
+            Rule.NO_CAPACITY,
+            Severity.UNSAFE,
+            "spec.strategy",
+            "at one moment of the update no pod is available, so every request fails",
+            "use maxSurge: 1 with maxUnavailable: 0, or more replicas",
+        )
+    if rehearsal.stuck is not None:
+        yield Finding(
+            Rule.STUCK,
+            Severity.UNSAFE,
+            "spec",
+            f"it does not go on by itself: {rehearsal.stuck.message}",
+            _REMEDIES.get(rehearsal.stuck.reason, rehearsal.stuck.reason.meaning),
+        )
+
+
+_REMEDIES = {
+    Reason.RETRY_NEEDED: "apply another template, or take the abort back with `rollouts retry`",
+    Reason.SERVICE_NOT_USABLE: "give the Rollout a Service of its own whose selector matches the labels of spec.template",
+    Reason.REPLICA_FAILURE: "mend what refuses the pods: a quota, a policy, a webhook",
+    Reason.PODS_NOT_AVAILABLE: "raise progressDeadlineSeconds above the time that pods take to be available",
+}
+
+
+def _related(services: Mapping[str, Manifest], spec: RolloutSpec, template: Manifest) -> dict[str, Relation]:
+    labels = template_labels(template)
+    found = ((name, relation_of(service, spec, labels)) for name, service in sorted(services.items()))
+    return {name: relation for name, relation in found if relation is not None}
+
+
+def _of_services(services: Mapping[str, Manifest], related: Mapping[str, Relation], *, rollout: str) -> Iterator[Found]:
+    for name, relation in related.items():
+        for finding in service_findings(services[name], relation=relation):
+            yield Found(f"Service {name}", finding)
+    if not related:
+        yield Found(
+            rollout,
+            Finding(
+                Rule.NO_SERVICE,
+                Severity.NOTE,
+                "spec.template.metadata.labels",
+                "no Service of the namespace or the file selects these pods, so nobody knows who sends them requests",
+                "nothing, when they take work from a queue; else say where the traffic comes from by a Service",
+            ),
+        )
+
+
+def _step(
+    stage: Stage,
+    rehearsal: Rehearsal,
+    rollout: Manifest,
+    spec: RolloutSpec,
+    startup: Startup | None,
+    unsteered: Mapping[str, str],
+) -> PlannedStep:
+    by_ratio = isinstance(spec.strategy, Canary) and spec.strategy.traffic_routing is None
+    total = stage.pods.total
+    steered = sorted(stage.services.items())
+    roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}
+    return PlannedStep(
+        kind=stage.kind,
+        what=_words(stage, rollout),
+        weight_percent=stage.weight_percent,
+        share_percent=round(100 * stage.pods.new / total) if by_ratio and total else None,
+        pods=stage.pods,
+        most_pods=stage.most_pods,
+        least_available=stage.least_available,
+        services={**unsteered, **{name: roles.get(revision, revision) for name, revision in steered}},
+        waits=tuple(_wait(each, spec, startup) for each in stage.waits),
+    )
+
+
+def _words(stage: Stage, rollout: Manifest) -> str:
+    match stage.kind:
+        case StageKind.FIRST:
+            return "first revision, without steps"
+        case StageKind.STEP:
+            steps = rollout["spec"]["strategy"]["canary"].get("steps") or ()
+            return f"{stage.step_index} {step_words(steps[stage.step_index or 0])}"
+        case StageKind.FULL:
+            return "all pods are new"
+        case StageKind.PREVIEW:
+            return "preview"
+        case StageKind.SWITCH:
+            return "switch"
+        case StageKind.AFTER:
+            return "stable; old pods go"
+        case never:
+            assert_never(never)
+
+
+def _wait(waited: Waited, spec: RolloutSpec, startup: Startup | None) -> PlannedWait:
+    known, why = True, waited.message
+    match waited.reason:
+        case Reason.PODS_NOT_AVAILABLE:
+            known = startup is not None
+            start = f"pods start in {startup.usual_s:g} s, as those of now" if startup else "pods start"
+            ready = f", then minReadySeconds {spec.min_ready_s}" if spec.min_ready_s else ""
+            why = f"{start}{ready}; progressDeadlineSeconds {spec.progress_deadline_s:g} at most"
+        case Reason.PROMOTION_NEEDED:
+            why = "somebody promotes it"
+        case Reason.PAUSED_BY_USER:
+            why = "somebody ends the pause"
+        case Reason.TIMED_PAUSE:
+            why = "the step's pause.duration"
+        case Reason.AUTO_PROMOTION:
+            why = "autoPromotionSeconds"
+        case Reason.SCALE_DOWN_DELAY:
+            why = "scaleDownDelaySeconds: the old pods are kept for a way back"
+        case _:
+            pass
+    return PlannedWait(reason=waited.reason, seconds=waited.seconds, known=known, why=why)

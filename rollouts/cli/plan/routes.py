@@ -1,0 +1,107 @@
+"""The routes of a Rollout as `rollouts plan` sees them: those of the file as they will be, the others as the cluster has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rollouts.cli.commands.lint import providers
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import decode_route
+from rollouts.controller.act.answers import read_route
+from rollouts.controller.act.render_routes import question_about
+from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.places import Place, is_at, places_of
+from rollouts.controller.workqueue.inbox import RouteAnswer
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.traffic import RouteName
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.manifests.own_route import with_note
+from rollouts.objects import TRAFFIC_PROVIDER, Manifest
+from rollouts.traffic.codec import Provider
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """What is known of the routes.
+
+    Args:
+        kinds: which versions the server has.
+        answers: by route.
+        from_file: those of the file: no gateway has seen them yet, and it will.
+        providers: who knows them.
+    """
+
+    kinds: RouteKinds
+    answers: Mapping[RouteName, RouteAnswer] = field(default_factory=dict)
+    from_file: frozenset[RouteName] = frozenset()
+    providers: Mapping[str, Provider] = field(default_factory=providers)
+
+
+async def read_declared(session: Session) -> tuple[Manifest, ...]:
+    """The TrafficProviders of the cluster, without those that a controller has found wrong.
+
+    Raises: what `Client` raises; a cluster without the kind, or one that does not show it, has none.
+    """
+    try:
+        found, _ = await list_all(session, Collection(kind=TRAFFIC_PROVIDER, namespace=None))
+    except (ApiForbidden, ApiNotFound):
+        return ()
+    return tuple(each for each in found if not _found_wrong(each))
+
+
+async def read_routes(
+    session: Session,
+    spec: RolloutSpec,
+    *,
+    namespace: str,
+    manifests: Iterable[Manifest],
+    known: Mapping[str, Provider],
+) -> Routes:
+    """Reads the routes that the spec's routers name.
+
+    Args:
+        manifests: of the file.
+        known: the providers that there are.
+
+    Raises: what `Client` raises; what may not be read is told as the reason why a route is not known.
+    """
+    kinds = RouteKinds(api=session.api, on_found=lambda _kind: None)
+    answers: dict[RouteName, RouteAnswer] = {}
+    from_file: set[RouteName] = set()
+    written = tuple(manifests)
+    for place in places_of(spec, known, namespace=namespace):
+        asked_s = session.clock.monotonic_s()
+        if place.own is not None:
+            found: Manifest | None = with_note(place.own)
+        else:
+            found = next((each for each in written if is_at(place, each, namespace=namespace)), None)
+        if found is not None:
+            seen = decode_route(json.dumps(_as_stored(found, place)).encode())
+            answers[place.route] = RouteAnswer(asked_s=asked_s, kind=place.target.kinds[0], user=seen)
+            from_file.add(place.route)
+            continue
+        try:
+            question = question_about(place)
+            answers[place.route] = await read_route(question, client=session.client, kinds=kinds, clock=session.clock)
+        except ApiForbidden:
+            message = f"{place.route} may not be read by you, so nothing is known of it"
+            answers[place.route] = RouteAnswer(asked_s=asked_s, message=message)
+    return Routes(kinds, answers, frozenset(from_file), known)
+
+
+def _found_wrong(provider: Manifest) -> bool:
+    conditions = (provider.get("status") or {}).get("conditions") or ()
+    return any((each.get("type"), each.get("status")) == ("Ready", "False") for each in conditions)
+
+
+def _as_stored(manifest: Manifest, place: Place) -> Manifest:
+    metadata = {
+        **manifest["metadata"],
+        "namespace": place.route.namespace,
+        "uid": f"rehearsed-{place.route.name}",
+        "resourceVersion": "1",
+    }
+    return {**manifest, "metadata": metadata}

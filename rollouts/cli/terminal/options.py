@@ -1,0 +1,124 @@
+"""The options that every command with a cluster has, declared once, and how such a command is run to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.durations import seconds_of
+from rollouts.cli.view.session import Options
+from rollouts.errors import ApiNotFound, RolloutsError
+
+Command = Coroutine[Any, Any, Exit]
+_NO_CRD = "; the Rollout resource is not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+
+
+def duration(text: str) -> float:
+    """`typer` parser of an option's duration, in seconds.
+
+    Raises: typer.BadParameter.
+    """
+    try:
+        return seconds_of(text)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+
+
+def on_cluster(command: Callable[..., Command]) -> Callable[..., None]:
+    """Makes a typer command of a function whose first parameter is `options: Options`, and runs what it returns.
+
+    `--kubeconfig`, `--context`, `-n` and `--request-timeout` take the place of that parameter.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
+
+    def invoked(**given: Any) -> None:
+        options = Options(
+            kubeconfig=given.pop("kubeconfig"),
+            context=given.pop("context"),
+            namespace=given.pop("namespace"),
+            request_timeout_s=given.pop("request_timeout"),
+        )
+        finish(command(options=options, **given))
+
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *_COMMON]]
+    invoked.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    invoked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    invoked.__name__, invoked.__doc__ = command.__name__, command.__doc__
+    return invoked
+
+
+def finish(command: Command) -> None:
+    """Runs a command; an error that we raise on purpose becomes one line on stderr and exit code 4."""
+    try:
+        code = asyncio.run(command)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
+    except ApiNotFound as error:
+        # The API server's words for a resource type that it does not serve; an object's absence is said otherwise.
+        no_crd = "could not find the requested resource" in str(error)
+        fail(f"{error}{_NO_CRD if no_crd else ''}")
+        code = Exit.FAILED
+    except RolloutsError as error:
+        fail(str(error))
+        code = Exit.FAILED
+    raise typer.Exit(code)
+
+
+def fail(message: str) -> None:
+    """Says on stderr what went wrong."""
+    console = Console(stderr=True)
+    console.print(plain(f"error: {message}"), style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _option(name: str, annotation: Any, default: Any, *flags: str, help: str, **more: Any) -> inspect.Parameter:  # noqa: A002  typer's word
+    declared = Annotated[annotation, typer.Option(*flags, help=help, **more)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=declared)
+
+
+_PANEL = "Cluster"
+_COMMON = (
+    _option(
+        "namespace",
+        str | None,
+        None,
+        "-n",
+        "--namespace",
+        help="Namespace; without it the context's.",
+        rich_help_panel=_PANEL,
+    ),
+    _option(
+        "kubeconfig",
+        Path | None,
+        None,
+        "--kubeconfig",
+        help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        rich_help_panel=_PANEL,
+    ),
+    _option(
+        "context",
+        str | None,
+        None,
+        "--context",
+        help="Context of the kubeconfig; without it the current one.",
+        rich_help_panel=_PANEL,
+    ),
+    _option(
+        "request_timeout",
+        float,
+        "10s",
+        "--request-timeout",
+        help="The longest wait for one answer of the API server.",
+        parser=duration,
+        metavar="DURATION",
+        rich_help_panel=_PANEL,
+    ),
+)

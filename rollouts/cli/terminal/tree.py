@@ -1,0 +1,236 @@
+"""One Rollout as people see it in a terminal: plain values in, something that rich can print out. Pure: no I/O, no clock.
+
+`cli/view/objects.py` reads the values from API objects; `get`, `demo`, the docs' picture and the tests draw them.
+Everything a user wrote passes through `plain`: a pod's message must not be able to steer anybody's terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, percent_text
+from rollouts.core.model.steps import WeightPercent
+
+PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
+_BAR_CELLS = 30
+_PHASE_STYLE = {
+    "Healthy": "bold green",
+    "Progressing": "bold cyan",
+    "Paused": "bold yellow",
+    "Degraded": "bold red",
+    "Aborted": "bold red",
+    "RolledBack": "bold red",
+}
+_ROLE_STYLE = {"stable": "green", "active": "green", "canary": "yellow", "preview": "yellow"}
+
+
+def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> RenderableType:
+    """The whole picture of one Rollout.
+
+    Args:
+        now_s: wall clock, for ages and countdowns.
+        ascii_only: the terminal cannot show more (`console.options.ascii_only`).
+    """
+    marks = _ASCII if ascii_only else _MARKS
+    parts: list[RenderableType] = [_head(view)]
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, value in _facts(view, now_s=now_s, marks=marks):
+        facts.add_row(f"  {label}", value)
+    parts.append(facts)
+    parts.append(_revisions(view, now_s=now_s, marks=marks))
+    if view.conditions:
+        parts.append(_conditions(view.conditions, now_s=now_s, marks=marks))
+    if view.events:
+        parts.append(_events(view.events, now_s=now_s))
+    return Group(*parts)
+
+
+def line(view: RolloutView, *, now_s: float) -> str:
+    """The same in one line, for output that is not a terminal: `shop/cart Paused, step 1/4 (pause until promoted), …`.
+
+    Steps are counted from 0, as `currentStepIndex` and `promote: REVISION@STEP` are: `1/4` says that one is done.
+    """
+    parts = [f"{view.namespace}/{view.name} {view.phase or 'Unknown'}"]
+    if view.steps and view.step_index < len(view.steps):
+        parts.append(f"step {view.step_index}/{len(view.steps)} ({view.steps[view.step_index]})")
+    if view.weight_percent is not None:
+        parts.append(f"weight {percent_text(view.weight_percent)}")
+    parts.append(f"{view.available} of {view.desired} pods available, {view.updated} updated")
+    text = ", ".join(parts)
+    if why := waits_for(view, now_s=now_s):
+        text += f": {why}"
+    return plain(text)
+
+
+def waits_for(view: RolloutView, *, now_s: float) -> str:
+    """What it waits for, why and until when, in one sentence; the status' message when it waits for nothing; "" for neither."""
+    if view.problems:
+        return "; ".join(view.problems)
+    if view.stale:
+        return "waits for the controller to see the latest spec"
+    if view.waiting is None:
+        return view.message
+    wait = view.waiting
+    text = f"{wait.message} ({wait.reason})"
+    if wait.deadline_s is None:
+        return f"{text}, for {short(now_s - wait.since_s)}" if wait.since_s is not None else text
+    left = wait.deadline_s - now_s
+    return f"{text}, {short(left)} left" if left > 0 else f"{text}, overdue by {short(-left)}"
+
+
+def plain(text: str) -> str:
+    """`text` without control characters (a newline or a tab becomes a space): it came from somebody else's object."""
+    return "".join(
+        character if character.isprintable() else " " if character in "\n\r\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
+    )
+
+
+def weight_bar(percent: WeightPercent, *, ascii_only: bool = False, cells: int = _BAR_CELLS) -> Text:
+    """A bar of `cells` cells, `percent` of them filled; at least one cell for anything that is not 0 or 100."""
+    filled = round(cells * percent / 100)
+    if 0 < percent < 100:
+        filled = min(max(filled, 1), cells - 1)
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    return Text(full * filled, "yellow") + Text(empty * (cells - filled), "green")
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    done: str
+    now: str
+    todo: str
+    bad: str
+    starting: str
+    ending: str
+    dot: str
+    more: str
+
+
+_MARKS = _Marks(done="✔", now="▶", todo="·", bad="✘", starting="…", ending="⌫", dot="·", more="…")
+_ASCII = _Marks(done="+", now=">", todo="-", bad="x", starting="~", ending="-", dot="-", more="...")
+
+
+def _head(view: RolloutView) -> Text:
+    text = Text()
+    text.append(plain(view.name), "bold")
+    text.append(f"  {plain(view.namespace)}", "dim")
+    if view.strategy:
+        text.append(f"  {view.strategy}")
+    text.append("  ")
+    text.append(view.phase or "Unknown", _PHASE_STYLE.get(view.phase, "bold"))
+    return text
+
+
+def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[str, RenderableType]]:
+    if view.problems:
+        yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
+    elif why := waits_for(view, now_s=now_s):
+        yield ("Waits" if view.waiting is not None or view.stale else "Says"), Text(plain(why))
+    if view.weight_percent is not None:
+        canary, stable = ("canary", "stable") if view.strategy != "BlueGreen" else ("preview", "active")
+        bar = weight_bar(view.weight_percent, ascii_only=marks is _ASCII)
+        rest = percent_text(100 - view.weight_percent)
+        yield "Weight", bar + Text(f"  {percent_text(view.weight_percent)} {canary}, {rest} {stable}")
+    if view.traffic:
+        yield "Traffic", Text(plain(view.traffic))
+    if view.steps:
+        yield "Steps", _steps(view, marks=marks)
+    counts = f"{view.desired} wanted, {view.ready} ready, {view.available} available, {view.updated} updated"
+    yield "Pods", Text(counts)
+
+
+def _steps(view: RolloutView, *, marks: _Marks) -> Text:
+    text = Text()
+    for index, step in enumerate(view.steps):
+        if index:
+            text.append("  ")
+        word = plain(step)
+        if index < view.step_index:
+            text.append(f"{marks.done} {word}", "green")
+        elif index == view.step_index:
+            text.append(f"{marks.now} {word}", "bold yellow")
+        else:
+            text.append(f"{marks.todo} {word}", "dim")
+    return text
+
+
+def _revisions(view: RolloutView, *, now_s: float, marks: _Marks) -> RenderableType:
+    tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
+    for revision in view.revisions:
+        branch = tree.add(_revision(revision, now_s=now_s, marks=marks))
+        for pod in _shown(revision.pods):
+            branch.add(_pod(pod, now_s=now_s, marks=marks))
+        if (hidden := len(revision.pods) - PODS_SHOWN) > 0:
+            branch.add(Text(f"{marks.more} and {hidden} more pods", "dim"))
+    return Padding(tree, (0, 0, 0, 2))
+
+
+def _revision(revision: RevisionLine, *, now_s: float, marks: _Marks) -> Text:
+    text = Text()
+    text.append(f"#{revision.number} " if revision.number else "#? ", "bold")
+    text.append(plain(revision.revision), "cyan")
+    for role in revision.roles:
+        text.append(f"  {role}", _ROLE_STYLE.get(role, ""))
+    if not revision.roles:
+        text.append("  old", "dim")
+    text.append(f"  {revision.ready}/{revision.desired} ready", "" if revision.ready >= revision.desired else "yellow")
+    text.append(f"  {plain(', '.join(revision.images))}", "dim")
+    if revision.leaves_at_s is not None and revision.desired:
+        text.append(f"  {marks.dot} goes in {short(revision.leaves_at_s - now_s)}", "dim")
+    return text
+
+
+def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
+    """All of them, or where there are too many those that are not well before the others."""
+    if len(pods) <= PODS_SHOWN:
+        return pods
+    return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:PODS_SHOWN]
+
+
+def _pod(pod: PodLine, *, now_s: float, marks: _Marks) -> Text:
+    age = short(now_s - pod.created_at_s)
+    if pod.deleting:
+        mark, word, style = marks.ending, "Terminating", "dim"
+    elif pod.ready:
+        mark, word, style = marks.done, "Ready", "green"
+    elif pod.problem:
+        mark, word, style = marks.bad, pod.problem, "red"
+    else:
+        mark, word, style = marks.starting, "Starting", "yellow"
+    text = Text()
+    text.append(f"{mark} ", style)
+    text.append(plain(pod.name))
+    text.append(f"  {plain(word)}", style)
+    text.append(f"  {age}", "dim")
+    return text
+
+
+def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: _Marks) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(Text("  Conditions", "bold"), "")
+    for condition in conditions:
+        since = f", since {short(now_s - condition.since_s)}" if condition.since_s is not None else ""
+        name = Text(f"  {marks.bad} {plain(condition.type)}", "red")
+        grid.add_row(name, Text(f"{plain(condition.message)} ({plain(condition.reason)}{since})"))
+    return grid
+
+
+def _events(events: tuple[EventLine, ...], *, now_s: float) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(Text("  Events", "bold"), "", "")
+    for event in events:
+        style = "yellow" if event.warning else "dim"
+        age = Text(f"  {short(now_s - event.at_s)} ago", "dim")
+        grid.add_row(age, Text(plain(event.reason), style), Text(plain(event.message)))
+    return grid

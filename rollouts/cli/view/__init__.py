@@ -1,0 +1,1 @@
+"""A Rollout as people see it, as values: read from objects and followed while they change."""

@@ -1,0 +1,185 @@
+"""Keeps whole objects of a few collections as the API server shows them: one list, then a watch, no polling.
+
+The controller's store keeps only the fields that it decides by; people also want images, Events and whole manifests, for one
+Rollout or a namespace of them, so the command line keeps the JSON as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from rollouts.cli.view.session import Session
+from rollouts.cluster.client import answer_of
+from rollouts.cluster.decoding import manifest_from
+from rollouts.errors import ApiForbidden, ApiGone, ApiInvalid, ApiNotFound, ApiUnavailable, TransientError
+from rollouts.objects import Kind, Manifest
+from rollouts.ports import Request, Response
+
+_PAGE = 500  # as kubectl
+_SILENCE_S = 300.0  # bookmarks come about once a minute; without any the connection is dead
+_WATCH_S = 600  # then the server ends the watch and we open the next one
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """Which objects.
+
+    Args:
+        namespace: None for all.
+        query: `labelSelector`, `fieldSelector`.
+        optional: people who may not read them see the rest.
+    """
+
+    kind: Kind
+    namespace: str | None
+    query: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
+
+
+class Followed:
+    """What is known now. `changed` is set on every change; whoever waits for it clears it."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self._objects: dict[Kind, dict[tuple[str, str], Manifest]] = {}
+
+    def all(self, kind: Kind) -> tuple[Manifest, ...]:
+        """Objects of a kind, by namespace and name."""
+        objects = self._objects.get(kind, {})
+        return tuple(objects[key] for key in sorted(objects))
+
+    def replace(self, kind: Kind, objects: Iterable[Manifest]) -> None:
+        """A new list has come."""
+        self._objects[kind] = {_key(thing): thing for thing in objects}
+        self.changed.set()
+
+    def put(self, kind: Kind, thing: Manifest, *, deleted: bool) -> None:
+        """One object changed or went."""
+        objects = self._objects.setdefault(kind, {})
+        if deleted:
+            objects.pop(_key(thing), None)
+        else:
+            objects[_key(thing)] = thing
+        self.changed.set()
+
+
+async def list_all(session: Session, collection: Collection) -> tuple[tuple[Manifest, ...], str]:
+    """Every object of a collection, page by page, and the resourceVersion to watch from.
+
+    Raises: what `Client` raises.
+    """
+    objects: list[Manifest] = []
+    query = {**collection.query, "limit": str(_PAGE)}
+    while True:
+        path = collection.kind.path(collection.namespace)
+        request = Request("GET", path, query)
+        answer = await session.api.request(request, deadline_s=session.request_timeout_s)
+        page = manifest_from(answer_of(request, answer))
+        # Items of a list come without apiVersion and kind, and `-o yaml` shall show whole objects.
+        head = {"apiVersion": collection.kind.api_version, "kind": collection.kind.kind}
+        objects += [head | thing for thing in page.get("items") or ()]
+        metadata = page.get("metadata") or {}
+        if not (token := metadata.get("continue")):
+            return tuple(objects), metadata.get("resourceVersion", "")
+        query["continue"] = token
+
+
+@asynccontextmanager
+async def following(session: Session, *collections: Collection) -> AsyncIterator[Followed]:
+    """Lists the collections, then keeps them up to date for as long as the block lasts.
+
+    Raises: at the start what `Client` raises; in the block an ExceptionGroup when a watch cannot go on (`unwrapped` for one).
+    """
+    followed = Followed()
+    versions = await asyncio.gather(*(_first_list(session, followed, collection) for collection in collections))
+    with unwrapped():
+        async with asyncio.TaskGroup() as tasks:
+            watches = [
+                tasks.create_task(_keep(session, followed, collection, version))
+                for collection, version in zip(collections, versions, strict=True)
+                if version is not None
+            ]
+            yield followed
+            for watch in watches:
+                watch.cancel()
+
+
+@contextlib.contextmanager
+def unwrapped() -> Iterator[None]:
+    """Turns a group of one exception into that exception: callers sort errors by class."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from group
+
+
+async def _first_list(session: Session, followed: Followed, collection: Collection) -> str | None:
+    try:
+        objects, version = await list_all(session, collection)
+    except (ApiForbidden, ApiInvalid, ApiNotFound):
+        if not collection.optional:
+            raise
+        return None
+    followed.replace(collection.kind, objects)
+    return version
+
+
+async def _keep(session: Session, followed: Followed, collection: Collection, version: str) -> None:
+    """Watches for ever; lists again where the server has forgotten our resourceVersion; waits longer after each failure."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            if not version:
+                objects, version = await list_all(session, collection)
+                followed.replace(collection.kind, objects)
+            version = await _watch(session, followed, collection, version)
+            pause_s = _FIRST_PAUSE_S
+        except ApiGone:
+            version = ""
+        except TransientError:
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311  spreads load, keeps no secret
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+async def _watch(session: Session, followed: Followed, collection: Collection, version: str) -> str:
+    """One watch, to its clean end; returns the resourceVersion to go on from."""
+    query = {
+        **collection.query,
+        "watch": "true",
+        "resourceVersion": version,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(_WATCH_S),
+    }
+    request = Request("GET", collection.kind.path(collection.namespace), query)
+    stream = await session.api.open_watch(request, deadline_s=session.request_timeout_s, silence_s=_SILENCE_S)
+    try:
+        if stream.status != 200:
+            answer_of(request, Response(stream.status, await stream.readline()))
+        while text := await stream.readline():
+            try:
+                event = manifest_from(text)
+            except ValueError as broken:
+                raise ApiUnavailable(f"the watch of {collection.kind.plural} was cut off") from broken
+            thing = event["object"]
+            if event["type"] == "ERROR":
+                answer_of(request, Response(thing.get("code", 500), json.dumps(thing).encode()))
+            version = thing["metadata"]["resourceVersion"]
+            if event["type"] != "BOOKMARK":
+                followed.put(collection.kind, thing, deleted=event["type"] == "DELETED")
+    finally:
+        await stream.aclose()
+    return version
+
+
+def _key(thing: Manifest) -> tuple[str, str]:
+    return thing["metadata"].get("namespace", ""), thing["metadata"]["name"]

@@ -1,0 +1,260 @@
+"""Reads API objects into the values that `cli/terminal` draws. Pure.
+
+Objects come as the server's JSON. Their spec was checked by the CRD's schema, their status may have been edited by anybody:
+what cannot be read is left out, never an error, because looking at a broken Rollout is when people need this most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rollouts.api.status import status_from_wire
+from rollouts.api.times import parse_time
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
+from rollouts.cluster.structs import PodObject
+from rollouts.controller.observe.pods import pod_of
+from rollouts.core.lifecycle.conditions import WARNED
+from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
+from rollouts.core.model.steps import WeightPercent
+from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
+from rollouts.objects import Manifest
+
+EVENTS_SHOWN = 6
+_GOOD_WHEN_FALSE = frozenset(
+    {"Stalled", "Aborted", "RolledBack", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED}
+)
+_SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One Rollout and what belongs to it, as the API server gave them."""
+
+    rollout: Manifest
+    replica_sets: tuple[Manifest, ...] = ()
+    pods: tuple[Manifest, ...] = ()
+    events: tuple[Manifest, ...] = ()
+
+
+def view_of(seen: Seen) -> RolloutView:
+    """The values that the tree of this Rollout is drawn from."""
+    metadata = seen.rollout["metadata"]
+    spec = _mapping(seen.rollout.get("spec"))
+    status = status_of(seen.rollout)
+    strategy = _mapping(spec.get("strategy"))
+    canary = _mapping(strategy.get("canary"))
+    kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
+    unfinished = status.current_revision != status.stable_revision
+    invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
+    return RolloutView(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        phase=status.phase if status.observed_generation else "",
+        message=status.message,
+        strategy=kind,
+        weight_percent=status.weight_percent if kind == "Canary" and unfinished else None,
+        traffic=traffic_words(status.traffic) if kind == "Canary" and unfinished else "",
+        steps=tuple(step_words(step) for step in canary.get("steps") or ()),
+        step_index=status.step_index,
+        desired=spec.get("replicas", 1),
+        updated=status.updated_replicas,
+        ready=status.ready_replicas,
+        available=status.available_replicas,
+        waiting=_wait(status),
+        revisions=_revisions(seen, status),
+        conditions=_bad_conditions(status),
+        events=event_lines(seen.events)[-EVENTS_SHOWN:],
+        problems=tuple(invalid.message.split("; ")) if invalid else (),
+        stale=status.observed_generation < metadata.get("generation", 0),
+    )
+
+
+def traffic_words(traffic: Traffic | None) -> str:
+    """What the routes are to do and what was confirmed: `5 % in force (Config)`, `5 % wanted, 1 % in force (Config)`."""
+    if traffic is None:
+        return ""
+    wanted = _split_words(traffic.desired_percent, traffic.desired_routes)
+    if traffic.observed_percent is None:
+        return f"{wanted} wanted, nothing confirmed yet"
+    observed = _split_words(traffic.observed_percent, traffic.observed_routes)
+    by = f" ({traffic.verified_by})" if traffic.verified_by is not None else ""
+    return f"{observed} in force{by}" if observed == wanted else f"{wanted} wanted, {observed} in force{by}"
+
+
+def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
+    return " and ".join([percent_text(percent), *([f"route {', '.join(routes)}"] if routes else [])])
+
+
+def status_of(rollout: Manifest) -> RolloutStatus:
+    """The Rollout's status; the defaults for what is missing or unreadable."""
+    return status_from_wire(_mapping(rollout.get("status")))
+
+
+def step_words(step: Mapping[str, Any]) -> str:
+    """One step of a canary in the manifest's own words: `setWeight 25`, `pause 5s`, `pause until promoted`."""
+    for word, value in step.items():
+        match word, value:
+            case "pause", {"duration": int(seconds)}:
+                return f"pause {short(seconds)}"
+            case "pause", {"duration": duration}:
+                return f"pause {duration}"
+            case "pause", _:
+                return "pause until promoted"
+            case _, Mapping():
+                return " ".join([word, *(f"{key} {item}" for key, item in value.items() if _is_scalar(item))])
+            case _:
+                return f"{word} {value}" if _is_scalar(value) else word
+    return "(empty)"
+
+
+def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
+    """Events, oldest first."""
+    lines = [
+        EventLine(
+            at_s=_time(event.get("eventTime") or event.get("deprecatedLastTimestamp") or _created(event)),
+            reason=event.get("reason") or "",
+            message=event.get("note") or "",
+            warning=event.get("type") == "Warning",
+        )
+        for event in events
+    ]
+    return tuple(sorted(lines, key=lambda line: line.at_s))
+
+
+def belongs_to(event: Manifest, rollout: Manifest) -> bool:
+    """Whether an Event is about this Rollout, not about one of the same name that was there before."""
+    regarding = _mapping(event.get("regarding"))
+    metadata = rollout["metadata"]
+    return (
+        regarding.get("kind") == "Rollout"
+        and regarding.get("name") == metadata["name"]
+        and regarding.get("uid", metadata["uid"]) == metadata["uid"]
+    )
+
+
+def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
+    """Whether `rollout` is the object's controller (uid): a label alone can be put on anything."""
+    owners = _mapping(candidate.get("metadata")).get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("uid") == rollout["metadata"]["uid"] for owner in owners)
+
+
+def images_of(replica_set: Manifest) -> tuple[str, ...]:
+    """Images of the template's containers, in order."""
+    pod_spec = _mapping(_mapping(_mapping(replica_set.get("spec")).get("template")).get("spec"))
+    return tuple(container.get("image") or "?" for container in pod_spec.get("containers") or ())
+
+
+def number_of(replica_set: Manifest) -> int:
+    """The revision's number; 0 when it cannot be read."""
+    text = (_mapping(replica_set.get("metadata")).get("annotations") or {}).get(REVISION_NUMBER, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def revision_of(thing: Manifest) -> str:
+    """Value of the revision's label on a ReplicaSet or pod, "" for none."""
+    revision: str = (_mapping(thing.get("metadata")).get("labels") or {}).get(REVISION, "")
+    return revision
+
+
+def pod_line(pod: Manifest) -> PodLine:
+    """One pod: ready or not, and why not; as the controller sees it."""
+    seen = pod_of(msgspec.convert(pod, PodObject))
+    return PodLine(
+        name=seen.name, created_at_s=seen.created_at_s, ready=seen.ready, deleting=seen.deleting, problem=seen.problem
+    )
+
+
+def _revisions(seen: Seen, status: RolloutStatus) -> tuple[RevisionLine, ...]:
+    pods: dict[str, list[Manifest]] = {}
+    for pod in seen.pods:
+        pods.setdefault(revision_of(pod), []).append(pod)
+    leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
+    lines = []
+    for replica_set in seen.replica_sets:
+        revision = revision_of(replica_set)
+        own = sorted(pods.get(revision, ()), key=lambda pod: (_created(pod), pod["metadata"]["name"]))
+        line = RevisionLine(
+            revision=revision,
+            number=number_of(replica_set),
+            roles=roles_of(revision, status),
+            images=images_of(replica_set),
+            ready=_mapping(replica_set.get("status")).get("readyReplicas", 0),
+            desired=_mapping(replica_set.get("spec")).get("replicas", 1),
+            pods=tuple(pod_line(pod) for pod in own),
+            leaves_at_s=leaves.get(revision),
+        )
+        if line.desired or line.pods or line.roles:  # the others are `history`
+            lines.append(line)
+    return tuple(sorted(lines, key=lambda line: (-line.number, line.revision)))
+
+
+def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:
+    """What the revision is for now: `active`, `preview`, `stable`, `canary`; none for an old one."""
+    if not revision:
+        return ()
+    if status.active_revision:
+        named = (("active", status.active_revision), ("preview", status.preview_revision))
+        roles = [role for role, whose in named if revision == whose]
+        if revision == status.stable_revision and "active" not in roles:
+            roles.append("stable")
+        if revision == status.current_revision != status.stable_revision and not roles:
+            roles.append("preview")
+        return tuple(roles)
+    if revision == status.stable_revision:
+        return ("stable",)
+    return ("canary",) if revision == status.current_revision else ()
+
+
+def _is_bad(condition: Condition, status: RolloutStatus) -> bool:
+    if condition.type in _SAID_ELSEWHERE and status.phase in (Phase.PAUSED, Phase.PROGRESSING):
+        return False
+    if condition.type == "InvalidSpec":
+        return False
+    if condition.type in _GOOD_WHEN_FALSE:
+        return condition.status
+    if condition.type == "Ready" and status.phase in (Phase.PROGRESSING, Phase.PAUSED):
+        return False  # an update under way is not bad news
+    return not condition.status
+
+
+def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
+    """Those that are not good; several that say the same (`Ready`, `Stalled`, `Aborted`) on one line."""
+    lines: dict[tuple[str, str], ConditionLine] = {}
+    for condition in status.conditions:
+        if not _is_bad(condition, status):
+            continue
+        same = lines.get((condition.reason, condition.message))
+        type_ = f"{same.type}, {condition.type}" if same is not None else condition.type
+        line = ConditionLine(type_, condition.reason, condition.message, condition.since_s)
+        lines[condition.reason, condition.message] = line
+    return tuple(lines.values())
+
+
+def _wait(status: RolloutStatus) -> WaitLine | None:
+    wait = status.waiting_for
+    return WaitLine(wait.reason, wait.message, wait.since_s, wait.deadline_s) if wait is not None else None
+
+
+def _created(thing: Manifest) -> str:
+    created: str = _mapping(thing.get("metadata")).get("creationTimestamp") or ""
+    return created
+
+
+def _time(text: str) -> float:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return 0.0
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool))

@@ -1,0 +1,114 @@
+"""One Rollout as people see it: the values that a terminal or a dashboard shows. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollouts.core.model.steps import WeightPercent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodLine:
+    """One pod.
+
+    Args:
+        problem: why it is not ready, in the kubelet's or scheduler's words; "" when nothing is wrong.
+    """
+
+    name: str
+    created_at_s: float
+    ready: bool
+    deleting: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionLine:
+    """One revision and its pods, newest revision first in `RolloutView.revisions`.
+
+    Args:
+        number: counts up; 0 when it is not known.
+        roles: `stable`, `canary`, `active`, `preview`; none for an old revision.
+        images: of the template's containers.
+        leaves_at_s: when its pods are taken away; None when nobody decided so.
+    """
+
+    revision: str
+    number: int
+    roles: tuple[str, ...]
+    images: tuple[str, ...]
+    ready: int
+    desired: int
+    pods: tuple[PodLine, ...] = ()
+    leaves_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLine:
+    """What the Rollout waits for; `deadline_s` None: for as long as it takes a person."""
+
+    reason: str
+    message: str
+    since_s: float | None
+    deadline_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """A condition that is not as one would wish."""
+
+    type: str
+    reason: str
+    message: str
+    since_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One Event about the Rollout."""
+
+    at_s: float
+    reason: str
+    message: str
+    warning: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutView:
+    """Everything the tree shows.
+
+    Args:
+        strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
+        weight_percent: share of the canary; None where there is no weight.
+        traffic: what the data plane was last found to do, "" without routers.
+        steps: in the words of the manifest, `setWeight 25`.
+        step_index: the step being carried out; `len(steps)` when all are done.
+        problems: what is wrong with the spec, with paths.
+        stale: the controller has not seen the latest spec yet.
+        events: newest last.
+    """
+
+    namespace: str
+    name: str
+    phase: str
+    message: str = ""
+    strategy: str = ""
+    weight_percent: WeightPercent | None = None
+    traffic: str = ""
+    steps: tuple[str, ...] = ()
+    step_index: int = 0
+    desired: int = 0
+    updated: int = 0
+    ready: int = 0
+    available: int = 0
+    waiting: WaitLine | None = None
+    revisions: tuple[RevisionLine, ...] = ()
+    conditions: tuple[ConditionLine, ...] = ()
+    events: tuple[EventLine, ...] = ()
+    problems: tuple[str, ...] = ()
+    stale: bool = False
+
+
+def percent_text(percent: WeightPercent) -> str:
+    """`5 %`, `0.5 %`; what has no end is cut after four digits."""
+    return f"{percent} %" if isinstance(percent, int) else f"{float(percent):.4g} %"

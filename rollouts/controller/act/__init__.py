@@ -1,0 +1,1 @@
+"""From a Decision to calls, and from calls to the API server."""

@@ -1,0 +1,233 @@
+"""Questions on the side of passes: each is a task of its own, its answer goes into the inbox, and its key back to the queue.
+
+A pass never waits for one. The same question is under way once; one that failed is asked again by the pass that it wakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import assert_never
+
+import structlog
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode, decode_route
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import PodObject, RouteObject
+from rollouts.controller.act.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.gateway_lags import GatewayLags
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.route_kinds import RouteKinds, missing
+from rollouts.controller.observe.pods import pod_page, pods_seen
+from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer
+from rollouts.controller.workqueue.owned import replica_sets_of
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, VerifiedBy
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
+from rollouts.ports import Clock
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+
+ASK_AGAIN_S = 1.0
+ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
+ASK_AGAIN_CRASHED_S = 30.0
+ASKS_AT_ONCE = 64  # as many as the connection's pool has room for
+LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one Rollout
+PLANES_AT_ONCE = 32
+PLANES_DEADLINE_S = 5.0
+
+_GRANT = "name its router in the chart's `routers`, or grant get, list, watch and patch"
+
+log = structlog.get_logger()
+
+
+class Answers:
+    """Asks.
+
+    Args:
+        planes: None when no data plane and no Prometheus can be asked.
+        lags: learns from what they answer; None where nobody wants to know.
+        questions: owns the tasks; they end with it.
+    """
+
+    def __init__(  # noqa: PLR0913 - whom there is to ask, each by a name of its own
+        self,
+        *,
+        client: Client,
+        store: Store,
+        inbox: Inbox,
+        queue: WorkQueue,
+        kinds: RouteKinds,
+        classes: GatewayClasses,
+        planes: Planes | None = None,
+        lags: GatewayLags | None = None,
+        clock: Clock,
+        questions: asyncio.TaskGroup,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._inbox = inbox
+        self._queue = queue
+        self._kinds = kinds
+        self._classes = classes
+        self._planes = planes
+        self._lags = lags
+        self._clock = clock
+        self._questions = questions
+        self._asking: dict[tuple[Key, Ask], asyncio.Task[None]] = {}
+        self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
+        self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
+        self._room_for_planes = asyncio.Semaphore(PLANES_AT_ONCE)
+
+    def ask(self, key: Key, uid: str, ask: Ask) -> None:
+        """Starts a question for the Rollout of that key and uid, unless it is under way."""
+        if (key, ask) not in self._asking:
+            self._asking[key, ask] = self._questions.create_task(self._question(key, uid, ask))
+
+    def stop(self) -> None:
+        """Ends all questions: nobody will look at their answers."""
+        for task in self._asking.values():
+            task.cancel()
+
+    async def _question(self, key: Key, uid: str, ask: Ask) -> None:
+        """One question to its end, with whatever answer; never fails the group."""
+        try:
+            async with self._room(ask):
+                await self._answered(key, uid, ask)
+            self._queue.add(key)
+        except RolloutsError as exc:
+            again_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
+            log.warning(
+                "question_failed", rollout=str(key), question=type(ask).__name__, error=str(exc), again_in_s=again_s
+            )
+            self._queue.add_at(key, self._clock.monotonic_s() + again_s)
+        except Exception:  # a bug; whatever was answered, it is this Rollout's trouble alone
+            log.exception(
+                "question_crashed", rollout=str(key), question=type(ask).__name__, again_in_s=ASK_AGAIN_CRASHED_S
+            )
+            self._queue.add_at(key, self._clock.monotonic_s() + ASK_AGAIN_CRASHED_S)
+        finally:
+            self._asking.pop((key, ask), None)
+
+    def _room(self, ask: Ask) -> asyncio.Semaphore:
+        match ask:
+            case ListPods() | AskProbes():
+                return self._room_for_lists
+            case AskPlanes():
+                return self._room_for_planes
+            case ReadService() | ReadRoute() | ReadClasses():
+                return self._room_for_asks
+            case _:
+                assert_never(ask)
+
+    async def _answered(self, key: Key, uid: str, ask: Ask) -> None:
+        match ask:
+            case ReadService(name=name):
+                self._inbox.put_service(key, name, await self._read_service(key, name))
+            case ReadRoute(route=route):
+                self._inbox.put_route(key, route, await self._read_route(ask))
+            case ReadClasses(gateways):
+                await self._classes.ask(gateways, client=self._client)
+            case AskPlanes(route=route, question=question):
+                self._inbox.put_live(key, route, await self._live(question))
+            case AskProbes(question, label_selector):
+                self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))
+            case ListPods(label_selector=label_selector):
+                at_s = self._clock.now_s()
+                pods = await self._list_pods(key, label_selector)
+                owners = replica_sets_of(self._store.table(REPLICA_SET), key, uid)
+                self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
+            case _:
+                assert_never(ask)
+
+    async def _read_service(self, key: Key, name: str) -> ServiceAnswer:
+        asked_s = self._clock.monotonic_s()
+        try:
+            answer = await self._client.get(SERVICE, key.namespace, name)
+        except ApiNotFound:
+            return ServiceAnswer(None, asked_s)
+        return ServiceAnswer(decode(SERVICE, answer), asked_s)
+
+    async def _read_route(self, ask: ReadRoute) -> RouteAnswer:
+        asked_s = self._clock.monotonic_s()
+        try:
+            return await read_route(ask, client=self._client, kinds=self._kinds, clock=self._clock)
+        except ApiForbidden as exc:
+            log.warning("route_forbidden", route=str(ask.route), why=str(exc))
+            return RouteAnswer(
+                asked_s=asked_s, message=f"{ask.route} may not be read by the controller; {_GRANT}: {exc}"
+            )
+
+    async def _live(self, question: LiveQuestion) -> LiveSeen:
+        if self._planes is None:
+            return LiveSeen(
+                at_s=self._clock.now_s(),
+                resource_version=question.resource_version,
+                live=False,
+                by=VerifiedBy.SETTLE_TIME,
+                message="no data plane is configured (--data-plane)",
+            )
+        if self._lags is not None:
+            self._lags.asked(question)
+        seen = await self._planes.live(question, deadline_s=PLANES_DEADLINE_S)
+        if self._lags is not None:
+            self._lags.answered(question, seen)
+        return seen
+
+    async def _drained(self, key: Key, question: DrainQuestion, label_selector: str) -> DrainSeen:
+        if self._planes is None:
+            message = "no data plane and no Prometheus is configured (--data-plane, --prometheus-url)"
+            return DrainSeen(at_s=self._clock.now_s(), in_flight=None, message=message, streams=None)
+        addresses, others = set[str](), set[str]()
+        for pod in await self._list_pods(key, label_selector) if question.needs_addresses else ():
+            left = (pod.metadata.labels or {}).get(REVISION) == question.revision
+            (addresses if left else others).add(pod.status.pod_ip)
+        asked = replace(question, addresses=frozenset(addresses - {""}), others=frozenset(others - {""}))
+        return await self._planes.drained(asked, deadline_s=PLANES_DEADLINE_S)
+
+    async def _list_pods(self, key: Key, label_selector: str) -> list[PodObject]:
+        pods: list[PodObject] = []
+        token = ""
+        while True:
+            page = pod_page(
+                await self._client.list_page(POD, key.namespace, label_selector=label_selector, continue_token=token)
+            )
+            pods.extend(page.items)
+            token = page.continue_token
+            if not token:
+                return pods
+
+
+async def read_route(ask: ReadRoute, *, client: Client, kinds: RouteKinds, clock: Clock) -> RouteAnswer:
+    """What the API server says of one route, and of what we own beside it.
+
+    Raises: what `Client` and `RouteKinds.find` raise, but ApiNotFound.
+    """
+    asked_s = clock.monotonic_s()
+    kind = await kinds.find(ask.kinds)
+    if kind is None:
+        return RouteAnswer(asked_s=asked_s, message=missing(ask.kinds))
+    namespace = ask.route.namespace
+    user = await _get_route(client, kind, namespace, ask.route.name)
+    if user is None:
+        kinds.forget(ask.kinds)  # it is the route that is missing, or its kind
+        kind = await kinds.find(ask.kinds)
+        return RouteAnswer(asked_s=asked_s, kind=kind, message="" if kind is not None else missing(ask.kinds))
+    if not ask.owned_name:
+        return RouteAnswer(asked_s=asked_s, kind=kind, user=user)
+    owned_kind = await kinds.find(ask.owned_kinds)
+    if owned_kind is None:
+        return RouteAnswer(asked_s=asked_s, kind=kind, message=missing(ask.owned_kinds))
+    owned = await _get_route(client, owned_kind, namespace, ask.owned_name)
+    return RouteAnswer(asked_s=asked_s, kind=kind, user=user, owned_kind=owned_kind, owned=owned)
+
+
+async def _get_route(client: Client, kind: Kind, namespace: str, name: str) -> RouteObject | None:
+    try:
+        return decode_route(await client.get(kind, namespace, name))
+    except ApiNotFound:
+        return None

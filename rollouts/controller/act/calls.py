@@ -1,0 +1,170 @@
+"""What `render` produces and `act` performs: closed unions of calls to the API server, and of questions to it and others.
+
+All objects are in the Rollout's namespace, but for routes, which name theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rollouts.core.model.traffic import RouteName
+from rollouts.objects import Kind, Manifest
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """POSTs a ReplicaSet. One that exists, is controlled by `owner_uid` and has the same `revision` is as good."""
+
+    kind: Kind
+    name: str
+    manifest: Manifest
+    owner_uid: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRoute:
+    """POSTs a route of `trafficRouting.own`; fields that the server does not know are refused. One that exists is a conflict."""
+
+    kind: Kind
+    name: str
+    manifest: Manifest
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Patches an object other than the Rollout.
+
+    Args:
+        body: a merge patch, or the operations of a JSON Patch; preconditions are in it.
+        content_type: which of the two; a constant of ports.py.
+        leaves_watch: afterwards our label-filtered watch shows the object no more.
+        namespace: "" for the Rollout's.
+        route: the route that is patched; None for other objects.
+        strict: fields that the server does not know are refused, not dropped.
+    """
+
+    kind: Kind
+    name: str
+    uid: str
+    body: Mapping[str, Any] | Sequence[Any]
+    content_type: str
+    leaves_watch: bool = False
+    namespace: str = ""
+    route: RouteName | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Patches an object that nobody controls, once a live read has shown that the Rollout is there and is not being deleted."""
+
+    patch: Patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Server-side applies an object that we own beside a route."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    manifest: Manifest
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Deletes an object exactly as it was seen; `namespace` is "" for the Rollout's."""
+
+    kind: Kind
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Evicts a pod; a refusal by a PodDisruptionBudget is an answer, not an error."""
+
+    pod: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveRolloutAnnotation:
+    """Removes an annotation of the Rollout while it has this value and the Rollout is the version that was decided on."""
+
+    annotation: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteStatus:
+    """Merge patch of `.status` of the Rollout while it is the version that was decided on."""
+
+    patch: Manifest
+
+
+Write: TypeAlias = Create | CreateRoute | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReadService:
+    """GETs one Service."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListPods:
+    """Lists the pods of the Rollout's ReplicaSets."""
+
+    label_selector: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRoute:
+    """Finds out which version of the kind the server has, and GETs one route and what we own beside it.
+
+    Args:
+        kinds, owned_kinds: the versions, the best first.
+        owned_name: "" for nothing.
+    """
+
+    route: RouteName
+    kinds: tuple[Kind, ...]
+    owned_name: str = ""
+    owned_kinds: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClasses:
+    """GETs a route's Gateways, as `namespace/name`, and their classes."""
+
+    gateways: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskPlanes:
+    """Asks the data planes of a route whether they do what it says in that version, once at a time."""
+
+    route: RouteName
+    resource_version: str
+    question: LiveQuestion = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AskProbes:
+    """Asks the probes of `spec.drain` about a revision; its pods are listed first."""
+
+    question: DrainQuestion
+    label_selector: str
+
+
+Ask: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskPlanes | AskProbes

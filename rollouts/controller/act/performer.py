@@ -1,0 +1,276 @@
+"""Carries calls out: writes one at a time and in order, stopping at the first failure; questions on the side.
+
+Nothing here returns an answer to `decide`: what a write did comes back through the watch, what a question brought through the
+inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import metadata_of
+from rollouts.cluster.store import Store, Table
+from rollouts.controller.act.answers import Answers
+from rollouts.controller.act.calls import (
+    Adopt,
+    Apply,
+    Ask,
+    Create,
+    CreateRoute,
+    Delete,
+    Evict,
+    Patch,
+    RemoveRolloutAnnotation,
+    Write,
+    WriteStatus,
+)
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.owned import is_controlled_by
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.snapshot import EvictionRefused
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
+from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
+from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
+
+_POD_METADATA = (
+    "metadata that follows the role of pods needs the right to patch pods: set the chart's podMetadata, or take canaryMetadata, "
+    "stableMetadata, activeMetadata and previewMetadata out of the strategy"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The Rollout that was decided on, in the version that was decided on."""
+
+    key: Key
+    uid: str
+    resource_version: str
+
+
+class Performer:
+    """Performs what `render` wrote down.
+
+    Args:
+        answers: asks the questions; their tasks end with its group.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        store: Store,
+        barrier: Barrier,
+        inbox: Inbox,
+        queue: WorkQueue,
+        clock: Clock,
+        answers: Answers,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._barrier = barrier
+        self._inbox = inbox
+        self._queue = queue
+        self._clock = clock
+        self._answers = answers
+
+    async def perform(self, target: Target, calls: Sequence[Write | Ask]) -> int:
+        """Makes the calls in order and answers how many were writes. Questions only start here.
+
+        Guarantees: a write is sent after all before it have succeeded, after the fence has agreed, and with a deadline.
+        Cancellation: safe; whether a write happened shows in the next snapshot.
+
+        Raises: what `Client` raises, for the first write that failed; ApiConflict also when an object is gone; ApiExists
+        when another owner has a name that we need.
+        """
+        writes = 0
+        version = target.resource_version
+        for call in calls:
+            match call:
+                case RemoveRolloutAnnotation() | WriteStatus():
+                    version = await self._write_rollout(target, version, call)
+                    writes += 1
+                case Adopt(patch=patch):
+                    await self._confirm(target)
+                    await self._write(target.key, patch)
+                    writes += 1
+                case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
+                    await self._write(target.key, call)
+                    writes += 1
+                case _:
+                    self._answers.ask(target.key, target.uid, call)
+        return writes
+
+    async def _confirm(self, target: Target) -> None:
+        """Reads the Rollout live: what is adopted for one that is going would go with it.
+
+        Source: `RecheckDeletionTimestamp` of pkg/controller/controller_ref_manager.go. Raises: ApiConflict; what `Client` raises.
+        """
+        key = target.key
+        try:
+            live = metadata_of(await self._client.get(ROLLOUT, key.namespace, key.name))
+        except ApiNotFound as exc:
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
+            raise ApiConflict(f"Rollout {key} is gone") from exc
+        if live.uid != target.uid or live.deletion_timestamp is not None:
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
+            raise ApiConflict(f"Rollout {key} is being deleted, or is another one by now")
+
+    async def _write_rollout(self, target: Target, version: str, call: RemoveRolloutAnnotation | WriteStatus) -> str:
+        """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""
+        key = target.key
+        try:
+            match call:
+                case WriteStatus(patch=patch):
+                    # With a resourceVersion in it a merge patch of an older view is a conflict, not an overwrite.
+                    body = {"metadata": {"resourceVersion": version}, "status": patch}
+                    answer = await self._client.patch(
+                        ROLLOUT,
+                        key.namespace,
+                        key.name,
+                        body,
+                        MERGE_PATCH,
+                        subresource="status",
+                        field_manager=FIELD_MANAGER,
+                    )
+                case RemoveRolloutAnnotation(annotation=annotation, value=value):
+                    path = f"/metadata/annotations/{annotation.replace('~', '~0').replace('/', '~1')}"
+                    operations = [
+                        {"op": "test", "path": path, "value": value},
+                        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                        {"op": "remove", "path": path},
+                    ]
+                    answer = await self._client.patch(
+                        ROLLOUT, key.namespace, key.name, operations, JSON_PATCH, field_manager=FIELD_MANAGER
+                    )
+                case _:
+                    assert_never(call)
+        except ApiNotFound as exc:
+            # Nothing more is made for it meanwhile: the garbage collector would take it, and each would bring a pass.
+            self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
+            raise ApiConflict(f"Rollout {key} is gone") from exc
+        except ApiConflict:
+            self._barrier.outdated(key, ROLLOUT, key.name, resource_version=version, uid=target.uid)
+            raise
+        written = metadata_of(answer)
+        self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
+        return written.resource_version
+
+    async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | Evict) -> None:
+        match call:
+            case Create():
+                await self._create(key, call)
+            case CreateRoute() | Apply():
+                await self._make_route(key, call)
+            case Patch():
+                await self._patch(key, call)
+            case Delete():
+                where = call.namespace or key.namespace
+                with suppress(ApiNotFound):  # that is what was wanted
+                    await self._client.delete(call.kind, where, call.name, call.uid, call.resource_version)
+                self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
+            case Evict():
+                await self._evict(key, call)
+            case _:
+                assert_never(call)
+
+    async def _create(self, key: Key, call: Create) -> None:
+        try:
+            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER)
+            made = metadata_of(answer)
+        except ApiExists as exc:
+            # Most likely ours: the answer to an earlier attempt was lost, or our view is behind.
+            try:
+                made = metadata_of(await self._client.get(call.kind, key.namespace, call.name))
+            except ApiNotFound:
+                raise ApiConflict(f"{call.kind.kind} {call.name} went while it was looked at") from exc
+            if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
+                raise ApiExists(f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout") from exc
+            if made.deletion_timestamp is not None:
+                raise ApiConflict(f"{call.kind.kind} {call.name} is being deleted") from exc
+        except ApiNotFound as exc:
+            raise ApiConflict(f"namespace {key.namespace} is gone") from exc
+        self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
+
+    async def _patch(self, key: Key, call: Patch) -> None:
+        where = call.namespace or key.namespace
+        table = self._watched(call.kind, where)
+        shown = table is not None and table.get(where, call.name) is not None
+        try:
+            answer = await self._client.patch(
+                call.kind,
+                where,
+                call.name,
+                call.body,
+                call.content_type,
+                field_manager=FIELD_MANAGER,
+                strict=call.strict,
+            )
+        except ApiNotFound as exc:
+            self._forget_answers(key, call)
+            raise ApiConflict(f"{call.kind.kind} {call.name} is gone") from exc
+        except ApiForbidden as exc:
+            raise ApiForbidden(f"{_POD_METADATA}: {exc}" if call.kind == POD else str(exc)) from exc
+        except ApiInvalid as exc:
+            if "metadata.uid" in str(exc):  # another object has the name by now
+                raise ApiConflict(str(exc)) from exc
+            raise
+        finally:
+            self._forget_answers(key, call)
+        if table is not None and (shown or not call.leaves_watch):
+            # What leaves our filtered watch without having been in it would never be shown.
+            written = metadata_of(answer)
+            self._barrier.wrote(
+                key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
+            )
+
+    async def _make_route(self, key: Key, call: CreateRoute | Apply) -> None:
+        kind = call.kind
+        where = call.namespace if isinstance(call, Apply) else key.namespace
+        try:
+            match call:
+                case CreateRoute():
+                    answer = await self._client.create(kind, where, call.manifest, FIELD_MANAGER, strict=True)
+                case Apply():
+                    answer = await self._client.patch(
+                        kind, where, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
+                    )
+        except ApiExists as exc:
+            raise ApiConflict(f"{kind.kind} {call.name} exists by now") from exc
+        except ApiNotFound as exc:
+            raise ApiConflict(f"{kind.kind} {call.name} cannot be made: its namespace or its kind is gone") from exc
+        finally:
+            self._inbox.route_changed(key, call.route)
+        if self._watched(kind, where) is not None:
+            made = metadata_of(answer)
+            version = made.resource_version
+            self._barrier.wrote(key, kind, call.name, resource_version=version, uid=made.uid, namespace=where)
+
+    def _watched(self, kind: Kind, namespace: str) -> Table[Any] | None:
+        """Where a write will be shown; None when no watch will."""
+        table = self._store.watched(kind)
+        return table if table is not None and table.covers(namespace) else None
+
+    def _forget_answers(self, key: Key, call: Patch) -> None:
+        if call.route is not None:
+            self._inbox.route_changed(key, call.route)
+        elif call.kind == SERVICE:
+            self._inbox.service_changed(key, call.name)
+        elif call.kind == POD:
+            self._inbox.pods_changed(key)
+
+    async def _evict(self, key: Key, call: Evict) -> None:
+        try:
+            await self._client.evict(key.namespace, call.pod, call.uid)
+        except ApiThrottled as exc:
+            self._inbox.put_refusal(key, EvictionRefused(at_s=self._clock.now_s(), pod=call.pod, message=str(exc)))
+            self._queue.add(key)
+            return
+        except (ApiNotFound, ApiConflict):
+            pass  # gone already, or another pod has its name
+        self._inbox.pods_changed(key)

@@ -1,0 +1,157 @@
+"""A decision in core's words to calls in the API server's. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias, assert_never
+
+from rollouts.api.status import can_wait, merge_patch, status_to_wire
+from rollouts.controller.act.calls import (
+    Adopt,
+    Ask,
+    Create,
+    Delete,
+    Evict,
+    ListPods,
+    Patch,
+    ReadService,
+    RemoveRolloutAnnotation,
+    Write,
+    WriteStatus,
+)
+from rollouts.controller.act.render_routes import render_routing
+from rollouts.controller.act.render_subsets import render_subset
+from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    AskDrained,
+    AskFeatures,
+    AskLive,
+    AskPods,
+    AskRoute,
+    AskService,
+    CreateReplicaSet,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    MakeRoute,
+    Notice,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+    SetTraffic,
+)
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.services import is_subset
+from rollouts.manifests.adoption import adoption_patch
+from rollouts.manifests.event import Regarding, event, event_name
+from rollouts.manifests.ownership import PREFIX, pods_selector
+from rollouts.manifests.pod import pod_patch
+from rollouts.manifests.service import point_service, release_service
+from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
+
+Plain: TypeAlias = (
+    CreateReplicaSet
+    | AdoptReplicaSet
+    | PatchReplicaSet
+    | DeleteReplicaSet
+    | PointService
+    | ReleaseService
+    | PatchPod
+    | EvictPod
+    | RemoveAnnotation
+    | AskService
+    | AskPods
+)
+"""The intents that have nothing to do with routes."""
+
+
+def render(
+    snapshot: Snapshot, intent: Intent, routes: Mapping[RouteName, RouteRead] = MappingProxyType({})
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` out, in order: one, or for a route as many as its codec needs, none when it is so already.
+
+    Args:
+        routes: what was read of the snapshot's routes.
+
+    Raises: Unroutable, when a codec cannot say what is wanted; ApiConflict, when a route is not the one that was decided on.
+    """
+    match intent:
+        case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+            return render_routing(snapshot, intent, routes)
+        case PointService(name=name) | AskService(name=name) if is_subset(name):
+            return render_subset(snapshot.rollout, intent, routes)
+        case _:
+            return (_render(snapshot.rollout, intent),)
+
+
+def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
+    match intent:
+        case CreateReplicaSet():
+            manifest = replica_set(rollout, intent)
+            return Create(
+                kind=REPLICA_SET,
+                name=manifest["metadata"]["name"],
+                manifest=manifest,
+                owner_uid=rollout.uid,
+                revision=intent.revision,
+            )
+        case AdoptReplicaSet(name=name, uid=uid):
+            body = adoption_patch(rollout, intent)
+            return Adopt(Patch(kind=REPLICA_SET, name=name, uid=uid, body=body, content_type=JSON_PATCH))
+        case PatchReplicaSet(name=name, uid=uid):
+            return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
+        case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
+            return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
+        case PointService(name=name, uid=uid):
+            pointing = point_service(intent, rollout=rollout.name)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=pointing, content_type=MERGE_PATCH)
+        case ReleaseService(name=name, uid=uid):
+            released = release_service(intent)
+            return Patch(kind=SERVICE, name=name, uid=uid, body=released, content_type=MERGE_PATCH, leaves_watch=True)
+        case PatchPod(name=name, uid=uid):
+            return Patch(kind=POD, name=name, uid=uid, body=pod_patch(intent), content_type=MERGE_PATCH)
+        case EvictPod(name=name, uid=uid):
+            return Evict(pod=name, uid=uid)
+        case RemoveAnnotation(verb=verb, value=value):
+            return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value)
+        case AskService(name=name):
+            return ReadService(name)
+        case AskPods():
+            return ListPods(pods_selector(rollout.name))
+        case _:
+            assert_never(intent)
+
+
+def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:
+    """The write that makes `.status` say `status`, and whether it can wait for more to say.
+
+    Args:
+        before: `.status` as the API server has it.
+        step_count: of the canary, for the printer column; 0 when there are no steps.
+
+    Returns: None for the write when nothing differs.
+    """
+    patch = merge_patch(before, status_to_wire(status, step_count=step_count))
+    return (WriteStatus(patch=patch) if patch else None), can_wait(patch)
+
+
+def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int, instance: str) -> Manifest:
+    """The Event that tells people.
+
+    Args:
+        at_s: wall clock.
+        index: 0 to 999, tells Events of one microsecond apart.
+        instance: which process says so.
+    """
+    name = event_name(rollout.name, at_s=at_s, index=index)
+    return event(rollout, notice, at_s=at_s, name=name, instance=instance)

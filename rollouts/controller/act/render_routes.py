@@ -1,0 +1,237 @@
+"""What is decided about routes, to calls: the codec's operations with our guard and marks around them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+from rollouts.controller.act.calls import (
+    Apply,
+    Ask,
+    AskPlanes,
+    AskProbes,
+    CreateRoute,
+    Delete,
+    Patch,
+    ReadClasses,
+    ReadRoute,
+    Write,
+)
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import UNREADABLE, RouteRead
+from rollouts.controller.workqueue.steered import managed_by_text
+from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName, RouteSeen, Split
+from rollouts.errors import ApiConflict, Unroutable
+from rollouts.manifests.json_patch import json_patch
+from rollouts.manifests.own_route import made_anew, made_route, owner_operations
+from rollouts.manifests.ownership import pods_selector
+from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_undo
+from rollouts.objects import Key, Manifest
+from rollouts.ports import JSON_PATCH
+from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
+from rollouts.traffic.rules.difference import operations
+
+Routing: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
+
+
+def render_routing(
+    snapshot: Snapshot, intent: Routing, routes: Mapping[RouteName, RouteRead]
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
+    match intent:
+        case SetTraffic(route=name, resource_version=version, split=split, settled=settled, anew=anew):
+            read, provider, objects = _readable(routes, name, version)
+            if anew:
+                return (_write_anew(snapshot.rollout, read, provider, objects, split),)
+            ours = marked(objects.user, marks_of(read))
+            context = replace(read.context, settled=settled)
+            ops = provider.plan(Objects(ours, objects.owned), read.place.target, context, split)
+            return tuple(_writes(snapshot.rollout, read, objects, ops))
+        case MakeRoute(route=name, split=split):
+            return (_make(snapshot.rollout, routes[name], split),)
+        case ReleaseRoute(route=name, resource_version=version):
+            return release(*_readable(routes, name, version))
+        case AskRoute(route=name):
+            return (question_about(routes[name].place),)
+        case AskFeatures(route=name):
+            return (ReadClasses(routes[name].gateways),)
+        case AskLive(route=name, resource_version=version, split=split, since_s=since_s, before=before):
+            read = routes[name]
+            question = LiveQuestion(
+                route=name,
+                resource_version=version,
+                split=split,
+                stable_service=read.context.stable_service,
+                canary_service=read.context.canary_service,
+                namespace=read.context.namespace,
+                gateways=read.gateways,
+                objects=_manifests(read),
+                since_s=since_s,
+                before=before,
+            )
+            return (AskPlanes(name, version, question),)
+        case AskDrained(revision=revision):
+            return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
+        case _:
+            assert_never(intent)
+
+
+def _make(rollout: Rollout, read: RouteRead, split: Split) -> CreateRoute:
+    place = read.place
+    if place.own is None or place.provider is None:
+        raise ApiConflict(f"{place.route} is not to be made")
+    ours = marked(made_route(place.own, rollout), marks_of(read))
+    manifest = _planned(ours, place.provider, read, split)
+    return CreateRoute(kind=place.target.kinds[0], name=place.target.name, manifest=manifest, route=place.route)
+
+
+def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: Objects, split: Split) -> Patch:
+    """In one patch, so that the split holds while the rest changes. What we own beside the route follows in the next pass."""
+    if read.place.own is None:
+        raise ApiConflict(f"{read.place.route} is not ours to write anew")
+    marks = marks_of(read)
+    anew = marked(made_anew(objects.user, read.place.own, without=LEDGER), marks)
+    final = _planned(anew, provider, read, split)
+    changes = (
+        *owner_operations(objects.user, rollout),
+        *operations(marked(objects.user, marks), final),
+    )
+    return replace(_patch(read, objects, route_patch(objects.user, changes, marks)), strict=True)
+
+
+def _planned(user: Manifest, provider: Provider, read: RouteRead, split: Split) -> Manifest:
+    """The object as the codec plans it to be, for a share alone, which it writes at once. Raises: Unroutable."""
+    try:
+        ops = provider.plan(Objects(user), read.place.target, read.context, split)
+    except UNREADABLE as exc:  # no API server has seen it
+        why = f"trafficRouting.own has nothing that its codec can read ({type(exc).__name__}: {exc})"
+        raise Unroutable(f"{read.place.route}: {why}") from exc
+    for op in ops:
+        if isinstance(op, PatchUser):
+            user = json_patch(user, op.operations)
+    return user
+
+
+def question_about(place: Place) -> ReadRoute:
+    """What is to be read of a place."""
+    target = place.target
+    owned_kinds = (target.owned_kinds or target.kinds) if target.owned_name else ()
+    return ReadRoute(route=place.route, kinds=target.kinds, owned_name=target.owned_name, owned_kinds=owned_kinds)
+
+
+def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Write, ...]:
+    """The calls that give a route back; () when nothing of ours is on it.
+
+    Our marks go last, for without them nobody would come back to a release that broke off. Where the user's object is changed
+    and one of ours deleted, the first comes alone, so that the route never points at what is gone; the pass that sees it goes on.
+    """
+    ops = provider.undo(objects, read.place.target, read.context)
+    patched = tuple(operation for op in ops if isinstance(op, PatchUser) for operation in op.operations)
+    deletes = tuple(_delete(read, objects) for op in ops if isinstance(op, DeleteOwned))
+    if patched and deletes:
+        return (_patch(read, objects, route_undo(objects.user, patched)),)
+    body = route_release(objects.user, patched)
+    return (*deletes, replace(_patch(read, objects, body), leaves_watch=True)) if body else deletes
+
+
+def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, ...]) -> Iterable[Write]:
+    """In the codec's order; the marks go with the first patch of the user's object, or in one of their own."""
+    marks = marks_of(read)
+    target = read.place.target
+    patched = False
+    for op in ops:
+        match op:
+            case PatchUser(operations):
+                yield _patch(read, objects, route_patch(objects.user, operations, marks))
+                patched = True
+            case ApplyOwned(manifest):
+                owned = owned_route(manifest, rollout, marks, before=objects.owned)
+                yield Apply(
+                    kind=read.owned_kind,
+                    name=target.owned_name,
+                    namespace=target.namespace,
+                    manifest={**owned, "apiVersion": read.owned_kind.api_version, "kind": read.owned_kind.kind},
+                    route=read.place.route,
+                )
+            case DeleteOwned():
+                yield _delete(read, objects)
+            case _:
+                assert_never(op)
+    if not patched and (body := route_patch(objects.user, (), marks)):
+        yield _patch(read, objects, body)
+
+
+def _patch(read: RouteRead, objects: Objects, body: list[Mapping[str, object]]) -> Patch:
+    return Patch(
+        kind=read.kind,
+        name=read.place.target.name,
+        namespace=read.place.target.namespace,
+        uid=objects.user["metadata"]["uid"],
+        body=body,
+        content_type=JSON_PATCH,
+        route=read.place.route,
+    )
+
+
+def _delete(read: RouteRead, objects: Objects) -> Delete:
+    if objects.owned is None:
+        raise ApiConflict(f"what {read.place.route} points at is gone already")
+    seen = objects.owned["metadata"]
+    return Delete(
+        kind=read.owned_kind,
+        name=read.place.target.owned_name,
+        namespace=read.place.target.namespace,
+        uid=seen["uid"],
+        resource_version=seen["resourceVersion"],
+    )
+
+
+def _readable(
+    routes: Mapping[RouteName, RouteRead], name: RouteName, resource_version: str
+) -> tuple[RouteRead, Provider, Objects]:
+    read = routes.get(name)
+    if read is None or read.objects is None or not isinstance(read.route, RouteSeen):
+        raise ApiConflict(f"{name} was not read")
+    if read.route.resource_version != resource_version:
+        raise ApiConflict(f"{name} is not the version that was decided on")
+    if read.place.provider is None:
+        raise Unroutable(f"{name}: {read.route.problem}")
+    return read, read.place.provider, read.objects
+
+
+def marks_of(read: RouteRead) -> Marks:
+    """What we write on a place beside its codec's part."""
+    target = read.place.target
+    rollout = Key(read.context.namespace, read.context.rollout)
+    managed_by = managed_by_text(rollout, namespace=target.namespace)
+    return Marks(managed_by, read.place.route.router, target.owned_name)
+
+
+def _manifests(read: RouteRead) -> tuple[Manifest, ...]:
+    objects = read.objects
+    if objects is None:
+        return ()
+    return (objects.user,) if objects.owned is None else (objects.user, objects.owned)
+
+
+def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes: Iterable[RouteRead]) -> AskProbes:
+    """The Service is the one that left the revision last; without one, none is told."""
+    left = [cutover.service for cutover in status.cutovers if cutover.from_revision == revision]
+    gateways = dict.fromkeys(gateway for read in routes for gateway in read.gateways)
+    return AskProbes(
+        DrainQuestion(
+            namespace=rollout.namespace,
+            rollout=rollout.name,
+            revision=revision,
+            service=left[-1] if left else "",
+            probes=rollout.spec.drain.probes,
+            gateways=tuple(gateways),
+        ),
+        pods_selector(rollout.name),
+    )

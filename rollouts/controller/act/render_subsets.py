@@ -1,0 +1,89 @@
+"""What is decided about subsets of a DestinationRule, to calls. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from rollouts.cluster.structs import ServiceObject
+from rollouts.controller.act.calls import Ask, Patch, ReadService, Write
+from rollouts.controller.act.render_routes import marks_of, question_about
+from rollouts.controller.observe.routes import RouteRead
+from rollouts.controller.observe.subsets import host_name, rule_of, version_of
+from rollouts.controller.workqueue.steered import managed_by
+from rollouts.core.model.intents import AskService, PointService
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.traffic import RouteName, RouteSeen
+from rollouts.core.routing.subset_name import subset_name
+from rollouts.errors import ApiConflict
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
+from rollouts.manifests.route import marked, route_patch
+from rollouts.manifests.service import mark_service
+from rollouts.objects import SERVICE
+from rollouts.ports import JSON_PATCH, MERGE_PATCH
+from rollouts.traffic.codec import PatchUser
+from rollouts.traffic.istio.subsets import pointed
+
+
+def render_subset(
+    rollout: Rollout, intent: PointService | AskService, routes: Mapping[RouteName, RouteRead]
+) -> tuple[Write | Ask, ...]:
+    """The calls that carry `intent` about a subset out: one for each object that has to change. Raises: ApiConflict."""
+    rule = rule_of(routes)
+    if rule is None:
+        raise ApiConflict(f"no DestinationRule was read for {intent.name}")
+    match intent:
+        case AskService():
+            host = host_name(rule)
+            return (ReadService(host),) if host else (question_about(rule.place),)
+        case PointService():
+            return _point(rollout, intent, rule)
+        case _:
+            assert_never(intent)
+
+
+def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Write, ...]:
+    """The rule first: what it selects is exact from then on, whatever its host selects besides."""
+    host = rule.host
+    if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):
+        raise ApiConflict(f"{rule.place.route} was not read")
+    if intent.resource_version != version_of(rule.route.resource_version, host.metadata.resource_version):
+        raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
+    name = subset_name(intent.name)
+    if name is None:
+        raise ApiConflict(f"{intent.name} is no subset of {rule.place.route}")
+    writes: list[Write] = []
+    user, marks = rule.objects.user, marks_of(rule)
+    ops = pointed(marked(user, marks), name.subset, intent.revision)
+    operations = [operation for op in ops if isinstance(op, PatchUser) for operation in op.operations]
+    if body := route_patch(user, operations, marks):
+        writes.append(
+            Patch(
+                kind=rule.kind,
+                name=rule.place.target.name,
+                namespace=rule.place.target.namespace,
+                uid=rule.route.uid,
+                body=body,
+                content_type=JSON_PATCH,
+                route=rule.place.route,
+            )
+        )
+    if not _is_marked(host, rollout.name):
+        body_of_host = mark_service(
+            uid=host.metadata.uid, resource_version=host.metadata.resource_version, rollout=rollout.name
+        )
+        writes.append(
+            Patch(
+                kind=SERVICE,
+                name=host.metadata.name,
+                uid=host.metadata.uid,
+                body=body_of_host,
+                content_type=MERGE_PATCH,
+            )
+        )
+    return tuple(writes)
+
+
+def _is_marked(host: ServiceObject, rollout: str) -> bool:
+    labelled = (host.metadata.labels or {}).get(MANAGED) == MANAGED_VALUE
+    return labelled and managed_by(host) == rollout and REVISION not in (host.spec.selector or {})

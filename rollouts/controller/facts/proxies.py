@@ -1,0 +1,378 @@
+"""What the cluster says about itself that waits depend on: how nodes proxy Services, and whether pods can sleep natively.
+
+Asked once at the start and once an hour, for all Rollouts together; every question is optional. What is refused (403) or absent
+(404) is not known, which is a condition of the Rollouts and never a failure. What was known stays when an answer is late.
+
+The order: ConfigMap `kube-system/kube-proxy` (kubeadm), `kube-proxy-config` (EKS), the DaemonSet's arguments, `cilium-config`.
+A ConfigMap says the same for all nodes; kernels differ, and the oldest counts. kube-proxy's own `/proxyMode` and metrics are on
+each node's loopback address by default, so they cannot be asked from a Pod; where the configuration binds its metrics elsewhere,
+the lag of the proxies is learnt from them (`probes/kube_proxy.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from rollouts.api.wire import parse_duration
+from rollouts.cluster.client import Client
+from rollouts.cluster.discovery import server_version
+from rollouts.core.drain.numbers import DEFAULT_MIN_SYNC_S
+from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.objects import Kind
+from rollouts.ports import ApiServer
+
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
+DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
+NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
+
+NAMESPACE = "kube-system"
+CONFIG_MAPS = (("kube-proxy", "config.conf"), ("kube-proxy-config", "config"))
+"""Name and key of a KubeProxyConfiguration: kubeadm's, EKS's."""
+
+FRESH_S = 3600.0  # a proxy mode changes with the cluster's configuration, kernels with its nodes
+AGAIN_S = 60.0  # after an answer that did not come
+VERSION_DEADLINE_S = 15.0
+NATIVE_SLEEP = (1, 34)  # KEP-3960 and KEP-4818 are GA; the kubelets of an older one may still drop the field
+
+METRICS_DEADLINE_S = 5.0
+METRICS_PORT = 10249
+
+_CONFIG_KIND = "KubeProxyConfiguration"
+_KERNEL = re.compile(r"(\d+)\.(\d+)")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What is known of the cluster.
+
+    Args:
+        native_sleep: its pods can have a `preStop.sleep`.
+    """
+
+    proxy: ProxyFacts = ProxyFacts()
+    native_sleep: bool = True
+
+
+class AskNodes(Protocol):
+    """`probes.kube_proxy.learnt_lag_s`: what the nodes' kube-proxies say of their lag."""
+
+    async def __call__(
+        self, addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float
+    ) -> float | None:
+        """Seconds; None when nothing can be learnt. Raises: nothing that a node could cause."""
+        ...
+
+
+class Proxies:
+    """The facts, kept up to date by `run`.
+
+    Args:
+        declared: the proxy mode that the administrator names; None to find out.
+        on_change: called when the facts differ from before.
+        ask_nodes: asks kube-proxies whose metrics are within reach; None to ask no node.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        api: ApiServer,
+        declared: ProxyMode | None,
+        on_change: Callable[[], None],
+        ask_nodes: AskNodes | None = None,
+    ) -> None:
+        self.facts = ClusterFacts()
+        self.asked = asyncio.Event()
+        """Set once the first answers have come, or did not."""
+        self._client = client
+        self._api = api
+        self._declared = declared
+        self._on_change = on_change
+        self._ask_nodes = ask_nodes
+
+    async def run(self) -> None:
+        """Asks, and asks again, until it is cancelled."""
+        while True:
+            good = await self._ask()
+            self.asked.set()
+            await asyncio.sleep(FRESH_S if good else AGAIN_S)
+
+    async def _ask(self) -> bool:
+        before = self.facts
+        good = True
+        for question in (self._ask_version, self._ask_proxy):
+            try:
+                await question()
+            except RolloutsError as exc:
+                good = False
+                log.warning("proxies_not_asked", error=type(exc).__name__, why=str(exc), again_in_s=AGAIN_S)
+            except Exception:  # a bug, or an answer of a shape that nobody expected: what was known stays known
+                good = False
+                log.exception("proxies_not_understood", again_in_s=AGAIN_S)
+        if self.facts != before:
+            proxy = self.facts.proxy
+            tell = log.warning if proxy.mode is ProxyMode.UNKNOWN else log.info
+            tell("proxies", mode=proxy.mode, known_by=proxy.known_by, native_sleep=self.facts.native_sleep)
+            self._on_change()
+        return good
+
+    async def _ask_version(self) -> None:
+        version = await server_version(self._api, deadline_s=VERSION_DEADLINE_S)
+        self.facts = replace(self.facts, native_sleep=(version.major, version.minor) >= NATIVE_SLEEP)
+
+    async def _ask_proxy(self) -> None:
+        self.facts = replace(
+            self.facts, proxy=await proxy_facts(self._client, declared=self._declared, ask_nodes=self._ask_nodes)
+        )
+
+
+async def proxy_facts(
+    client: Client, *, declared: ProxyMode | None = None, ask_nodes: AskNodes | None = None
+) -> ProxyFacts:
+    """How the nodes bring connections to pods, the worst of them.
+
+    Args:
+        declared: taken as the mode; only kernels are then asked for, where they matter.
+        ask_nodes: see `Proxies`.
+
+    Raises: TransientError, when the API server does not answer; ApiInvalid.
+    """
+    facts, tried = None, list[str]()
+    port: int | None = None
+    if declared is not None:
+        facts = ProxyFacts(mode=declared, known_by=f"--proxy-mode {declared} says so")
+    for name, key in CONFIG_MAPS if facts is None else ():
+        data = await _config_map(client, name, tried)
+        if data is not None and (facts := _from_config(data.get(key, ""), name)) is not None:
+            port = _metrics_port(_configuration(data.get(key, "")).get("metricsBindAddress"))
+            break
+    if facts is None:
+        facts = await _from_daemon_set(client, tried)
+    if facts is None:
+        facts = _from_cilium(await _config_map(client, "cilium-config", tried))
+    if facts is None:
+        remedy = "name the mode with --proxy-mode (in the chart: proxyMode)"
+        facts = ProxyFacts(known_by=f"nothing says how nodes proxy Services ({'; '.join(tried)}); {remedy}")
+    nodes: list[_Node] | None = None
+    if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
+        nodes = await _nodes(client)
+        facts = replace(facts, oldest_kernel=_oldest_kernel(nodes or ()))
+    if port is not None and ask_nodes is not None:
+        nodes = await _nodes(client) if nodes is None else nodes
+        facts = replace(facts, learnt_lag_s=await _learnt_lag_s(nodes or (), facts, port=port, ask_nodes=ask_nodes))
+    return facts
+
+
+async def _learnt_lag_s(nodes: Sequence[_Node], facts: ProxyFacts, *, port: int, ask_nodes: AskNodes) -> float | None:
+    """What every node's kube-proxy was seen to take; None when a node has no address or nothing can be learnt."""
+    addresses = [next((one.address for one in each.status.addresses if one.type == "InternalIP"), "") for each in nodes]
+    if not addresses or "" in addresses:
+        return None
+    period_s = DEFAULT_MIN_SYNC_S if facts.min_sync_period_s is None else facts.min_sync_period_s
+    return await ask_nodes(addresses, port=port, min_sync_period_s=period_s, deadline_s=METRICS_DEADLINE_S)
+
+
+async def _config_map(client: Client, name: str, tried: list[str]) -> Mapping[str, str] | None:
+    answer = await _optional(client, CONFIG_MAP, name, tried)
+    return None if answer is None else msgspec.json.decode(answer, type=_ConfigMap).data or {}
+
+
+async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> bytes | None:
+    try:
+        return await client.get(kind, NAMESPACE, name)
+    except ApiNotFound:
+        tried.append(f"no {kind.kind} {NAMESPACE}/{name}")
+    except ApiForbidden:
+        tried.append(f"{kind.kind} {NAMESPACE}/{name} may not be read")
+    return None
+
+
+def _configuration(text: str) -> Mapping[str, Any]:
+    """A KubeProxyConfiguration; {} when the text is none."""
+    import yaml  # noqa: PLC0415 - the connection's library needs it; the controller does not until here
+
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return config if isinstance(config, dict) and config.get("kind") == _CONFIG_KIND else {}
+
+
+def _metrics_port(address: object) -> int | None:
+    """Where a node's kube-proxy can be asked from a Pod: `0.0.0.0`, `0.0.0.0:10249`, `[::]:10249`; None for the loopback."""
+    if not isinstance(address, str) or not address:
+        return None
+    host, colon, port = address.rpartition(":")
+    if not colon or (address.count(":") > 1 and not address.startswith("[")):  # an address without a port
+        host, port = address, str(METRICS_PORT)
+    try:
+        bound = ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return int(port) if bound.is_unspecified and port.isascii() and port.isdigit() else None
+
+
+def _from_config(text: str, name: str) -> ProxyFacts | None:
+    """From a KubeProxyConfiguration; None when the text is none. An empty mode is iptables (kube-proxy on Linux)."""
+    config = _configuration(text)
+    if not config:
+        return None
+    mode = _mode(config.get("mode") or ProxyMode.IPTABLES)
+    if mode is None:
+        return None
+    part: dict[str, Any] = config[mode] if isinstance(config.get(mode), dict) else {}
+    ipvs = part if mode is ProxyMode.IPVS else {}
+    return ProxyFacts(
+        mode=mode,
+        known_by=f"ConfigMap {NAMESPACE}/{name} says {mode}",
+        min_sync_period_s=_period_s(part.get("minSyncPeriod")),
+        ipvs_tcp_timeout_s=_seconds(ipvs.get("tcpTimeout")) or None,  # 0 keeps the kernel's
+        ipvs_tcp_fin_timeout_s=_seconds(ipvs.get("tcpFinTimeout")) or None,
+    )
+
+
+async def _from_daemon_set(client: Client, tried: list[str]) -> ProxyFacts | None:
+    """From kube-proxy's arguments, `--proxy-mode ipvs` or `--proxy-mode=ipvs`; no such flag says nothing."""
+    answer = await _optional(client, DAEMON_SET, "kube-proxy", tried)
+    if answer is None:
+        return None
+    pod = msgspec.json.decode(answer, type=_DaemonSet).spec.template.spec
+    words = [word for each in pod.containers for word in (*(each.command or ()), *(each.args or ()))]
+    mode = _mode(_flag(words, "--proxy-mode"))
+    if mode is None:
+        tried.append(f"DaemonSet {NAMESPACE}/kube-proxy names no mode")
+        return None
+    return ProxyFacts(
+        mode=mode,
+        known_by=f"the arguments of DaemonSet {NAMESPACE}/kube-proxy say {mode}",
+        min_sync_period_s=_period_s(_flag(words, f"--{mode}-min-sync-period") or None),
+        ipvs_tcp_timeout_s=_seconds(_flag(words, "--ipvs-tcp-timeout")) or None,
+        ipvs_tcp_fin_timeout_s=_seconds(_flag(words, "--ipvs-tcpfin-timeout")) or None,
+    )
+
+
+def _from_cilium(data: Mapping[str, str] | None) -> ProxyFacts | None:
+    if data is None or data.get("kube-proxy-replacement") not in ("true", "strict"):
+        return None
+    return ProxyFacts(
+        mode=ProxyMode.OTHER,
+        known_by=f"ConfigMap {NAMESPACE}/cilium-config says that Cilium stands in for kube-proxy",
+    )
+
+
+async def _nodes(client: Client) -> list[_Node] | None:
+    """All of them; None when they may not be listed."""
+    nodes: list[_Node] = []
+    token = ""
+    while True:
+        try:
+            answer = await client.list_page(NODE, None, continue_token=token)
+        except (ApiForbidden, ApiNotFound):
+            return None
+        page = msgspec.json.decode(answer, type=_Nodes)
+        nodes += page.items
+        token = page.metadata.continue_token
+        if not token:
+            return nodes
+
+
+def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
+    """None when there are no nodes, or when one names no version."""
+    kernels: list[tuple[int, int]] = []
+    for node in nodes:
+        found = _KERNEL.match(node.status.node_info.kernel_version)
+        if found is None:
+            return None
+        kernels.append((int(found[1]), int(found[2])))
+    return min(kernels, default=None)
+
+
+def _mode(word: object) -> ProxyMode | None:
+    """What kube-proxy's word means on Linux."""
+    known = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)
+    return next((each for each in known if each == word), None)
+
+
+def _flag(words: Sequence[str], name: str) -> str:
+    for index, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and index + 1 < len(words):
+            return words[index + 1]
+    return ""
+
+
+def _period_s(value: object) -> float:
+    """`minSyncPeriod`; what is not given is the default of 1 s, also for ipvs, whose default is none."""
+    seconds = _seconds(value) if value is not None else None
+    return DEFAULT_MIN_SYNC_S if seconds is None else seconds
+
+
+def _seconds(value: object) -> float | None:
+    try:
+        return parse_duration(value)
+    except ValueError:
+        return None
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+class _Container(msgspec.Struct):
+    command: list[str] | None = None
+    args: list[str] | None = None
+
+
+class _PodSpec(msgspec.Struct):
+    containers: list[_Container]
+
+
+class _Template(msgspec.Struct):
+    spec: _PodSpec
+
+
+class _DaemonSetSpec(msgspec.Struct):
+    template: _Template
+
+
+class _DaemonSet(msgspec.Struct):
+    spec: _DaemonSetSpec
+
+
+class _NodeInfo(msgspec.Struct, rename="camel"):
+    kernel_version: str = ""
+
+
+class _NodeAddress(msgspec.Struct):
+    type: str = ""
+    address: str = ""
+
+
+class _NodeStatus(msgspec.Struct, rename="camel"):
+    node_info: _NodeInfo = msgspec.field(default_factory=_NodeInfo)
+    addresses: list[_NodeAddress] = msgspec.field(default_factory=list)
+
+
+class _Node(msgspec.Struct):
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class _ListMetadata(msgspec.Struct):
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _Nodes(msgspec.Struct):
+    items: list[_Node]
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)

@@ -1,0 +1,121 @@
+"""Which version of a route's kind the server has, asked when the first Rollout names one; from then on the kind is watched.
+
+A Rollout may have gone, or have dropped its router, while no controller ran: so at the start the routers that the administrator
+named are looked through once for routes that carry our label. A kind without any costs no watch.
+
+Pure readers (`known`) never ask; `find` does, on the side of a pass. Only what is there is remembered: a CRD that is missing may
+be installed at any moment, and each question about it asks again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import Decoder
+from rollouts.cluster.discovery import first_served
+from rollouts.cluster.structs import RouteObject
+from rollouts.errors import RolloutsError
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
+from rollouts.objects import Kind
+from rollouts.ports import ApiServer
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.declared.codec import Declared
+
+DISCOVERY_DEADLINE_S = 10.0
+
+log = structlog.get_logger()
+
+
+class RouteKinds:
+    """The versions that are served.
+
+    Args:
+        on_found: called once for each kind that a Rollout's route has, when it is known that the server has it.
+    """
+
+    def __init__(self, *, api: ApiServer, on_found: Callable[[Kind], None]) -> None:
+        self._api = api
+        self._on_found = on_found
+        self._found: dict[tuple[Kind, ...], Kind] = {}
+        self._told: set[Kind] = set()
+
+    def known(self, kinds: tuple[Kind, ...]) -> Kind | None:
+        """The version that the server has; None when it has none, or nobody has asked."""
+        return self._found.get(kinds)
+
+    async def find(self, kinds: tuple[Kind, ...]) -> Kind | None:
+        """The best of `kinds` that the server has, None when it has none of them. Asks unless it is known.
+
+        Raises: ApiUnavailable, ApiForbidden.
+        """
+        found = self._found.get(kinds)
+        if found is None:
+            found = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
+        if found is not None:
+            self.learn(kinds, found)
+        return found
+
+    def learn(self, kinds: tuple[Kind, ...], found: Kind) -> None:
+        """The server has this one of `kinds`."""
+        self._found[kinds] = found
+        if found not in self._told:
+            self._told.add(found)
+            self._on_found(found)
+
+    def forget(self, kinds: tuple[Kind, ...]) -> None:
+        """The server said 404: the CRD, or this version of it, may be gone, so the next question asks again."""
+        self._found.pop(kinds, None)
+
+    async def look_for_steered(
+        self, routers: Iterable[tuple[Kind, ...]], *, client: Client, namespaces: Iterable[str]
+    ) -> None:
+        """Learns every kind of which there is a route with our label in one of `namespaces` ("" is all of them).
+
+        Raises: nothing: what could not be asked is told in the log, and is looked at when a Rollout names it.
+        """
+        for kinds in routers:
+            try:
+                found = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
+                if found is not None and await _any_steered(client, found, namespaces):
+                    self.learn(kinds, found)
+            except RolloutsError as exc:
+                log.warning("routes_not_looked_for", kind=kinds[0].kind, error=type(exc).__name__, why=str(exc))
+
+
+async def _any_steered(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
+    for namespace in namespaces:
+        page = await client.list_page(kind, namespace or None, label_selector=f"{MANAGED}={MANAGED_VALUE}", limit=1)
+        found = _ROUTES.page(page)
+        if found.items or found.unreadable:
+            return True
+    return False
+
+
+_ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
+
+
+def kinds_of(provider: object) -> tuple[tuple[Kind, ...], ...]:
+    """The kinds that a traffic provider's module names as `KINDS`: versions of one, or versions by name; () without it."""
+    named = getattr(sys.modules.get(type(provider).__module__), "KINDS", ())
+    return tuple(named.values()) if isinstance(named, Mapping) else (tuple(named),) if named else ()
+
+
+def kinds_named(provider: Provider | None, kind: str) -> tuple[Kind, ...]:
+    """The versions of the provider's kind of that name; () when it has none."""
+    if isinstance(provider, Declared):
+        return provider.kinds if provider.kinds[0].kind == kind else ()
+    return next((kinds for kinds in kinds_of(provider) if kinds[0].kind == kind), ())
+
+
+def missing(kinds: tuple[Kind, ...]) -> str:
+    """What to tell people when the server has no version of a kind."""
+    kind = kinds[0]
+    versions = " or ".join(each.version for each in kinds)
+    return (
+        f"the server does not serve {kind.kind} {kind.group}/{versions}: install the CustomResourceDefinition "
+        f"{kind.plural}.{kind.group}"
+    )

@@ -1,0 +1,87 @@
+"""Whether this process sees the cluster well enough to lead, and when it has been blind for so long that another one should."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from rollouts.cluster.store import Store, Table
+from rollouts.controller.observe.sight import FAILED_TELL_S
+from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
+from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.objects import ROLLOUT, Kind
+
+BLIND_MAX_S = 180.0
+"""How long a kind's watches may fail before the lease is given up: a dead connection is noticed after 150 s, an API server's
+restart takes one to two minutes, and the back-off tries at least six times within."""
+
+_CRD_REMEDY = "rollouts crds | kubectl apply -f -"
+
+log = structlog.get_logger()
+
+
+class Readiness:
+    """What /readyz says, and the two events that leading depends on.
+
+    Args:
+        wake_all: wants a pass over every Rollout, so that each can say what it waits for.
+    """
+
+    def __init__(self, store: Store, *, wake_all: Callable[[], None]) -> None:
+        self.ready = asyncio.Event()
+        """Everything was listed once; set by whoever waits for that."""
+        self.blind = asyncio.Event()
+        """A kind's watches have failed for BLIND_MAX_S: the process should end, and begin again without the lease."""
+        self._store = store
+        self._wake_all = wake_all
+        self._crd_missing = False
+
+    def why_not(self) -> str:
+        """Why this process is not ready to lead, "" when it is. A standby is ready."""
+        if self._crd_missing:
+            return f"the Rollout CRD is not installed: {_CRD_REMEDY}"
+        tables: list[Table[Any]] = [self._store.table(kind) for kind in WATCHED_KINDS]
+        if unlisted := [_told(each) for each in tables if not each.synced.is_set()]:
+            return f"not listed yet: {', '.join(unlisted)}"
+        if failing := [_told(each) for each in tables if _failing_s(each) >= FAILED_TELL_S]:
+            return f"watches fail: {', '.join(failing)}"
+        return "" if self.ready.is_set() else "starting"
+
+    def crd_is_there(self) -> None:
+        """A Rollout was seen, or a list of them."""
+        self._crd_missing = False
+
+    def on_problem(self, kind: Kind, error: RolloutsError) -> None:
+        """A watch had to pause or to list again (`watch.OnProblem`)."""
+        missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
+        if missing and not self._crd_missing:
+            log.error("crd_missing", why=str(error), remedy=_CRD_REMEDY)
+        self._crd_missing = missing or (self._crd_missing and kind != ROLLOUT)
+        if not missing:
+            log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
+        if kind in WATCHED_KINDS and self.ready.is_set():
+            self._judge(self._store.table(kind))
+
+    def _judge(self, table: Table[Any]) -> None:
+        """A watch of a kind that everything depends on failed again: first its Rollouts say so, then another process leads."""
+        failing_s = _failing_s(table)
+        if failing_s >= BLIND_MAX_S and not self.blind.is_set():
+            remedy = f"see whether the ServiceAccount may list and watch {table.kind.plural}"
+            log.error("blind", kind=table.kind.kind, failing_s=round(failing_s), why=_told(table), remedy=remedy)
+            self.blind.set()
+        elif any(each.failing_for_s(now_s=table.now_s()) >= FAILED_TELL_S for each in table.watches().values()):
+            self._wake_all()
+
+
+def _failing_s(table: Table[Any]) -> float:
+    """For how long none of the kind's watches has worked: in one namespace of several it is those Rollouts' trouble alone."""
+    return min(each.failing_for_s(now_s=table.now_s()) for each in table.watches().values())
+
+
+def _told(table: Table[Any]) -> str:
+    """The kind, and why its watch fails if it does."""
+    trouble = next((each.trouble for each in table.watches().values() if each.trouble), "")
+    return f"{table.kind.plural} ({trouble})" if trouble else table.kind.plural

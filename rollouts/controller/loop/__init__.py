@@ -1,0 +1,1 @@
+"""One pass over one Rollout, and the status that it writes."""

@@ -1,0 +1,64 @@
+"""The status of a Rollout that cannot go on until a person changes something outside of its spec. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.core.model.plan import NOT_SEEN
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.errors import ApiExists, ApiForbidden, ObjectUnreadable, TerminalError, Unroutable, WatchFailed
+
+MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
+
+
+def reason_of(error: TerminalError) -> Reason:
+    """The word for what stopped a pass."""
+    match error:
+        case ApiForbidden():
+            return Reason.API_FORBIDDEN
+        case ApiExists():
+            return Reason.NAME_TAKEN
+        case Unroutable():
+            return Reason.ROUTE_NOT_USABLE
+        case ObjectUnreadable():
+            return Reason.OBJECT_UNREADABLE
+        case WatchFailed():
+            return Reason.WATCH_FAILED
+        case _:
+            return Reason.API_REFUSED
+
+
+def stopped_status(
+    status: RolloutStatus, *, reason: Reason, message: str, generation: int, now_s: float
+) -> RolloutStatus:
+    """The last status with the trouble in it, in kstatus' terms; nothing that the failed pass wanted to claim.
+
+    Args:
+        status: as the API server has it.
+        generation: of the Rollout that was decided on.
+    """
+    message = message[:MESSAGE_MAX]
+    conditions = {condition.type: condition for condition in status.conditions}
+    for kind, true in (("Ready", False), ("Reconciling", False), ("Stalled", True)):
+        before = conditions.get(kind)
+        conditions[kind] = Condition(
+            type=kind,
+            status=true,
+            reason=reason,
+            message=message,
+            since_s=before.since_s if before is not None and before.status is true else now_s,
+            observed_generation=generation,
+        )
+    waiting_for = status.waiting_for
+    if reason in NOT_SEEN:
+        since_s = waiting_for.since_s if waiting_for is not None and waiting_for.reason is reason else now_s
+        waiting_for = WaitingFor(reason, message, since_s, None)
+    return replace(
+        status,
+        phase=Phase.DEGRADED,
+        message=message,
+        waiting_for=waiting_for,
+        observed_generation=generation,
+        conditions=tuple(conditions.values()),
+    )

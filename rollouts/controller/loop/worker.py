@@ -1,0 +1,359 @@
+"""One pass over one Rollout, from its key to one log line; and the one place where what goes wrong in it is handled.
+
+No object's content can end the process: whatever a pass raises is counted, logged and confined to its key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+import structlog
+
+from rollouts.api.status_reader import weight_to_wire
+from rollouts.cluster.structs import Metadata
+from rollouts.controller.act.calls import (
+    Apply,
+    Ask,
+    AskPlanes,
+    AskProbes,
+    ListPods,
+    Patch,
+    ReadRoute,
+    ReadService,
+    Write,
+    WriteStatus,
+)
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.act.performer import Performer, Target
+from rollouts.controller.act.render import render, render_notice, render_status
+from rollouts.controller.loop.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
+from rollouts.controller.loop.stopped import reason_of, stopped_status
+from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.decide import decide, decide_invalid
+from rollouts.core.lifecycle.update import step_count
+from rollouts.core.model.intents import Decision, Notice
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Phase
+from rollouts.errors import (
+    ApiConflict,
+    ApiForbidden,
+    ApiThrottled,
+    NotLeader,
+    ObjectUnreadable,
+    TerminalError,
+    TransientError,
+    Unroutable,
+    WatchFailed,
+)
+from rollouts.objects import Key
+from rollouts.ports import Clock
+from rollouts.telemetry import Telemetry, pass_span
+
+PASS_DEADLINE_S = 60.0  # each request in it has a shorter one of its own
+REQUEUE_MIN_S = 0.01
+REQUEUE_MAX_S = 300.0  # a look costs no request, and the wall clock may have been set meanwhile
+POISONED_RETRY_S = 30.0
+POISONED_HOLD_S = 1.0  # events that keep touching a poisoned object get no more than a pass a second
+FORBIDDEN_RETRY_S = 60.0
+REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we would see
+
+log = structlog.get_logger()
+
+_Rollout: TypeAlias = Seen | Unreadable
+_ASKS = ReadService | ListPods | ReadRoute | AskPlanes | AskProbes
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass has done so far: the canonical log line."""
+
+    key: Key
+    writes: int = 0
+    intents: tuple[str, ...] = ()
+    decision: Decision | None = None
+    requeue_in_s: float | None = None
+    rollout: _Rollout | None = None
+
+
+class Worker:
+    """Takes keys from the queue, one after the other. Any number of workers share all of its parts."""
+
+    def __init__(  # noqa: PLR0913 - the picture of one pass, in its order
+        self,
+        *,
+        queue: WorkQueue,
+        barrier: Barrier,
+        observer: Observer,
+        performer: Performer,
+        orphans: Orphans,
+        held: HeldStatus,
+        events: EventSender,
+        telemetry: Telemetry,
+        clock: Clock,
+        identity: str,
+    ) -> None:
+        self._queue = queue
+        self._barrier = barrier
+        self._observer = observer
+        self._performer = performer
+        self._orphans = orphans
+        self._held = held
+        self._events = events
+        self._telemetry = telemetry
+        self._clock = clock
+        self._identity = identity
+
+    async def run(self) -> None:
+        """Works until the queue is closed; the pass that has begun is finished."""
+        while (key := await self._queue.take()) is not None:
+            try:
+                if self._barrier.holds_back(key):
+                    self._telemetry.barrier_waits.inc()
+                else:
+                    await self.reconcile(key)
+            finally:
+                self._queue.done(key)
+
+    async def reconcile(self, key: Key) -> None:
+        """One pass and the handling of its failure. Raises: nothing but cancellation."""
+        began_s = self._clock.monotonic_s()
+        this = _Pass(key)
+        outcome = "failed"
+        try:
+            with pass_span(key):
+                async with asyncio.timeout(PASS_DEADLINE_S):
+                    await self._pass_or_stop(this)
+            outcome = "wrote" if this.writes else "unchanged"
+        except NotLeader:
+            self._count(NotLeader)
+            self._queue.failed(key)
+        except (TransientError, TimeoutError) as exc:
+            self._count(type(exc))
+            retry_in_s = self._retry_transient(key, exc)
+            tell = (
+                log.debug if isinstance(exc, ApiConflict) else log.warning
+            )  # a conflict is how two writers share an object
+            tell("reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
+        except TerminalError as exc:  # the trouble could not even be written into status
+            self._count(type(exc))
+            retry_in_s = self._queue.failed(key, retry_in_s=FORBIDDEN_RETRY_S)
+            log.error(
+                "reconcile_stopped", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s
+            )
+        except Exception as exc:
+            self._count(type(exc))
+            retry_in_s = self._queue.failed(key, retry_in_s=POISONED_RETRY_S, hold_s=POISONED_HOLD_S)
+            log.exception("reconcile_crashed", rollout=str(key), retry_in_s=retry_in_s)
+        took_s = self._clock.monotonic_s() - began_s
+        self._telemetry.passes.labels(outcome).inc()
+        self._telemetry.pass_seconds.observe(took_s)
+        if this.decision is not None and outcome != "failed":
+            self._log(this, this.decision, took_s)
+
+    async def _pass_or_stop(self, this: _Pass) -> None:
+        try:
+            await self._pass(this)
+        except TerminalError as exc:
+            if this.rollout is None:
+                raise
+            await self._stop(this, this.rollout, exc)
+        else:
+            self._queue.succeeded(this.key)
+
+    async def _pass(self, this: _Pass) -> None:
+        """Observe, decide, render, act: the picture in ARCHITECTURE.md."""
+        observed = self._observer.observe(this.key)
+        refused: Unroutable | None = None
+        match observed:
+            case Gone():
+                this.writes = await self._orphans.release(this.key)
+                self._telemetry.set_phase(this.key, None)
+                return
+            case Undecided():
+                return
+            case Illegible():
+                why = str(observed.trouble)
+                self._count(ObjectUnreadable)
+                self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
+                log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
+                return  # the watch brings its key when it can be read
+            case Unreadable():
+                decision = decide_invalid(
+                    status=observed.status,
+                    generation=observed.metadata.generation,
+                    problems=observed.problems,
+                    now_s=observed.now_s,
+                )
+                calls: list[Write | Ask] = []
+            case Seen():
+                if observed.trouble is not None:
+                    self._stop_unless_settled(this, observed, observed.trouble)
+                    return
+                seen = self._with_held(this.key, observed)
+                decision = decide(seen.snapshot)
+                calls, refused = _rendered(seen, decision)
+            case _:
+                assert_never(observed)
+        this.rollout, this.decision = observed, decision
+        this.intents = tuple(type(intent).__name__ for intent in decision.intents)
+        if refused is not None:
+            # What comes before it, growing above all, does not depend on a route that cannot say what the step asks for.
+            this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
+            raise refused
+        status = self._status_due(this, observed, decision, calls)
+        await self._carry_out(this, observed.metadata, decision, calls, status)
+        self._count_routes(calls, decision.notices)
+        self._requeue(this, decision, now_s=_now_s(observed))
+        self._telemetry.set_phase(this.key, decision.status.phase)
+
+    def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
+        """What has nothing to do is not held up by a watch: its status stays, and it is looked at again.
+
+        Raises: the trouble, otherwise.
+        """
+        status = seen.snapshot.status
+        settled = status.phase is Phase.HEALTHY and status.observed_generation == seen.metadata.generation
+        if not settled or isinstance(trouble, ObjectUnreadable):
+            this.rollout = seen
+            raise trouble
+        self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
+
+    def _with_held(self, key: Key, seen: Seen) -> Seen:
+        """The same with what was decided and not written yet: the progress clock runs from when something moved."""
+        read = seen.snapshot.status
+        held = self._held.recalled(key, read)
+        return seen if held is read else replace(seen, snapshot=replace(seen.snapshot, status=held))
+
+    async def _carry_out(
+        self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
+    ) -> None:
+        """The calls and the write of status, in the decision's order; Events once the status is written."""
+        target = _target(this.key, metadata)
+        status_first = decision.status_first and status is not None
+        if status is not None and status_first:
+            this.writes = await self._performer.perform(target, [status])
+            self._tell(metadata, decision.notices)
+            status = None
+        this.writes += await self._performer.perform(target, calls if status is None else [*calls, status])
+        if status is not None or status_first:
+            self._held.settled(this.key)
+        elif this.writes:
+            self._held.moved(this.key)
+        if not status_first:
+            self._tell(metadata, decision.notices)
+
+    def _status_due(
+        self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]
+    ) -> WriteStatus | None:
+        """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
+        if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
+            self._held.settled(this.key)
+            return None
+        steps = step_count(observed.snapshot.rollout.spec) if isinstance(observed, Seen) else 0
+        write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
+        if write is None:
+            self._held.settled(this.key)
+            return None
+        asks = sum(isinstance(call, _ASKS) for call in calls)
+        # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
+        asks_only = asks > 0 and asks == len(calls) and not decision.notices
+        if not can_wait and not asks_only:
+            return write
+        wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if can_wait else ANSWER_HELD_S)
+        if wait_s <= 0:
+            return write
+        if isinstance(observed, Seen) and not asks_only:
+            self._held.hold(this.key, observed.snapshot.status, decision.status)
+        this.requeue_in_s = wait_s
+        return None
+
+    def _requeue(self, this: _Pass, decision: Decision, *, now_s: float) -> None:
+        times_s = [] if this.requeue_in_s is None else [this.requeue_in_s]
+        if decision.requeue_at_s is not None:
+            times_s.append(decision.requeue_at_s - now_s)
+        if times_s:
+            this.requeue_in_s = min(REQUEUE_MAX_S, max(REQUEUE_MIN_S, min(times_s)))
+            self._queue.add_at(this.key, self._clock.monotonic_s() + this.requeue_in_s)
+
+    async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
+        """Says in status and in an Event why the Rollout cannot go on; nobody tries again until something changes."""
+        self._count(type(error))
+        reason, message = reason_of(error), str(error)
+        before = rollout.snapshot.status if isinstance(rollout, Seen) else rollout.status
+        status = stopped_status(
+            before, reason=reason, message=message, generation=rollout.metadata.generation, now_s=_now_s(rollout)
+        )
+        steps = step_count(rollout.snapshot.rollout.spec) if isinstance(rollout, Seen) else 0
+        write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
+        if write is not None:
+            this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])
+            self._tell(rollout.metadata, (Notice(reason, message, warning=True),))
+        soon = isinstance(error, ApiForbidden | WatchFailed)
+        retry_in_s = FORBIDDEN_RETRY_S if soon else REFUSED_RETRY_S
+        self._queue.failed(this.key, retry_in_s=retry_in_s)
+        self._telemetry.set_phase(this.key, status.phase)
+        this.decision = None
+        log.warning("reconcile_stopped", rollout=str(this.key), reason=reason, why=message, retry_in_s=retry_in_s)
+
+    def _retry_transient(self, key: Key, error: Exception) -> float:
+        if isinstance(error, ApiThrottled):
+            return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
+        # A conflict needs a newer view, which the watch brings, and with it the key: the back-off is for when it brings
+        # nothing that a decision reads.
+        return self._queue.failed(key)
+
+    def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
+        at_s = self._clock.now_s()
+        for notice in notices:
+            index = self._events.next_index()
+            event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity)
+            self._events.offer(metadata.namespace, event)
+
+    def _count_routes(self, calls: list[Write | Ask], notices: tuple[Notice, ...]) -> None:
+        for call in calls:
+            if isinstance(call, Patch | Apply) and call.route is not None:
+                self._telemetry.route_writes.labels(call.route.router).inc()
+        self._telemetry.route_drifts.inc(sum(notice.reason is Reason.ROUTE_DRIFTED for notice in notices))
+
+    def _count(self, error: type[BaseException]) -> None:
+        self._telemetry.errors.labels(error.__name__).inc()
+
+    def _log(self, this: _Pass, decision: Decision, took_s: float) -> None:
+        status = decision.status
+        write = log.info if this.writes else log.debug
+        write(
+            "reconciled",
+            rollout=str(this.key),
+            phase=status.phase,
+            step=status.step_index,
+            weight_percent=weight_to_wire(status.weight_percent),
+            intents=this.intents,
+            writes=this.writes,
+            requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
+            took_ms=round(took_s * 1000, 2),
+        )
+
+
+def _rendered(seen: Seen, decision: Decision) -> tuple[list[Write | Ask], Unroutable | None]:
+    """The calls for the intents in their order, up to one that a route cannot carry out, and why it cannot."""
+    calls: list[Write | Ask] = []
+    for intent in decision.intents:
+        try:
+            calls += render(seen.snapshot, intent, seen.routes)
+        except Unroutable as exc:
+            return calls, exc
+    return calls, None
+
+
+def _target(key: Key, metadata: Metadata) -> Target:
+    return Target(key=key, uid=metadata.uid, resource_version=metadata.resource_version)
+
+
+def _now_s(rollout: _Rollout) -> float:
+    """The pass's one reading of the wall clock."""
+    return rollout.snapshot.now_s if isinstance(rollout, Seen) else rollout.now_s

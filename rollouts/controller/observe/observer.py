@@ -1,0 +1,478 @@
+"""What is seen of one Rollout at one instant: the store, the inbox and one reading of the clock. No await, no network."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import msgspec
+
+from rollouts.api.parse import parse_rollout, parse_spec
+from rollouts.api.status import status_from_wire
+from rollouts.api.times import parse_time
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import (
+    EndpointSliceObject,
+    Metadata,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+    ServiceSpec,
+)
+from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
+from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import RouteRead, RouteReader
+from rollouts.controller.observe.sight import Sight, unreadable
+from rollouts.controller.observe.subsets import host_name, rule_of, subset_services
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.owned import replica_sets_of
+from rollouts.controller.workqueue.steered import SteeredServices, managed_by
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.model.drain import ProxyFacts
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
+from rollouts.core.model.snapshot import (
+    OrphanedReplicaSet,
+    ReplicaSet,
+    Service,
+    ServiceAbsent,
+    ServiceSeen,
+    ServiceUnasked,
+    Snapshot,
+)
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.traffic import RouteName
+from rollouts.core.routing.ping_pong import with_roles
+from rollouts.core.routing.services import is_subset, named_services
+from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
+from rollouts.manifests.adoption import not_ours
+from rollouts.manifests.ownership import (
+    MANAGED,
+    MANAGED_VALUE,
+    REVISION,
+    abort_note_of,
+    injection_of,
+    name_label,
+    pod_metadata_of,
+    pods_carry_metadata,
+    restart_surge_of,
+    revision_number_of,
+)
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
+from rollouts.ports import Clock
+from rollouts.traffic.codec import Context
+
+PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is no such Rollout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A Rollout whose spec can be carried out.
+
+    Args:
+        status_wire: `.status` as the API server has it: what a patch is computed against.
+        routes: what stands behind the snapshot's routes: what a write to one is computed against.
+        trouble: why the snapshot does not show everything, so that nothing may be decided on it; None when it does.
+    """
+
+    metadata: Metadata
+    snapshot: Snapshot
+    status_wire: Manifest
+    routes: Mapping[RouteName, RouteRead] = field(default_factory=dict)
+    trouble: ObjectUnreadable | WatchFailed | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A Rollout whose spec cannot be carried out, and everything that is wrong with it."""
+
+    metadata: Metadata
+    problems: tuple[SpecProblem, ...]
+    status: RolloutStatus
+    status_wire: Manifest
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Illegible:
+    """A Rollout that the watch brought and nobody can read: its status cannot be written, as it is not known."""
+
+    metadata: Metadata
+    trouble: ObjectUnreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """It names a traffic provider that may be declared in the cluster, and that is not known yet; then its key comes again."""
+
+
+Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A spec, once for each (uid, generation): parsing costs more than all else in a pass.
+
+    Args:
+        providers: version of the providers that there were.
+    """
+
+    generation: int
+    providers: int
+    spec: RolloutSpec | tuple[SpecProblem, ...]
+    template_labels: Mapping[str, str]
+    places: tuple[Place, ...] = ()
+
+
+class Observer:
+    """Takes snapshots.
+
+    Args:
+        routes: reads the routes that the spec's routers name; None where they are of no concern.
+        facts: what is known of the cluster now; by default nothing is, so that the waits are the safe ones.
+        lags: what was measured of gateways; None for nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        inbox: Inbox,
+        steered: SteeredServices,
+        clock: Clock,
+        routes: RouteReader | None = None,
+        facts: Callable[[], ClusterFacts] = ClusterFacts,
+        lags: GatewayLags | None = None,
+    ) -> None:
+        self._rollouts = store.table(ROLLOUT)
+        self._replica_sets = store.table(REPLICA_SET)
+        self._services = store.table(SERVICE)
+        self._slices = store.table(ENDPOINT_SLICE)
+        self._inbox = inbox
+        self._steered = steered
+        self._routes = routes
+        self._facts = facts
+        self._lags = lags
+        self._clock = clock
+        self._sight = Sight(store, clock)
+        self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
+        self._read: OrderedDict[str, tuple[RolloutObject, RolloutStatus, Manifest]] = OrderedDict()
+
+    def observe(self, key: Key) -> Observation:
+        """Everything that a decision about `key` may depend on, as it is now. Raises: nothing on purpose."""
+        if (illegible := self._rollouts.unreadable.get((key.namespace, key.name))) is not None:
+            return Illegible(illegible.metadata, unreadable(ROLLOUT, illegible))
+        rollout: RolloutObject | None = self._rollouts.get(key.namespace, key.name)
+        if rollout is None:
+            return Gone()
+        now_s = self._clock.now_s()
+        metadata = rollout.metadata
+        status, status_wire = self._status(rollout)
+        parsed = self._parse(rollout)
+        if parsed is None:
+            return Undecided()
+        if not isinstance(parsed.spec, RolloutSpec):
+            return Unreadable(
+                metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
+            )
+        facts = self._facts()
+        replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
+        orphans = self._replica_sets.orphans(key.namespace, name_label(key.name))
+        routes = self._all_routes(key, parsed, status, now_s=now_s)
+        services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
+        if (rule := rule_of(routes)) is not None:
+            rule = replace(rule, host=self._host(key, host_name(rule)))
+            routes = {**routes, rule.place.route: rule}
+            subsets = self._subsets(key, rule, services, parsed.template_labels, replica_sets, now_s=now_s)
+            services = _beside(subsets, services, host=host_name(rule))
+        snapshot = Snapshot(
+            now_s=now_s,
+            rollout=parse_rollout(
+                namespace=metadata.namespace,
+                name=metadata.name,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                generation=metadata.generation,
+                created_at_s=_time(metadata.creation_timestamp),
+                annotations=metadata.annotations or {},
+                spec=parsed.spec,
+                deleting=metadata.deletion_timestamp is not None,
+                annotators=metadata.annotators,
+            ),
+            status=status,
+            replica_sets=replica_sets,
+            orphans=tuple(_orphan(each, key, parsed.spec) for each in orphans if not each.metadata.deletion_timestamp),
+            services=services,
+            routes={name: read.route for name, read in routes.items() if not read.place.target.subsets},
+            drains=self._inbox.drained(key),
+            pods=self._inbox.pods(key),
+            eviction_refused=self._inbox.refusal(key),
+            proxy=self._with_gateways(facts.proxy, routes.values()),
+            native_sleep=facts.native_sleep,
+        )
+        trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
+        return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
+
+    def forget(self, uid: str) -> None:
+        """Drops what was parsed of a Rollout that is gone."""
+        self._parsed.pop(uid, None)
+        self._read.pop(uid, None)
+
+    def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
+        """What `.status` says, read once for each version of the object: most passes follow from something else."""
+        uid = rollout.metadata.uid
+        known = self._read.get(uid)
+        if known is None or known[0] is not rollout:
+            wire = _json_object(bytes(rollout.status))
+            known = self._read[uid] = (rollout, status_from_wire(wire), wire)
+            if len(self._read) > PARSED_MAX:
+                self._read.popitem(last=False)
+        return known[1], known[2]
+
+    def _parse(self, rollout: RolloutObject) -> _Parsed | None:
+        """What the spec says; None while it cannot be told."""
+        metadata = rollout.metadata
+        providers = self._routes.version if self._routes is not None else 0
+        parsed = self._parsed.get(metadata.uid)
+        if parsed is None or (parsed.generation, parsed.providers) != (metadata.generation, providers):
+            try:
+                spec = parse_spec(bytes(rollout.spec) or b"{}")
+                if self._routes is not None and self._routes.undecided(spec):
+                    return None
+                places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
+                parsed = _Parsed(metadata.generation, providers, spec, _template_labels(spec), places)
+            except SpecInvalid as exc:
+                parsed = _Parsed(metadata.generation, providers, exc.problems, {})
+            self._parsed[metadata.uid] = parsed
+            if len(self._parsed) > PARSED_MAX:
+                self._parsed.popitem(last=False)
+        self._parsed.move_to_end(metadata.uid)
+        return parsed
+
+    def _all_routes(
+        self, key: Key, parsed: _Parsed, status: RolloutStatus, *, now_s: float
+    ) -> Mapping[RouteName, RouteRead]:
+        if self._routes is None or not isinstance(parsed.spec, RolloutSpec):
+            return {}
+        context = context_of(key, parsed.spec, status)
+        return self._routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
+
+    def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:
+        """The same with what was measured of the Rollout's gateways."""
+        names = {name for each in routes for name in names_of(each.gateways, each.place.route)}
+        lag_s = self._lags.slowest_s(names) if self._lags is not None and names else None
+        return proxy if lag_s is None else replace(proxy, gateway_lag_s=lag_s)
+
+    def _all_services(
+        self,
+        key: Key,
+        spec: RolloutSpec,
+        template_labels: Mapping[str, str],
+        replica_sets: Iterable[ReplicaSet],
+        *,
+        now_s: float,
+    ) -> dict[str, Service]:
+        named = (name for name in named_services(spec.strategy) if not is_subset(name))
+        names = {*named, *self._steered.of(key)}
+        revision_of = {each.name: each.revision for each in replica_sets}
+        return {name: self._service(key, name, template_labels, revision_of, now_s=now_s) for name in sorted(names)}
+
+    def _host(self, key: Key, name: str) -> ServiceObject | None:
+        """The Service of that name as it is watched, or was answered."""
+        watched: ServiceObject | None = self._services.get(key.namespace, name) if name else None
+        if watched is not None or not name:
+            return watched
+        answer = self._inbox.service(key, name)
+        return answer.service if answer is not None else None
+
+    def _subsets(
+        self,
+        key: Key,
+        rule: RouteRead,
+        services: Mapping[str, Service],
+        template_labels: Mapping[str, str],
+        replica_sets: Iterable[ReplicaSet],
+        *,
+        now_s: float,
+    ) -> dict[str, Service]:
+        """The subsets of a DestinationRule, which core takes for Services."""
+        name = host_name(rule)
+        revision_of = {each.name: each.revision for each in replica_sets}
+        host = services.get(name) or self._service(key, name, template_labels, revision_of, now_s=now_s)
+        slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
+        ready = _ready_by_revision(slices, revision_of)
+        return subset_services(rule, host, template_labels=template_labels, ready=ready)
+
+    def _service(
+        self, key: Key, name: str, template_labels: Mapping[str, str], revision_of: Mapping[str, str], *, now_s: float
+    ) -> Service:
+        watched: ServiceObject | None = self._services.get(key.namespace, name)
+        if watched is not None:
+            slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
+            return _service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
+        answer = self._inbox.service(key, name)
+        if answer is None:
+            return ServiceUnasked(name)
+        if answer.service is None:
+            return ServiceAbsent(name, at_s=now_s - self._inbox.age_s(answer))
+        return _service_seen(answer.service, template_labels, {})
+
+
+def _beside(subsets: Mapping[str, Service], services: Mapping[str, Service], *, host: str) -> dict[str, Service]:
+    """The subsets, and the Services without their host, which they stand for.
+
+    While it is not known which one that is, any Service that we steer may be it, and none may be given back.
+    """
+    return {**subsets, **{name: each for name, each in services.items() if host and name != host}}
+
+
+def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
+    """Whom a Rollout's routes split the requests between."""
+    stable, canary, ping_pong = "", "", False
+    match with_roles(spec.strategy, status):
+        case Canary(stable_service=stable_service, canary_service=canary_service, ping_pong=ping_pong):
+            stable, canary = stable_service or "", canary_service or ""
+        case BlueGreen():
+            pass
+    return Context(
+        rollout=key.name,
+        namespace=key.namespace,
+        stable_service=stable,
+        canary_service=canary,
+        stable_revision=status.stable_revision,
+        canary_revision=status.current_revision or spec.revision,
+        ping_pong=ping_pong,
+    )
+
+
+def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
+    metadata = seen.metadata
+    selector = seen.spec.selector or {}
+    users = {key: value for key, value in selector.items() if key != REVISION}
+    return ServiceSeen(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=selector.get(REVISION, ""),
+        managed_by=managed_by(seen),
+        watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
+        selects_template=all(template_labels.get(key) == value for key, value in users.items()),
+        has_selector=bool(users),
+        traits=_traits(seen.spec),
+        ready_by_revision=ready,
+    )
+
+
+def _traits(spec: ServiceSpec) -> ServiceTraits:
+    config = spec.session_affinity_config
+    client_ip = config.client_ip if config is not None else None
+    return ServiceTraits(
+        type=spec.type,
+        headless=spec.cluster_ip == HEADLESS,
+        publish_not_ready_addresses=spec.publish_not_ready_addresses,
+        internal_traffic_policy=spec.internal_traffic_policy,
+        external_traffic_policy=spec.external_traffic_policy,
+        traffic_distribution=spec.traffic_distribution or "",
+        client_ip_s=client_ip_s(
+            affinity=spec.session_affinity, timeout_s=client_ip.timeout_seconds if client_ip is not None else None
+        ),
+    )
+
+
+def _ready_by_revision(slices: Iterable[EndpointSliceObject], revision_of: Mapping[str, str]) -> dict[str, int]:
+    """Ready endpoints, each pod counted once (a dual-stack Service has a slice for each address family)."""
+    revisions: dict[str, str] = {}
+    for each in slices:
+        for endpoint in each.endpoints or ():
+            if endpoint.conditions.ready is False:  # absent means "unknown", which consumers take for ready
+                continue
+            target = endpoint.target_ref
+            if target is None or target.kind != "Pod":
+                revisions[f"{each.metadata.name}#{len(revisions)}"] = ""
+                continue
+            # A ReplicaSet's pods are named after it, with five characters more (generateName).
+            revisions[target.name] = revision_of.get(target.name[:-6], "")
+    ready: dict[str, int] = {}
+    for revision in revisions.values():
+        ready[revision] = ready.get(revision, 0) + 1
+    return ready
+
+
+def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
+    metadata, spec, status = seen.metadata, seen.spec, seen.status
+    annotations = metadata.annotations or {}
+    return ReplicaSet(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=(metadata.labels or {}).get(REVISION, ""),
+        number=revision_number_of(annotations),
+        created_at_s=_time(metadata.creation_timestamp),
+        spec_replicas=spec.replicas,
+        replicas=status.replicas,
+        ready=status.ready_replicas,
+        available=status.available_replicas,
+        terminating=status.terminating_replicas,
+        observed=status.observed_generation >= metadata.generation,
+        min_ready_s=spec.min_ready_seconds,
+        pod_metadata=pod_metadata_of(annotations),
+        pods_carry_metadata=pods_carry_metadata(annotations),
+        injection=injection_of(annotations),
+        failure=next(
+            (
+                each.message
+                for each in status.conditions or ()
+                if each.type == "ReplicaFailure" and each.status == "True"
+            ),
+            "",
+        ),
+        deleting=metadata.deletion_timestamp is not None,
+        abort_note=abort_note_of(annotations),
+        restart_surge=min(restart_surge_of(annotations), spec.replicas),
+    )
+
+
+def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedReplicaSet:
+    metadata = seen.metadata
+    labels = metadata.labels or {}
+    return OrphanedReplicaSet(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        revision=labels.get(REVISION, ""),
+        has_owners=bool(metadata.owner_references),
+        problem=not_ours(
+            metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
+        ),
+    )
+
+
+def _template_labels(spec: RolloutSpec) -> Mapping[str, str]:
+    labels: dict[str, str] = (json.loads(spec.template_json).get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _json_object(data: bytes) -> Manifest:
+    if not data:
+        return {}
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _time(text: str | None) -> float:
+    try:
+        return parse_time(text) if text else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,124 @@
+"""The places where a Rollout's traffic is split, as its spec names them: what the routers' settings say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
+from rollouts.controller.facts.live_providers import why_not
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
+from rollouts.core.model.traffic import RouteName
+from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.objects import Manifest, name_problem, namespace_problem
+from rollouts.traffic.codec import Provider, Target
+from rollouts.traffic.demands import impossible
+
+Providers: TypeAlias = Mapping[str, Provider]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place where a Rollout's traffic is split, as its spec says it.
+
+    Args:
+        provider: None when the place is known only by our marks, and no codec has the name that they give.
+        named: the spec names it; else only our marks tell of it.
+        own: the manifest of which we make it (`trafficRouting.own`); None for a user's object.
+    """
+
+    route: RouteName
+    provider: Provider | None
+    target: Target
+    named: bool = True
+    own: Manifest | None = None
+
+
+def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tuple[Place, ...]:
+    """The places that the spec's routers name, in their order.
+
+    Raises: SpecInvalid, with every problem of every router; paths are those of the Rollout's spec.
+    """
+    places: dict[RouteName, Place] = {}
+    problems: list[SpecProblem] = []
+    asked: dict[tuple[str, str], SpecProblem] = {}  # once for each router, not for each of its objects
+    for router in routing_of(spec.strategy).routers:
+        path = router_path(router.name)
+        provider = providers.get(router.name)
+        if provider is None:
+            problems.append(SpecProblem(path, why_not(router.name, providers)))
+            continue
+        try:
+            targets = provider.targets(json.loads(router.settings_json), namespace=namespace)
+        except SpecInvalid as exc:
+            problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
+            continue
+        if wrong := [why for target in targets for why in name_problems(target)]:
+            problems += [SpecProblem(path, why) for why in wrong]
+            continue
+        for target in targets:
+            route = RouteName(router.name, target.kinds[0].kind, target.namespace, target.name)
+            if route in places:
+                problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
+            places[route] = Place(route, provider, target)
+            if isinstance(spec.strategy, Canary):
+                for each in impossible(spec.strategy, provider, target):
+                    asked.setdefault((router.name, each.path), SpecProblem(f"{CANARY_PATH}.{each.path}", each.message))
+    problems += [*asked.values(), *_put_own(places, routing_of(spec.strategy).own, namespace)]
+    if problems:
+        raise SpecInvalid(tuple(problems))
+    return tuple(places.values())
+
+
+def name_problems(target: Target) -> Iterator[str]:
+    """Names come from settings that only their provider knows, and end in the paths of URLs."""
+    if target.namespace and (
+        problem := namespace_problem(target.namespace)
+    ):  # "": a file of a Rollout that is in none yet
+        yield f"namespace {problem}"
+    for name in filter(None, (target.name, target.owned_name)):
+        if problem := name_problem(name):
+            yield f"name {problem}"
+
+
+def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
+    """Whether the manifest, in `namespace` when it names none, is that of the object at that place."""
+    metadata, route = manifest.get("metadata") or {}, place.route
+    of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
+        (kind.api_version, kind.kind) for kind in place.target.kinds
+    ]
+    return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
+
+
+def _put_own(places: dict[RouteName, Place], own: Iterable[bytes], namespace: str) -> Iterator[SpecProblem]:
+    """Gives each place its manifest, in the version that the manifest is written in."""
+    for index, text in enumerate(own):
+        path, manifest = f"{ROUTING_PATH}.own[{index}]", json.loads(text)
+        place = next((each for each in places.values() if is_at(each, manifest, namespace=namespace)), None)
+        if place is None:
+            what = f"{manifest['apiVersion']} {manifest['kind']} {manifest['metadata']['name']}"
+            yield SpecProblem(path, f"{what} is named by no router of trafficRouting; name it there, or leave it out")
+        elif place.route.namespace != namespace:
+            yield SpecProblem(f"{path}.metadata.namespace", "must be the Rollout's own, with which the object goes")
+        elif place.target.subsets:
+            yield SpecProblem(path, f"{place.route} splits nothing; keep it as an object of yours")
+        elif place.own is not None:
+            yield SpecProblem(path, f"is {place.route} a second time; once is enough")
+        else:
+            kinds = tuple(each for each in place.target.kinds if each.api_version == manifest["apiVersion"])
+            places[place.route] = replace(place, own=manifest, target=replace(place.target, kinds=kinds))
+
+
+def routing_of(strategy: Strategy) -> TrafficRouting:
+    """The spec's traffic routing; an empty one where there is none."""
+    match strategy:
+        case Canary(traffic_routing=TrafficRouting() as routing):
+            return routing
+        case Canary() | BlueGreen():
+            return TrafficRouting()
+
+
+def _below(path: str, part: str) -> str:
+    return path if not part else f"{path}{part}" if part.startswith("[") else f"{path}.{part}"

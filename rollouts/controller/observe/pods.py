@@ -1,0 +1,74 @@
+"""Pods as the API server lists them, to pods as `decide` knows them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rollouts.api.times import parse_time
+from rollouts.cluster.decoding import Decoder, Page
+from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
+from rollouts.controller.workqueue.owned import pods_of
+from rollouts.core.model.snapshot import Pod, PodsSeen
+from rollouts.errors import ApiUnavailable
+from rollouts.manifests.ownership import REVISION
+
+PROBLEM_MAX = 300  # characters: it goes into status
+
+_DECODER: Decoder[PodObject] = Decoder(PodObject)
+
+
+def pod_page(data: bytes) -> Page[PodObject]:
+    """One page of a list of pods. Raises: ApiUnavailable, when it is none, or a pod in it cannot be read."""
+    page = _DECODER.page(data)
+    for each in page.unreadable:
+        raise ApiUnavailable(f"pod {each.metadata.namespace}/{each.metadata.name} cannot be read: {each.why}")
+    return page
+
+
+def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float) -> PodsSeen:
+    """The pods that `owners` control, sorted by name; others that carry our labels are not ours.
+
+    Args:
+        at_s: wall clock, when the list was asked for.
+    """
+    ours = (pod_of(each) for each in pods_of(pods, owners) if each.status.phase not in _ENDED)
+    return PodsSeen(at_s=at_s, pods=tuple(sorted(ours, key=lambda pod: pod.name)))
+
+
+_ENDED = frozenset({"Succeeded", "Failed"})  # the ReplicaSet does not count them either
+
+
+def pod_of(seen: PodObject) -> Pod:
+    """One pod, with what keeps it from being ready in the kubelet's or scheduler's words; "" while it is simply starting."""
+    metadata = seen.metadata
+    conditions = {condition.type: condition for condition in seen.status.conditions or ()}
+    ready = conditions.get("Ready", Condition()).status == "True"
+    return Pod(
+        name=metadata.name,
+        uid=metadata.uid,
+        revision=(metadata.labels or {}).get(REVISION, ""),
+        created_at_s=parse_time(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+        ready=ready,
+        deleting=metadata.deletion_timestamp is not None,
+        problem="" if ready else _problem(seen, conditions)[:PROBLEM_MAX],
+        labels=metadata.labels or {},
+        annotations=metadata.annotations or {},
+    )
+
+
+def _problem(seen: PodObject, conditions: dict[str, Condition]) -> str:
+    """The first reason that the kubelet or the scheduler gives."""
+    if seen.status.phase == "Failed":
+        return f"{seen.status.reason or 'Failed'}: {seen.status.message}".removesuffix(": ")
+    statuses = (*(seen.status.init_container_statuses or ()), *(seen.status.container_statuses or ()))
+    for status in statuses:
+        waiting = status.state.waiting
+        if waiting is not None and waiting.reason not in _COMING_UP:
+            return f"{waiting.reason}: {waiting.message}".removesuffix(": ")
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"{scheduled.reason}: {scheduled.message}".removesuffix(": ")
+    return ""
+
+
+_COMING_UP = frozenset({"", "ContainerCreating", "PodInitializing"})

@@ -1,0 +1,396 @@
+"""The routes of one Rollout: which ones its spec names, and what is seen of each, read by the codec of its router. No I/O.
+
+What cannot be read is a value too: a route that nobody asked for yet, one that is not there, one whose codec refuses it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from rollouts.cluster.decoding import LEVELS_MAX
+from rollouts.cluster.json_parts import is_deeper
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.controller.facts.gateway_classes import GatewayClasses
+from rollouts.controller.facts.live_providers import LiveProviders, undecided
+from rollouts.controller.facts.planes import Planes
+from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
+from rollouts.controller.facts.settle_times import SettleTimes, settle_s
+from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
+from rollouts.controller.observe.places import Place, Providers, name_problems, places_of, routing_of
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.traffic import (
+    Feature,
+    LiveSeen,
+    Route,
+    RouteAbsent,
+    RouteName,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+)
+from rollouts.errors import Unroutable
+from rollouts.manifests.own_route import is_made, why_anew
+from rollouts.manifests.ownership import BESIDE, ROUTER
+from rollouts.objects import Key, Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Provider, Target
+from rollouts.traffic.gateway_api.features import features_of_class
+from rollouts.traffic.gateway_api.parents import GROUP
+from rollouts.traffic.istio.subsets import host_of
+
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What a codec may raise for an object that no API server has checked."""
+
+READ_MAX = 4_000  # routes kept decoded, a few KB each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRead:
+    """A place, what core is told of it, and what a write to it needs.
+
+    Args:
+        objects: None when it was not read.
+        gateways: whose data planes do it.
+        host: of a DestinationRule, the Service whose pods its subsets are of; None while that was not read.
+    """
+
+    place: Place
+    context: Context
+    route: Route
+    kind: Kind
+    owned_kind: Kind
+    objects: Objects | None = None
+    gateways: tuple[str, ...] = ()
+    host: ServiceObject | None = None
+
+
+@dataclass(slots=True)
+class RouteReader:
+    """Reads routes from the store where they are watched, else from the inbox.
+
+    Args:
+        planes: None when no data plane can be asked.
+        classes: None to take every feature of the Gateway API for supported.
+        settle_times: what the operator declared.
+    """
+
+    store: Store
+    inbox: Inbox
+    kinds: RouteKinds
+    steered: SteeredRoutes
+    providers: Providers
+    planes: Planes | None = None
+    classes: GatewayClasses | None = None
+    settle_times: SettleTimes = field(default_factory=dict)
+    _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
+
+    def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
+        """See `places_of`."""
+        return places_of(spec, self.providers, namespace=namespace)
+
+    def undecided(self, spec: RolloutSpec) -> bool:
+        """It cannot be told yet whether there is a provider for each of the spec's routers."""
+        return any(undecided(router.name, self.providers) for router in routing_of(spec.strategy).routers)
+
+    @property
+    def version(self) -> int:
+        """Counts changes of what providers there are: the places of a spec may be others then."""
+        return self.providers.version if isinstance(self.providers, LiveProviders) else 0
+
+    def read(
+        self,
+        key: Key,
+        places: Iterable[Place],
+        context: Context,
+        *,
+        now_s: float,
+        elsewhere: Iterable[RouteName] | None = (),
+    ) -> dict[RouteName, RouteRead]:
+        """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more.
+
+        Args:
+            elsewhere: the routes in other namespaces that the Rollout's status records as managed by it; None for a Rollout that
+                is gone, and its record with it: then a mark counts that the route's owner allows, for what comes of it is
+                a write to that route alone.
+        """
+        named = {place.route: place for place in places}
+        rule = next((each for each in named.values() if each.target.subsets), None)
+        if rule is None:
+            found = {name: self._read(key, place, context, now_s=now_s) for name, place in named.items()}
+        else:
+            found = self._read_by_subsets(key, rule, named.values(), context, now_s=now_s)
+        for place in self.left_behind(key, found.values(), elsewhere=elsewhere):
+            found[place.route] = self._read(key, place, context, now_s=now_s)
+        return found
+
+    def _read_by_subsets(
+        self, key: Key, rule: Place, places: Iterable[Place], context: Context, *, now_s: float
+    ) -> dict[RouteName, RouteRead]:
+        """Which destinations are meant is known only when the DestinationRule, which names their host, was read."""
+        rule_read = self._read(key, rule, context, now_s=now_s)
+        problem = ""
+        try:
+            between = _between_subsets(rule_read, context)
+        except Unroutable as exc:
+            between, problem = None, f"{rule.route}: {exc}"
+        found = {rule.route: rule_read}
+        for place in places:
+            if place is rule:
+                continue
+            read = self._read(key, place, between or context, now_s=now_s)
+            if between is None and isinstance(read.route, RouteSeen):
+                unread = replace(read.route, split=None, problem=problem) if problem else RouteUnasked(place.route)
+                read = replace(read, route=unread)
+            found[place.route] = read
+        return found
+
+    def left_behind(
+        self, key: Key, read: Iterable[RouteRead] = (), *, elsewhere: Iterable[RouteName] | None = ()
+    ) -> Iterator[Place]:
+        """The routes that Rollout `key` steers without being among `read`; objects that it owns are none."""
+        read = tuple(read)
+        named = {each.place.route for each in read}
+        yield from (place for name in elsewhere or () if name not in named and (place := self._recorded(name)))
+        known = set[tuple[Kind, str, str]]()
+        for each in read:
+            namespace = each.place.target.namespace
+            known |= {
+                (each.kind, namespace, each.place.target.name),
+                (each.owned_kind, namespace, each.place.target.owned_name),
+            }
+        for steered in self.steered.of(key):
+            if steered.namespace != key.namespace and elsewhere is not None:
+                continue
+            if (steered.kind, steered.namespace, steered.name) not in known:
+                yield self._left(steered)
+
+    def _left(self, steered: SteeredRoute) -> Place:
+        """A place that only its marks tell of."""
+        table = self.store.watched(steered.kind)
+        seen: RouteObject | None = table.get(steered.namespace, steered.name) if table is not None else None
+        marks = (seen.metadata.annotations or {}) if seen is not None else {}
+        router = marks.get(ROUTER, "")
+        target = Target(
+            kinds=(steered.kind,),
+            namespace=steered.namespace,
+            name=steered.name,
+            owned_name=marks.get(BESIDE, ""),
+        )
+        route = RouteName(router, steered.kind.kind, steered.namespace, steered.name)
+        return Place(route, self.providers.get(router), target, named=False)
+
+    def _recorded(self, name: RouteName) -> Place | None:
+        """The place that a record in status tells of; None while no codec has the name that it gives."""
+        provider = self.providers.get(name.router)
+        kinds = kinds_named(provider, name.kind)
+        if not kinds:
+            return None
+        target = Target(kinds=kinds, namespace=name.namespace, name=name.name)
+        return None if any(name_problems(target)) else Place(name, provider, target, named=False)
+
+    def _read(self, key: Key, place: Place, context: Context, *, now_s: float) -> RouteRead:
+        target = place.target
+        owned_kinds = target.owned_kinds or target.kinds
+        kind = self.kinds.known(target.kinds) or target.kinds[0]
+        owned_kind = self.kinds.known(owned_kinds) or owned_kinds[0]
+        absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
+        absent, user = as_told_to(key, place.route, kind, absent, user, now_s=now_s)
+        if owned is not None and not place.named and not _is_ours(owned, key):
+            owned = None  # a mark alone makes nothing ours: what is taken for ours is deleted
+        if user is None:
+            if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
+                absent = _to_be_made(absent, place, place.own, context)
+            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+        try:
+            objects = Objects(
+                user=self._manifest(kind, user), owned=None if owned is None else self._manifest(owned_kind, owned)
+            )
+        except Unroutable as exc:
+            absent = RouteAbsent(place.route, now_s, f"{place.route}: {exc}")
+            return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
+        gateways = place.provider.gateways(objects, target) if place.provider is not None else ()
+        return RouteRead(
+            place=place,
+            context=context,
+            route=self._seen(place, context, objects, user, owned, gateways, self.inbox.live(key, place.route)),
+            kind=kind,
+            owned_kind=owned_kind,
+            objects=objects,
+            gateways=gateways,
+        )
+
+    def _objects(
+        self, key: Key, place: Place, kind: Kind, owned_kind: Kind, *, now_s: float
+    ) -> tuple[Route, RouteObject | None, RouteObject | None]:
+        """The user's object and ours, or why there is none."""
+        target = place.target
+        user = self._watched(kind, target.namespace, target.name)
+        if user is not None:
+            return (
+                RouteUnasked(place.route, place.named),
+                user,
+                self._watched(owned_kind, target.namespace, target.owned_name),
+            )
+        answer = self.inbox.route(key, place.route)
+        if answer is None:
+            return RouteUnasked(place.route, place.named), None, None
+        at_s = now_s - self.inbox.age_s(answer)
+        return RouteAbsent(place.route, at_s, answer.message, named=place.named), answer.user, answer.owned
+
+    def _watched(self, kind: Kind, namespace: str, name: str) -> RouteObject | None:
+        table = self.store.watched(kind)
+        return table.get(namespace, name) if table is not None and name else None
+
+    def _seen(
+        self,
+        place: Place,
+        context: Context,
+        objects: Objects,
+        user: RouteObject,
+        owned: RouteObject | None,
+        gateways: tuple[str, ...],
+        live: LiveSeen | None,
+    ) -> RouteSeen:
+        version = user.metadata.resource_version
+        if owned is not None:
+            version = f"{version}/{owned.metadata.resource_version}"
+        asked_by = self.planes.asked_by(place.route, gateways) if self.planes is not None else None
+        seen = RouteSeen(
+            route=place.route,
+            uid=user.metadata.uid,
+            resource_version=version,
+            split=None,
+            problem=f"no traffic provider has the name {place.route.router!r}, so nobody knows how to give it back",
+            managed_by=_managed_by(user, context),
+            named=place.named,
+            can_be_asked=asked_by is not None,
+            counted=asked_by is VerifiedBy.COUNTERS,
+            settle_s=settle_s(self.settle_times, router=place.route.router, target=place.target, gateways=gateways),
+            live=live,
+        )
+        provider, target = place.provider, place.target
+        if provider is None:
+            return seen
+        if not lets(user, context.namespace):
+            remedy = how_to_allow(context.namespace, place.route, target.kinds[0])
+            return replace(seen, problem=f"its owner allows it no longer; {remedy}")
+        if owned is not None and not _is_ours(owned, Key(context.namespace, context.rollout)):
+            problem = f"{owned.metadata.name}, which is to be ours beside it, exists and is not; rename or delete it"
+            return replace(seen, problem=problem)
+        anew = why_anew(objects.user, place.own) if place.own is not None else ""
+        if anew and not is_made(objects.user) and not seen.managed_by:
+            problem = "exists and was not made by a Rollout; delete it, or take it out of trafficRouting.own"
+            return replace(seen, problem=problem)
+        split, problem = _split(provider, objects, place, context)
+        return replace(
+            seen,
+            split=split,
+            problem=problem,
+            anew=anew,
+            accepted=provider.accepted(objects, target),
+            features=self._features(provider.features(objects, target), target, gateways),
+        )
+
+    def _features(
+        self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]
+    ) -> frozenset[Feature] | None:
+        """As far as the class of the gateways knows them, or the spec says that it does; None when it was not asked yet."""
+        if target.kinds[0].group != GROUP or self.classes is None:
+            return found
+        supported = self.classes.known(gateways)
+        if supported is None:
+            return None
+        return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
+
+    def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
+        """The whole object, decoded once for each version. Nobody may change it. Raises: Unroutable, for one that is too deep."""
+        uid = seen.metadata.uid
+        known = self._decoded.get(uid)
+        if known is None or known[0] is not seen:
+            if _is_deep(seen):
+                raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter")
+            known = self._decoded[uid] = (seen, manifest_of(kind, seen))
+            if len(self._decoded) > READ_MAX:
+                self._decoded.popitem(last=False)
+        return known[1]
+
+
+def _is_deep(seen: RouteObject) -> bool:
+    """Deeper than codecs, which are recursive, are sure to follow; no router's kind is half as deep."""
+    return any(is_deeper(bytes(each), most_levels=LEVELS_MAX) for each in (seen.spec, seen.status))
+
+
+def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
+    """The object as the API server gave it, without what is never read of its metadata."""
+    manifest: Manifest = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": msgspec.to_builtins(seen.metadata),
+    }
+    for name, raw in (("spec", seen.spec), ("status", seen.status)):
+        if data := bytes(raw):
+            manifest[name] = msgspec.json.decode(data)
+    return manifest
+
+
+def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
+    """Between which subsets of which host; None while the rule is still to be read. Raises: Unroutable."""
+    match rule.route:
+        case RouteUnasked():
+            return None
+        case RouteAbsent(message=message):
+            raise Unroutable(message or "it does not exist; create it or take it out of trafficRouting")
+        case RouteSeen():
+            pass
+    if rule.objects is None or rule.place.target.subsets is None:
+        return None
+    host = host_of(rule.objects.user, namespace=rule.place.target.namespace)
+    stable, canary = rule.place.target.subsets
+    return replace(context, stable_service=f"{host}/{stable}", canary_service=f"{host}/{canary}")
+
+
+def _is_ours(owned: RouteObject, key: Key) -> bool:
+    """Whether an object beside a route is one that Rollout `key` made there: it carries its mark, and is controlled by it."""
+    owners = owned.metadata.owner_references or ()
+    controlled = any(is_rollout(owner) and owner.name == key.name for owner in owners)
+    return steering(owned) == key and controlled and owned.metadata.namespace == key.namespace
+
+
+def _split(provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:
+    try:
+        return provider.read(objects, place.target, context), ""
+    except Unroutable as exc:
+        return None, str(exc)
+    except UNREADABLE as exc:
+        if place.named:
+            raise
+        # The spec no longer says what its codec reads by; to give it back, the codec needs its own note alone.
+        return None, f"the spec no longer names it ({type(exc).__name__})"
+
+
+def _to_be_made(absent: RouteAbsent, place: Place, own: Manifest, context: Context) -> RouteAbsent:
+    """The same, with whether its manifest is one that its codec can steer."""
+    if place.provider is None:
+        return absent
+    try:
+        _, problem = _split(place.provider, Objects(own), place, context)
+    except UNREADABLE as exc:
+        problem = f"it is nothing that its codec can read ({type(exc).__name__}: {exc})"
+    if problem:
+        return replace(absent, message=f"{place.route} is not made: as trafficRouting.own has it, {problem}")
+    return replace(absent, ours=True)
+
+
+def _managed_by(route: RouteObject, context: Context) -> str:
+    """Name of the Rollout that steers the route, with its namespace where that is not the Rollout's that asks."""
+    steered_by = steering(route)
+    if steered_by is None:
+        return ""
+    return steered_by.name if steered_by.namespace == context.namespace else str(steered_by)

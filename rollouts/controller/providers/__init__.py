@@ -1,0 +1,1 @@
+"""TrafficProviders: watched, judged, and offered to Rollouts."""

@@ -1,0 +1,1 @@
+"""Which Rollout a change or an answer is about, and when its key gets its next pass."""

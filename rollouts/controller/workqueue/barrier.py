@@ -1,0 +1,58 @@
+"""Read your writes: a pass waits until the store shows everything that earlier passes of its key have written.
+
+`cluster/store.py` knows what is behind; this knows which key waits for it, and brings the key back when it has come: by the
+watch's event, not by polling. A write that is never shown is given up by the store after 30 s.
+"""
+
+from __future__ import annotations
+
+from rollouts.cluster.store import BARRIER_DEADLINE_S, Store
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.objects import Key, Kind
+from rollouts.ports import Clock
+
+
+class Barrier:
+    """Our own writes by key, and the keys that wait for them."""
+
+    def __init__(self, *, store: Store, queue: WorkQueue, clock: Clock) -> None:
+        self._store = store
+        self._queue = queue
+        self._clock = clock
+        self._written: dict[Key, set[tuple[Kind, str, str]]] = {}
+        self._waiters: dict[tuple[Kind, str, str], set[Key]] = {}
+
+    def wrote(
+        self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str, namespace: str = ""
+    ) -> None:
+        """Remembers a write of a pass over `key` to an object, in its namespace unless one is given; None for a deletion."""
+        self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid)
+        self._written.setdefault(key, set()).add((kind, namespace or key.namespace, name))
+
+    def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
+        """Remembers that the server has a newer version than this one: nothing is decided on it again."""
+        self.wrote(key, kind, name, resource_version=str(int(resource_version) + 1), uid=uid)
+
+    def holds_back(self, key: Key) -> bool:
+        """Whether the store is behind our writes; the key comes back by itself when it no longer is."""
+        written = self._written.get(key)
+        if written is None:
+            return False
+        behind = {each for each in written if self._store.is_behind(*each)}
+        if not behind:
+            del self._written[key]
+            return False
+        self._written[key] = behind
+        for each in behind:
+            self._waiters.setdefault(each, set()).add(key)
+        self._queue.add_at(key, self._clock.monotonic_s() + BARRIER_DEADLINE_S)
+        return True
+
+    def shown(self, kind: Kind, namespace: str, name: str) -> None:
+        """The watch has shown a change of an object."""
+        for key in self._waiters.pop((kind, namespace, name), ()):
+            self._queue.add(key)
+
+    def forget(self, key: Key) -> None:
+        """The Rollout is gone."""
+        self._written.pop(key, None)

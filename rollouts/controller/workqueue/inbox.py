@@ -1,0 +1,172 @@
+"""Answers to what passes asked for, until the next pass looks. RAM only: whatever is lost here is asked again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
+from rollouts.core.model.traffic import LiveSeen, RouteName
+from rollouts.objects import Key, Kind
+from rollouts.ports import Clock
+
+SERVICE_ANSWER_S = 10.0  # a Service that is not watched may have changed since
+POD_LISTS_MAX = 1_000  # of Rollouts at once; the longest unused one goes first
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAnswer:
+    """What the API server said of one Service.
+
+    Args:
+        service: None when it does not exist.
+        asked_s: monotonic, when the question was sent: the answer is at least as new.
+    """
+
+    service: ServiceObject | None
+    asked_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteAnswer:
+    """What the API server said of one route.
+
+    Args:
+        kind, owned_kind: in the version that the server has; None when it has none.
+        user, owned: None when it does not exist.
+        message: why there is none, when that is not simply its name.
+        asked_s: monotonic, when the question was sent: the answer is at least as new.
+    """
+
+    asked_s: float
+    kind: Kind | None = None
+    user: RouteObject | None = None
+    owned_kind: Kind | None = None
+    owned: RouteObject | None = None
+    message: str = ""
+
+
+class Inbox:
+    """The answers for every Rollout."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._services: dict[Key, dict[str, ServiceAnswer]] = {}
+        self._asked: dict[Key, set[str]] = {}  # names of Services; _askers is the way back
+        self._askers: dict[tuple[str, str], set[Key]] = {}
+        self._pods: OrderedDict[Key, PodsSeen] = OrderedDict()
+        self._refusals: dict[Key, EvictionRefused] = {}
+        self._routes: dict[Key, dict[RouteName, RouteAnswer]] = {}
+        self._asked_routes: dict[Key, set[RouteName]] = {}
+        self._route_askers: dict[tuple[str, str], set[Key]] = {}
+        self._live: dict[Key, dict[RouteName, LiveSeen]] = {}
+        self._drained: dict[Key, dict[str, DrainSeen]] = {}
+
+    def put_service(self, key: Key, name: str, answer: ServiceAnswer) -> None:
+        """Takes the answer to a question about Service `name`."""
+        self._services.setdefault(key, {})[name] = answer
+        self._asked.setdefault(key, set()).add(name)
+        self._askers.setdefault((key.namespace, name), set()).add(key)
+
+    def put_pods(self, key: Key, pods: PodsSeen) -> None:
+        """Takes the list of a Rollout's pods."""
+        self._pods[key] = pods
+        self._pods.move_to_end(key)
+        if len(self._pods) > POD_LISTS_MAX:
+            self._pods.popitem(last=False)
+
+    def put_route(self, key: Key, route: RouteName, answer: RouteAnswer) -> None:
+        """Takes the answer to a question about a route."""
+        self._routes.setdefault(key, {})[route] = answer
+        self._asked_routes.setdefault(key, set()).add(route)
+        self._route_askers.setdefault((route.namespace, route.name), set()).add(key)
+
+    def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> None:
+        """Takes what the data planes of a route said."""
+        self._live.setdefault(key, {})[route] = answer
+
+    def put_drained(self, key: Key, revision: str, answer: DrainSeen) -> None:
+        """Takes what the drain probes said of a revision."""
+        self._drained.setdefault(key, {})[revision] = answer
+
+    def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
+        """Remembers that a PodDisruptionBudget said no."""
+        self._refusals[key] = refusal
+
+    def service(self, key: Key, name: str) -> ServiceAnswer | None:
+        """The answer about Service `name`; None when there is none, or it describes a Service as it was 10 s ago.
+
+        How long "there is none" may be believed is for `decide` to judge.
+        """
+        answer = self._services.get(key, {}).get(name)
+        if answer is None or (answer.service is not None and self.age_s(answer) > SERVICE_ANSWER_S):
+            return None
+        return answer
+
+    def route(self, key: Key, route: RouteName) -> RouteAnswer | None:
+        """The answer about a route; None when there is none, or it describes a route as it was 10 s ago."""
+        answer = self._routes.get(key, {}).get(route)
+        if answer is None or (answer.user is not None and self.age_s(answer) > SERVICE_ANSWER_S):
+            return None
+        return answer
+
+    def live(self, key: Key, route: RouteName) -> LiveSeen | None:
+        """What the data planes said last; whether it is about this version of the route is for `decide` to judge."""
+        return self._live.get(key, {}).get(route)
+
+    def drained(self, key: Key) -> Mapping[str, DrainSeen]:
+        """What the drain probes said last, by revision; how old it may be is for `decide` to judge."""
+        return self._drained.get(key, {})
+
+    def age_s(self, answer: ServiceAnswer | RouteAnswer) -> float:
+        """Seconds since the question was sent."""
+        return self._clock.monotonic_s() - answer.asked_s
+
+    def pods(self, key: Key) -> PodsSeen | None:
+        """The last list of the Rollout's pods; how old it may be is for `decide` to judge."""
+        return self._pods.get(key)
+
+    def refusal(self, key: Key) -> EvictionRefused | None:
+        """The last refusal of an eviction."""
+        return self._refusals.get(key)
+
+    def askers(self, namespace: str, service: str) -> frozenset[Key]:
+        """Rollouts that asked about a Service: they want to know when it comes under somebody's steering."""
+        return frozenset(self._askers.get((namespace, service), ()))
+
+    def route_askers(self, namespace: str, name: str) -> frozenset[Key]:
+        """Rollouts that asked about a route of that name, of whatever kind."""
+        return frozenset(self._route_askers.get((namespace, name), ()))
+
+    def route_changed(self, key: Key, route: RouteName) -> None:
+        """We wrote to the route: an older answer says nothing any more."""
+        self._routes.get(key, {}).pop(route, None)
+
+    def service_changed(self, key: Key, name: str) -> None:
+        """We wrote to the Service, or it is watched now: an older answer says nothing any more."""
+        self._services.get(key, {}).pop(name, None)
+
+    def pods_changed(self, key: Key) -> None:
+        """We wrote to a pod: the list must be read again."""
+        self._pods.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """The Rollout is gone."""
+        self._services.pop(key, None)
+        for name in self._asked.pop(key, ()):
+            askers = self._askers[(key.namespace, name)]
+            askers.discard(key)
+            if not askers:
+                del self._askers[(key.namespace, name)]
+        self._routes.pop(key, None)
+        for route in self._asked_routes.pop(key, ()):
+            askers = self._route_askers.get((route.namespace, route.name), set())
+            askers.discard(key)
+            if not askers:
+                self._route_askers.pop((route.namespace, route.name), None)
+        answers: MutableMapping[Key, Any]
+        for answers in (self._pods, self._refusals, self._live, self._drained):
+            answers.pop(key, None)

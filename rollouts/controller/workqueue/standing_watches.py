@@ -1,0 +1,30 @@
+"""What is watched from the start, whatever the Rollouts name, and how it is kept."""
+
+from __future__ import annotations
+
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
+from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
+from rollouts.ports import Clock
+
+WATCHED: tuple[tuple[Kind, str], ...] = (
+    (ROLLOUT, ""),
+    (REPLICA_SET, NAME),
+    (SERVICE, f"{MANAGED}={MANAGED_VALUE}"),
+    (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
+)
+"""Kinds and label selectors. Nothing can be decided while one of them is not seen."""
+
+WATCHED_KINDS = tuple(kind for kind, _ in WATCHED)
+
+
+def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
+    """An empty store with a table for each kind; `scopes` are namespaces, or "" for all."""
+    store = Store(clock=clock)
+    store.add(ROLLOUT, RolloutObject, namespaces=scopes)
+    store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME, namespaces=scopes)
+    store.add(SERVICE, ServiceObject, namespaces=scopes)
+    store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
+    return store

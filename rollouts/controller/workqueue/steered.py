@@ -1,0 +1,117 @@
+"""Which Services and routes each Rollout steers, by the annotation that it left on them: indexes over what is watched.
+
+Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
+A route elsewhere is one that its owner allows Rollouts of that namespace to manage (`rollouts.dev/allow-rollouts-from`), and it
+counts for a Rollout only when its spec names it, or its status records that it did (`controller/observe/routes.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject
+from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY, allows
+from rollouts.objects import ROLLOUT, Key, Kind, name_problem, namespace_problem
+
+
+def managed_by(service: ServiceObject) -> str:
+    """Name of the Rollout that steers `service`, in the Service's namespace; "" for none."""
+    name = (service.metadata.annotations or {}).get(MANAGED_BY, "")
+    return "" if name_problem(name) else name
+
+
+class SteeredServices:
+    """Both directions, each O(1). May be lost at any moment: the watch's first list fills it again."""
+
+    def __init__(self) -> None:
+        self._names: dict[Key, set[str]] = {}
+
+    def learn(self, before: ServiceObject | None, after: ServiceObject | None) -> None:
+        """Follows one change of a watched Service."""
+        if before is not None and (owner := _owner(before)):
+            names = self._names.get(owner, set())
+            names.discard(before.metadata.name)
+            if not names:
+                self._names.pop(owner, None)
+        if after is not None and (owner := _owner(after)):
+            self._names.setdefault(owner, set()).add(after.metadata.name)
+
+    def of(self, key: Key) -> tuple[str, ...]:
+        """Names of the Services that Rollout `key` steers, sorted."""
+        return tuple(sorted(self._names.get(key, ())))
+
+
+def _owner(service: ServiceObject) -> Key | None:
+    name = managed_by(service)
+    return Key(service.metadata.namespace, name) if name else None
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredRoute:
+    """Where a route is that some Rollout steers."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class SteeredRoutes:
+    """The routes of every kind that is watched; what a Rollout owns beside its routes is not among them."""
+
+    def __init__(self) -> None:
+        self._routes: dict[Key, set[tuple[Kind, str, str]]] = {}
+
+    def learn(self, kind: Kind, before: RouteObject | None, after: RouteObject | None) -> None:
+        """Follows one change of a watched route."""
+        if before is not None and (owner := steering(before)):
+            routes = self._routes.get(owner, set())
+            routes.discard((kind, before.metadata.namespace, before.metadata.name))
+            if not routes:
+                self._routes.pop(owner, None)
+        if after is not None and (owner := steering(after)) and not _is_beside(after):
+            self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
+
+    def keys(self) -> tuple[Key, ...]:
+        """Every Rollout that steers a route, also those that are gone."""
+        return tuple(self._routes)
+
+    def of(self, key: Key) -> tuple[SteeredRoute, ...]:
+        """The routes that Rollout `key` steers, in order of kind, namespace and name."""
+        found = self._routes.get(key, ())
+        return tuple(sorted((SteeredRoute(kind, space, name) for kind, space, name in found), key=str))
+
+
+def _is_beside(route: RouteObject) -> bool:
+    """What we own beside a user's route; one that we made in a user's place is steered as a user's."""
+    if MADE_FROM in (route.metadata.annotations or {}):
+        return False
+    return any(is_rollout(owner) for owner in route.metadata.owner_references or ())
+
+
+def is_rollout(owner: OwnerReference) -> bool:
+    """Whether an owner is a Rollout that controls the object, by what the reference says."""
+    return owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/")
+
+
+def steering(route: RouteObject) -> Key | None:
+    """The Rollout that steers `route`: in the route's namespace, or in another one that the route's owner allows."""
+    marked = marked_by(route)
+    return marked if marked is not None and lets(route, marked.namespace) else None
+
+
+def marked_by(route: RouteObject) -> Key | None:
+    """The Rollout that the annotation names, whoever wrote it; in the route's namespace, unless it names another."""
+    text = (route.metadata.annotations or {}).get(MANAGED_BY, "")
+    namespace, _, name = text.rpartition("/")
+    marked = Key(namespace or route.metadata.namespace, name)
+    return None if name_problem(marked.name) or namespace_problem(marked.namespace) else marked
+
+
+def lets(route: RouteObject, namespace: str) -> bool:
+    """Whether Rollouts of that namespace may manage the route: those of its own may, others as far as its owner allows."""
+    return route.metadata.namespace == namespace or allows(route.metadata.annotations or {}, namespace)
+
+
+def managed_by_text(rollout: Key, *, namespace: str) -> str:
+    """What the annotation says on a route in `namespace`, so that `steering` reads it back."""
+    return rollout.name if rollout.namespace == namespace else str(rollout)

@@ -1,0 +1,139 @@
+"""Which Rollouts want a pass after one change in the cluster. No scans, and no pass for what no decision reads.
+
+The reason for a wake-up goes no further than this: `decide` looks at the world, not at what happened to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, assert_never
+
+from rollouts.cluster.store import Table
+from rollouts.cluster.structs import (
+    EndpointSliceObject,
+    Metadata,
+    ReplicaSetObject,
+    RolloutObject,
+    RouteObject,
+    ServiceObject,
+)
+from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.steered import is_rollout, managed_by, steering
+from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
+from rollouts.objects import Key
+
+SERVICE_NAME = "kubernetes.io/service-name"
+"""Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
+
+Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | RouteObject
+"""The kinds that the controller watches."""
+
+
+def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
+    """Tells the Rollouts of a namespace by the value of `rollouts.dev/name`; those with a name too long for it are sought."""
+
+    def named(namespace: str, value: str) -> Iterable[Key]:
+        if len(value) < LABEL_VALUE_MAX:
+            return (Key(namespace, value),) if value else ()
+        found = (each.metadata for each in rollouts.all() if name_label(each.metadata.name) == value)
+        return [Key(namespace, each.name) for each in found if each.namespace == namespace]
+
+    return named
+
+
+class Triggers:
+    """From a change to the keys it concerns.
+
+    Args:
+        inbox: knows which Rollouts asked about a Service or a route that was not watched then.
+        find_service: the watched Service of that namespace and name.
+        named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
+    """
+
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        find_service: Callable[[str, str], ServiceObject | None],
+        named: Callable[[str, str], Iterable[Key]],
+    ) -> None:
+        self._inbox = inbox
+        self._find_service = find_service
+        self._named = named
+
+    def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
+        """Rollouts whose next decision may differ after this change.
+
+        Args:
+            before: None for an object that is new (to a label-filtered watch, too).
+            after: None for one that is gone.
+        """
+        if before is not None and after is not None and _says_the_same(before, after):
+            return frozenset()
+        return frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
+
+    def _keys_of(self, seen: Watched) -> Iterable[Key]:
+        namespace = seen.metadata.namespace
+        match seen:
+            case RolloutObject():
+                return (Key(namespace, seen.metadata.name),)
+            case ReplicaSetObject():
+                return self._keys_of_replica_set(seen.metadata)
+            case ServiceObject():
+                return self._keys_of_service(namespace, seen.metadata.name, seen)
+            case EndpointSliceObject():
+                name = (seen.metadata.labels or {}).get(SERVICE_NAME, "")
+                return self._keys_of_service(namespace, name, self._find_service(namespace, name))
+            case RouteObject():
+                owner = steering(seen)
+                return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
+            case _:
+                assert_never(seen)
+
+    def _keys_of_replica_set(self, metadata: Metadata) -> Iterable[Key]:
+        """Its controller, if that is a Rollout; where there is none, whoever may adopt it."""
+        if metadata.controller_uid is None:
+            return self._named(metadata.namespace, (metadata.labels or {}).get(NAME, ""))
+        return _controller_keys(metadata)
+
+    def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
+        owner = managed_by(service) if service is not None else ""
+        steering = {Key(namespace, owner)} if owner else frozenset[Key]()
+        return steering | self._inbox.askers(namespace, name)
+
+
+def _controller_keys(metadata: Metadata) -> Iterable[Key]:
+    for owner in metadata.owner_references or ():
+        if is_rollout(owner):
+            return (Key(metadata.namespace, owner.name),)
+    return ()
+
+
+def _says_the_same(before: Watched, after: Watched) -> bool:
+    """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
+    if _read_metadata(before.metadata) != _read_metadata(after.metadata):
+        return False
+    match before, after:
+        case RolloutObject(), RolloutObject():
+            return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
+        case ReplicaSetObject(), ReplicaSetObject():
+            return before.spec == after.spec and before.status == after.status
+        case ServiceObject(), ServiceObject():
+            return before.spec == after.spec
+        case EndpointSliceObject(), EndpointSliceObject():
+            return before.endpoints == after.endpoints
+        case RouteObject(), RouteObject():  # who has taken it stands in its status
+            return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
+        case _:
+            return False
+
+
+def _read_metadata(metadata: Metadata) -> tuple[object, ...]:
+    return (
+        metadata.uid,
+        metadata.generation,
+        metadata.deletion_timestamp,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+    )

@@ -1,0 +1,75 @@
+"""What a Service that a strategy names says against the Rollout, so that no update goes through. Pure.
+
+`rollouts lint` tells it of the Services in the same file. What may lose requests without holding an update up is a finding
+(`service_findings.py`). Source: https://kubernetes.io/docs/concepts/services-networking/service/ (selectors, named target ports).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.errors import SpecProblem
+from rollouts.objects import Manifest
+
+
+def lacks_port(service: Manifest, port: int) -> bool:
+    """Whether the Service says its ports and this is none of them."""
+    ports = _list(_mapping(service.get("spec")).get("ports"))
+    return bool(ports) and all(each.get("port") != port for each in ports)
+
+
+def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> Iterator[SpecProblem]:
+    """Why the Service finds none of the pods; paths are those of the Service. Raises: nothing; what cannot be read is not judged.
+
+    Args:
+        service: one that the strategy names, in the Rollout's namespace.
+        template: of the Rollout's pods.
+        rollout: its name, for the messages.
+    """
+    spec = _mapping(service.get("spec"))
+    if spec.get("type") == "ExternalName":
+        yield SpecProblem(
+            "spec.type", f"ExternalName is a name outside and has no pods; give Rollout {rollout} a ClusterIP"
+        )
+        return
+    yield from _selector(spec, _mapping(_mapping(template.get("metadata")).get("labels")), rollout)
+    named = _named_ports(_mapping(template.get("spec")))
+    for index, port in enumerate(_list(spec.get("ports"))):
+        target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
+        if isinstance(target, str) and not target.isdigit() and (target, protocol) not in named:
+            yield SpecProblem(
+                f"spec.ports[{index}].targetPort",
+                f"no container of Rollout {rollout} has a {protocol} port named {target}, so it leads nowhere; name the port "
+                "there, or write its number",
+            )
+
+
+def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) -> Iterator[SpecProblem]:
+    selector = {key: value for key, value in _mapping(spec.get("selector")).items() if key != REVISION_LABEL}
+    if not selector:
+        message = f"is missing, so it finds no pods and cannot be switched; write labels of Rollout {rollout}'s pods"
+        yield SpecProblem("spec.selector", message)
+    for key, value in selector.items():
+        if labels.get(key) != value:
+            has = f"{key}={labels[key]}" if key in labels else f"no {key}"
+            yield SpecProblem(
+                "spec.selector",
+                f"{key}={value} is no label of Rollout {rollout}'s pods, which have {has}; it would find none of them",
+            )
+
+
+def _named_ports(pod: Mapping[str, Any]) -> set[tuple[Any, Any]]:
+    """Names and protocols of the containers' ports, those of sidecars among them."""
+    containers = [*_list(pod.get("containers")), *_list(pod.get("initContainers"))]
+    ports = [port for each in containers for port in _list(each.get("ports"))]
+    return {(port.get("name"), port.get("protocol") or "TCP") for port in ports}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    return [_mapping(each) for each in value] if isinstance(value, list) else []
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,235 @@
+"""What a Service does to the shares of a canary and to a cutover. Pure: a Service's manifest or traits in, findings out.
+
+`rollouts lint` and `rollouts plan` tell it of every Service that selects the pods, the condition `ServiceUnsafe` of those that
+the strategy names: the controller looks at no others.
+
+Sources: KEP-4444 and KEP-3015 (`trafficDistribution`), KEP-2086 (`internalTrafficPolicy`), KEP-1669 (terminating endpoints),
+KEP-752 (EndpointSlice), https://kubernetes.io/docs/reference/networking/virtual-ips/, and measurements with kube-proxy 1.36
+in iptables and nftables mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy
+from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.snapshot import Service, ServiceSeen
+from rollouts.core.routing.services import is_subset, named_services
+from rollouts.objects import Manifest
+
+DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
+_MOST_TOPOLOGICAL = {
+    "PreferClose": "its zone",
+    "PreferSameZone": "its zone",
+    "PreferSameNode": "its node, else its zone",
+}
+
+
+class Relation(StrEnum):
+    """What a Service has to do with a Rollout."""
+
+    STEERED = "steered"  # named by the strategy: selects one revision, and is switched
+    SHARED = "shared"  # selects the pods of both revisions, so their ratio is the share
+    BESIDE = "beside"  # selects the pods of both revisions although the strategy switches another Service
+
+
+def relation_of(service: Manifest, spec: RolloutSpec, template_labels: Mapping[str, str]) -> Relation | None:
+    """What the Service has to do with the Rollout; None for nothing.
+
+    Args:
+        service: in the Rollout's namespace.
+        template_labels: of the Rollout's pod template.
+    """
+    if _mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
+        return Relation.STEERED
+    selector = {key: value for key, value in _selector(service).items() if key != REVISION_LABEL}
+    if not selector or any(template_labels.get(key) != value for key, value in selector.items()):
+        return None
+    match spec.strategy:
+        case BlueGreen():
+            return Relation.BESIDE
+        case Canary(traffic_routing=None):
+            return Relation.SHARED
+        case Canary(stable_service=str(name)) if is_subset(name):  # it may be the host of the subsets
+            return None
+        case Canary():
+            return Relation.BESIDE
+
+
+def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding, ...]:
+    """What is to be known of the Service before an update. Raises: nothing; an unreadable field is as one that is not there."""
+    found = (*trait_findings(read_traits(_mapping(service.get("spec"))), relation=relation), _beside(relation))
+    if no_selector := _no_selector(service, relation):
+        found = (no_selector, *found)
+    return tuple(each for each in found if each is not None)
+
+
+def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
+    """What was found in the Services that the strategy names, as far as they were seen, each with its Service's name.
+
+    One without a selector, or that is not there, holds the update up and is told by that wait.
+    """
+    named = named_services(strategy)
+    return tuple(
+        (each.name, finding)
+        for each in services
+        if isinstance(each, ServiceSeen) and each.name in named
+        for finding in trait_findings(each.traits, relation=Relation.STEERED)
+    )
+
+
+@lru_cache(maxsize=256)  # every pass asks; most Services are alike
+def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Finding, ...]:
+    """What the fields of a Service do to shares and cutovers."""
+    found = (
+        _not_ready(traits),
+        _internal(traits),
+        _external(traits, relation),
+        _distribution(traits, relation),
+        _affinity(traits, relation),
+        _headless(traits, relation),
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def _no_selector(service: Manifest, relation: Relation) -> Finding | None:
+    if _selector(service) or relation is not Relation.STEERED:
+        return None
+    return Finding(
+        Rule.NO_SELECTOR,
+        Severity.UNSAFE,
+        "spec.selector",
+        "a Service without a selector finds no pods, so it cannot be switched to a revision",
+        "give it the labels of spec.template as its selector",
+    )
+
+
+def _not_ready(traits: ServiceTraits) -> Finding | None:
+    if not traits.publish_not_ready_addresses:
+        return None
+    return Finding(
+        Rule.PUBLISHES_NOT_READY,
+        Severity.UNSAFE,
+        "spec.publishNotReadyAddresses",
+        "pods get requests before they are ready and while they end, and the EndpointSlices, which call all of them ready, "
+        "cannot confirm that a switch was safe",
+        "take it out, and give peers that must find each other early a Service of their own",
+    )
+
+
+def _internal(traits: ServiceTraits) -> Finding | None:
+    if traits.internal_traffic_policy != "Local":
+        return None
+    return Finding(
+        Rule.INTERNAL_TRAFFIC_LOCAL,
+        Severity.UNSAFE,
+        "spec.internalTrafficPolicy",
+        "Local gives a client only pods on its own node: where the last one leaves, connections are dropped although other "
+        "nodes have pods, and where only the canary runs it gets 100 % of them, whatever its weight",
+        "use Cluster (the default), or trafficDistribution: PreferSameNode, which falls back to other nodes",
+    )
+
+
+def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if traits.external_traffic_policy != "Local" or traits.type not in ("NodePort", "LoadBalancer"):
+        return None
+    path = "spec.externalTrafficPolicy"
+    if relation is Relation.STEERED:
+        return Finding(
+            Rule.EXTERNAL_TRAFFIC_LOCAL,
+            Severity.UNSAFE,
+            path,
+            "Local drops outside connections on nodes without a ready pod: at the switch those with old pods only drop them at "
+            "once, until the load balancer's health check has found out",
+            "use Cluster, or run a pod of each revision on every node that the load balancer sends to",
+        )
+    return Finding(
+        Rule.EXTERNAL_TRAFFIC_LOCAL,
+        Severity.WARNING,
+        path,
+        "Local shares outside connections by node, not by pod, so a canary's share is that of its nodes; a node whose last pod "
+        "ends is served by it only until it has gone, which the load balancer must notice before",
+        "use Cluster, or make the preStop sleep longer than the load balancer's health check takes to fail",
+    )
+
+
+def _distribution(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    value = traits.traffic_distribution
+    if value not in _MOST_TOPOLOGICAL:
+        return None
+    path, near = "spec.trafficDistribution", _MOST_TOPOLOGICAL[value]
+    if relation is Relation.STEERED:
+        return Finding(
+            Rule.TRAFFIC_DISTRIBUTION,
+            Severity.WARNING,
+            path,
+            f"{value} keeps a client's connections in {near}: while a revision is small, one pod may get all of a zone; drain is "
+            "not affected, because a zone without pods falls back to the others",
+            "have at least one pod of each revision in every zone (topologySpreadConstraints), or leave it out",
+        )
+    return Finding(
+        Rule.TRAFFIC_DISTRIBUTION,
+        Severity.UNSAFE,
+        path,
+        f"{value} keeps a client's connections in {near}: where the only pod is a canary it gets 100 % of them, and 0 % where "
+        "there is none, whatever its weight; when the last pod of a zone leaves, the others take its clients at once",
+        "leave it out while canaries share this Service, or give the canary a Service of its own behind a gateway",
+    )
+
+
+def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if traits.client_ip_s is None:
+        return None
+    shares = (
+        "one client is one pod, and all that come through one NAT or proxy are one client, so shares are not the ratio of pods; "
+        if relation is not Relation.STEERED
+        else ""
+    )
+    return Finding(
+        Rule.SESSION_AFFINITY,
+        Severity.WARNING,
+        "spec.sessionAffinity",
+        f"{shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and is moved when that pod "
+        "leaves the EndpointSlices: its session is not, so what the pod alone knows of it is gone",
+        "keep sessions outside the pods and use None, or split traffic by a gateway that knows sessions",
+    )
+
+
+def _headless(traits: ServiceTraits, relation: Relation) -> Finding | None:
+    if not traits.headless:
+        return None
+    return Finding(
+        Rule.HEADLESS,
+        Severity.UNSAFE if relation is Relation.STEERED else Severity.WARNING,
+        "spec.clusterIP",
+        "a headless Service has no proxy: clients keep addresses that DNS gave them, so shares are what clients make of them, "
+        f"and a pod that left may be called for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches it",
+        f"use a ClusterIP, or make the preStop sleep longer than {DNS_TTL_S} s and let clients look names up again",
+    )
+
+
+def _beside(relation: Relation) -> Finding | None:
+    if relation is not Relation.BESIDE:
+        return None
+    return Finding(
+        Rule.BESIDE_THE_SWITCH,
+        Severity.WARNING,
+        "spec.selector",
+        "it selects the pods of both revisions and the strategy does not name it, so clients of it reach the new revision before "
+        "it is promoted and the old one until its pods end",
+        "let clients use the Service that the strategy switches, or keep this one for people who look at all pods",
+    )
+
+
+def _selector(service: Manifest) -> Mapping[str, Any]:
+    return _mapping(_mapping(service.get("spec")).get("selector"))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

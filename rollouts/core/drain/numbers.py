@@ -1,0 +1,156 @@
+"""How long pods that lose their traffic are waited for: numbers from what is known of the proxies, each with its reason.
+
+Two waits, and neither replaces the other. A pod that is deleted sleeps before it is told to end (`preStop`), because its deletion
+and its removal from the proxies start at the same time and nothing orders them; that covers node drains and evictions too, which
+happen without us. A revision that a Service no longer selects keeps its pods until no proxy sends new connections to them and the
+requests that had begun are over; no pod is deleted until then, so no `preStop` runs.
+
+Sources: KEP-1672 and KEP-1669 (terminating endpoints), KEP-3960 (`preStop.sleep`), kube-proxy's `pkg/proxy/ipvs` (graceful
+termination; `conn_reuse_mode`, kubernetes issue 81775), KubeProxyConfiguration v1alpha1 (`minSyncPeriod`), and measurements with
+kube-proxy 1.36: a change is in force after 10 to 100 ms, or, when another one came within `minSyncPeriod`, after that and some
+150 ms more.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop, ProxyFacts, ProxyMode
+
+DEFAULT_MIN_SYNC_S = 1.0  # kube-proxy's default in iptables and nftables mode
+
+SYNC_MARGIN_S = 2.0
+"""Added to `minSyncPeriod`: a sync itself takes up to a second on a busy node, and the slices come by a watch."""
+
+UNKNOWN_LAG_S = 5.0
+"""A proxy that is unknown, or is not kube-proxy: five times kube-proxy's default period."""
+
+PRE_STOP_MIN_S = 5
+
+GRACE_SPARE_S = 5
+"""Left for the app to end in, after its last request."""
+
+GATEWAY_SPARE_S = 1.0
+"""Added to what was measured of gateways: it began when the route was seen, not when it was written."""
+
+IPVS_TIME_WAIT_S = 120.0
+"""ipvs's TIME_WAIT: so long a closed connection holds its client's port. No flag of kube-proxy shortens it;
+`--ipvs-tcpfin-timeout` is about connections of which one half is still open (measured: tests/ipvs)."""
+
+IPVS_REUSE_SAFE_KERNEL = (5, 9)
+"""From here on kube-proxy leaves `conn_reuse_mode` alone, and a port that is used again goes to a server with weight."""
+
+
+@lru_cache(maxsize=1024)  # every pass asks; a cluster has few different answers
+def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
+    """The numbers for one Rollout in this cluster. Pure; none is negative, all are finite.
+
+    With p the lag of one sync (`minSyncPeriod` + 2 s, or what was measured), and g what was measured of the gateways, else 0:
+
+    * preStop = max(5, 2 p, g + 1), and at least 120 + 2 p with ipvs on a kernel before 5.9;
+    * grace period = preStop + longest request + 5;
+    * drain = p (+ 120 with ipvs on a kernel before 5.9), or g when that is more, + longest request, or longest stream that a
+      probe counts.
+
+    A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. That adds
+    nothing here: new connections do not go to weight 0, but for ports that are used again on kernels before 5.9. UDP has no
+    connections to wait for; its servers are deleted at once.
+    """
+    sync_s, sync_why = _sync_lag(facts)
+    reuse_s, reuse_why = _port_reuse(facts)
+    lag_s, lag_why = sync_s + reuse_s, f"{sync_why}{reuse_why}"
+    pre_stop_s, pre_stop_why = _pre_stop(spec, facts, sync_s=sync_s, reuse_s=reuse_s, lag_why=lag_why)
+    if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
+        lag_s, lag_why = facts.gateway_lag_s, _gateway_why(facts)
+    if spec.mode is DrainMode.OFF:
+        off = "spec.drain.mode is Off"
+        return DrainNumbers(
+            pre_stop_s=0,
+            pre_stop_why=off,
+            grace_s=0,
+            grace_why=off,
+            proxy_lag_s=lag_s,
+            proxy_lag_why=lag_why,
+            drain_s=0.0,
+            drain_why=off,
+        )
+    grace_s, grace_why = 0, "spec.drain.preStop is Off"
+    if pre_stop_s:
+        grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
+        grace_why = f"{pre_stop_s} s of preStop, {spec.max_request_s:g} s for the longest request and {GRACE_SPARE_S} s to end in"
+    return DrainNumbers(
+        pre_stop_s=pre_stop_s,
+        pre_stop_why=pre_stop_why,
+        grace_s=grace_s,
+        grace_why=grace_why,
+        proxy_lag_s=lag_s,
+        proxy_lag_why=lag_why,
+        drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
+        drain_why=f"{lag_s:g} s until no proxy sends new connections, and {_longest(spec)}",
+    )
+
+
+def _longest(spec: DrainSpec) -> str:
+    requests = f"{spec.max_request_s:g} s for the longest request"
+    return f"{requests}, {spec.max_stream_s:g} s for the longest stream" if spec.max_stream_s else requests
+
+
+def _pre_stop(spec: DrainSpec, facts: ProxyFacts, *, sync_s: float, reuse_s: float, lag_why: str) -> tuple[int, str]:
+    if spec.pre_stop is PreStop.OFF:
+        return 0, "spec.drain.preStop is Off"
+    seconds = math.ceil(max(PRE_STOP_MIN_S, reuse_s + 2 * sync_s))
+    if facts.gateway_lag_s is not None and facts.gateway_lag_s + GATEWAY_SPARE_S > seconds:
+        gateways_s = math.ceil(facts.gateway_lag_s + GATEWAY_SPARE_S)
+        return gateways_s, f"{_gateway_why(facts)}, and {GATEWAY_SPARE_S:g} s on top"
+    if seconds == PRE_STOP_MIN_S:
+        return seconds, f"at least {PRE_STOP_MIN_S} s, and no less than twice the time of a sync: {lag_why}"
+    return seconds, f"twice the time of a sync{f', and {reuse_s:g} s more' if reuse_s else ''}: {lag_why}"
+
+
+def _gateway_why(facts: ProxyFacts) -> str:
+    return f"gateways were seen to take {facts.gateway_lag_s:g} s"
+
+
+def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
+    """Until a change of the slices is in force on the slowest node."""
+    assumed_s, why = _assumed_lag(facts)
+    if facts.learnt_lag_s is not None and facts.learnt_lag_s > assumed_s:
+        return facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
+    return assumed_s, why
+
+
+def _assumed_lag(facts: ProxyFacts) -> tuple[float, str]:
+    """Where nothing was measured."""
+    if facts.min_sync_period_s is not None:
+        lag_s = facts.min_sync_period_s + SYNC_MARGIN_S
+        often = f"kube-proxy ({facts.mode}) syncs every {facts.min_sync_period_s:g} s at most"
+        return lag_s, f"{often}, and {SYNC_MARGIN_S:g} s on top"
+    match facts.mode:
+        case ProxyMode.IPTABLES | ProxyMode.NFTABLES | ProxyMode.IPVS:
+            lag_s = DEFAULT_MIN_SYNC_S + SYNC_MARGIN_S
+            return lag_s, f"kube-proxy ({facts.mode}) syncs every second by default, and {SYNC_MARGIN_S:g} s on top"
+        case ProxyMode.OTHER:
+            return UNKNOWN_LAG_S, f"the proxy is not kube-proxy, so {UNKNOWN_LAG_S:g} s are taken for its lag"
+        case ProxyMode.UNKNOWN:
+            return UNKNOWN_LAG_S, f"the proxy mode is not known, so {UNKNOWN_LAG_S:g} s are taken for its lag"
+
+
+def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
+    """Extra time where a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
+    if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN) or kernel_moves_reused_ports(facts):
+        return 0.0, ""
+    maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
+    leads = f"sends a client's port to its old pod for {IPVS_TIME_WAIT_S:g} s after a connection was closed"
+    return IPVS_TIME_WAIT_S, f"; {maybe}ipvs on {kernel_words(facts)} {leads}"
+
+
+def kernel_moves_reused_ports(facts: ProxyFacts) -> bool:
+    """Whether a port that is used again goes to a server with weight on every node, under ipvs; False when nobody knows."""
+    return facts.oldest_kernel is not None and facts.oldest_kernel >= IPVS_REUSE_SAFE_KERNEL
+
+
+def kernel_words(facts: ProxyFacts) -> str:
+    """The oldest kernel, for people."""
+    kernel = facts.oldest_kernel
+    return "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"

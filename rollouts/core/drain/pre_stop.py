@@ -1,0 +1,51 @@
+"""What is put into a pod template so that its containers sleep before they end, and what is missing from it.
+
+Nothing here changes the revision: its hash is that of the user's template, and a ReplicaSet that exists keeps its template.
+Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/ (termination), KEP-3960 (`preStop.sleep`), KEP-753
+(native sidecars end after the other containers, so they need no sleep of their own).
+"""
+
+from __future__ import annotations
+
+from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
+from rollouts.core.model.pod_exit import Injection, PodExit
+
+
+def injection(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers, *, native: bool) -> Injection | None:
+    """What a new ReplicaSet's template gets; None when nothing is to be changed."""
+    if spec.mode is DrainMode.OFF or spec.pre_stop is not PreStop.INJECT:
+        return None
+    names = tuple(each.name for each in ends.containers if not each.has_pre_stop)
+    if not names:
+        return None
+    grace_s = max(ends.grace_s, numbers.grace_s, _longer_sleep(ends, numbers))
+    return Injection(containers=names, pre_stop_s=numbers.pre_stop_s, grace_s=grace_s, native=native)
+
+
+def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
+    """What the pods of this spec lack to end without losing requests, as "need … have …"; "" when nothing that can be told.
+
+    With `preStop: Inject` only a sleep of the user's own can be too short, or the grace period of a template without a container
+    that takes a sleep. How long a preStop that is no native sleep takes is not known, so it is not called too short.
+    """
+    if spec.mode is DrainMode.OFF or spec.pre_stop is PreStop.OFF:
+        return ""
+    injects = spec.pre_stop is PreStop.INJECT
+    need_s = numbers.pre_stop_s
+    problems = []
+    for each in ends.containers:
+        if not each.has_pre_stop and not injects:
+            problems.append(f"container {each.name}: need a preStop sleep of {need_s} s, have none")
+        elif each.sleep_s is not None and each.sleep_s < need_s:
+            problems.append(f"container {each.name}: need a preStop sleep of {need_s} s, have {each.sleep_s} s")
+    raised = injects and any(not each.has_pre_stop for each in ends.containers)
+    grace_s = max(numbers.grace_s, _longer_sleep(ends, numbers))
+    if ends.containers and ends.grace_s < grace_s and not raised:
+        problems.append(f"terminationGracePeriodSeconds: need {grace_s}, have {ends.grace_s}")
+    return "; ".join(problems)
+
+
+def _longer_sleep(ends: PodExit, numbers: DrainNumbers) -> int:
+    """The grace period for a sleep of the user's own that is longer than ours; 0 when there is none."""
+    longest = max((each.sleep_s or 0 for each in ends.containers), default=0)
+    return numbers.grace_s + longest - numbers.pre_stop_s if longest > numbers.pre_stop_s else 0

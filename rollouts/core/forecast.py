@@ -1,0 +1,432 @@
+"""What an update will do, told by doing it: `decide` runs on a model of the cluster in which nothing goes wrong. Pure.
+
+So sizes, order, Services and waits are the controller's own, not a second opinion about them. Pods become ready after the time
+they are given, ReplicaSets and EndpointSlices follow at once, people promote at each gate. What may go wrong is not rehearsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    AskDrained,
+    AskFeatures,
+    AskLive,
+    AskPods,
+    AskRoute,
+    AskService,
+    CreateReplicaSet,
+    Decision,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    MakeRoute,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+    SetTraffic,
+)
+from rollouts.core.model.plan import earliest
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import Answer, Feature, LiveSeen, RouteSeen, Verdict, VerifiedBy
+from rollouts.core.routing.ping_pong import seen_from_the_other_side
+
+_PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
+_BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
+
+
+class StageKind(StrEnum):
+    """What a part of an update is."""
+
+    FIRST = "first"  # nothing serves yet: no steps
+    STEP = "step"  # of a canary
+    FULL = "full"  # canary: all steps are done, the new revision takes all
+    PREVIEW = "preview"  # blue-green: until the gate
+    SWITCH = "switch"  # blue-green: from the gate to the promotion
+    AFTER = "after"  # the new revision is the stable one
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """How many pods the new revision has, the one that was stable before, and all others."""
+
+    new: int
+    old: int
+    others: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.new + self.old + self.others
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """One wait.
+
+    Args:
+        seconds: 0 for what takes a time that nobody knows beforehand; None for as long as a person takes.
+    """
+
+    reason: Reason
+    message: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One part of an update.
+
+    Args:
+        step_index: of a step; None for other kinds.
+        weight_percent: the canary's, as status says it; None for blue-green.
+        pods: told to exist when the stage is over.
+        most_pods: told to exist at any moment of it.
+        least_available: available at any moment of it.
+        services: the revision that each steered Service selects in the end; "" for all pods.
+    """
+
+    kind: StageKind
+    step_index: int | None
+    weight_percent: WeightPercent | None
+    pods: Pods
+    most_pods: int
+    least_available: int
+    services: Mapping[str, str]
+    waits: tuple[Waited, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """An update from its beginning to where it comes to rest.
+
+    Args:
+        revision: what is rolled out.
+        stable_before: what served before; "" for nothing.
+        stages: none when there is nothing to do.
+        stuck: what it waits for in the end, without which it does not go on; None when it is finished.
+        end: the world then.
+    """
+
+    revision: str
+    stable_before: str
+    stages: tuple[Stage, ...]
+    stuck: WaitingFor | None
+    end: Snapshot
+
+
+def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
+    """Carries the update out from what was seen until nothing more happens by itself.
+
+    Args:
+        seen: with every Service that the spec names.
+        startup_s: seconds from the creation of a pod until it is ready.
+    """
+    stage = _Theatre(seen, startup_s=startup_s)
+    stage.play()
+    status = stage.seen.status
+    finished = status.current_revision == status.stable_revision and status.waiting_for is None
+    return Rehearsal(
+        revision=status.current_revision,
+        stable_before=stage.stable_before,
+        stages=tuple(_without_idle_end(stage.stages)),
+        stuck=None if finished else status.waiting_for,
+        end=stage.seen,
+    )
+
+
+def with_revision(seen: Snapshot, revision: str) -> Snapshot:
+    """The same world after somebody has changed the template to another one, whose revision gets this name."""
+    spec = replace(seen.rollout.spec, revision=revision)
+    return replace(seen, rollout=replace(seen.rollout, spec=spec, generation=seen.rollout.generation + 1))
+
+
+@dataclass(slots=True)
+class _Theatre:
+    seen: Snapshot
+    startup_s: float
+    stages: list[Stage] = field(default_factory=list)
+    starting: list[tuple[float, str, int]] = field(default_factory=list)  # (ready at, name of the ReplicaSet, pods)
+    stable_before: str = ""
+    acted: set[tuple[Reason, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        settled = tuple(map(_caught_up, self.seen.replica_sets))
+        self.seen = replace(self.seen, replica_sets=settled)
+        for each in settled:
+            self._start(each.name, each.spec_replicas - each.available)
+        self.stable_before = self.seen.status.stable_revision
+
+    def play(self) -> None:
+        for _ in range(_PASSES_MAX):
+            before = self.seen
+            decision = decide(before)
+            self._carry_out(decision)
+            self._record(before.status)
+            if self.seen != before:
+                continue
+            if not self._time_passes(decision.requeue_at_s) and not self._person_acts():
+                return
+
+    def _carry_out(self, decision: Decision) -> None:
+        for intent in decision.intents:
+            self._apply(intent)
+        shown = {name: self._with_slices(each) for name, each in self.seen.services.items()}
+        exchanged = decision.status.pong_is_stable != self.seen.status.pong_is_stable
+        self.seen = replace(self.seen, status=decision.status, services=shown)
+        if exchanged:  # the canary Service is another one now
+            routes = {name: seen_from_the_other_side(each) for name, each in self.seen.routes.items()}
+            self.seen = replace(self.seen, routes=routes)
+
+    def _record(self, before: RolloutStatus) -> None:
+        """Brings the present stage up to date, which ends where this pass has left it, and opens the next one."""
+        status = self.seen.status
+        if not self.stages and status.current_revision == status.stable_revision == self.stable_before:
+            return  # nothing is rolled out
+        now = self._stage(status)
+        last = self.stages[-1] if self.stages else None
+        # The pass that opens the gate of a blue-green update grows the preview already; one that records a step shrinks for it.
+        past_gate = last is not None and last.kind is StageKind.PREVIEW and now.kind is not StageKind.PREVIEW
+        if last is not None and before.current_revision == status.current_revision and not past_gate:
+            self.stages[-1] = replace(
+                last,
+                pods=now.pods,
+                services=now.services,
+                most_pods=max(last.most_pods, now.most_pods),
+                least_available=min(last.least_available, now.least_available),
+            )
+        if last is None or (last.kind, last.step_index) != (now.kind, now.step_index):
+            self.stages.append(now)
+
+    def _stage(self, status: RolloutStatus) -> Stage:
+        kind, index = self._kind(status)
+        sizes = {each.revision: each.spec_replicas for each in self.seen.replica_sets}
+        new, old = sizes.pop(status.current_revision, 0), sizes.pop(self.stable_before, 0)
+        pods = Pods(new, old, sum(sizes.values()))
+        return Stage(
+            kind=kind,
+            step_index=index,
+            weight_percent=status.weight_percent,
+            pods=pods,
+            most_pods=pods.total,
+            least_available=sum(each.available for each in self.seen.replica_sets),
+            services={
+                name: each.revision for name, each in self.seen.services.items() if isinstance(each, ServiceSeen)
+            },
+        )
+
+    def _kind(self, status: RolloutStatus) -> tuple[StageKind, int | None]:
+        if status.current_revision == status.stable_revision:
+            return StageKind.AFTER, None
+        if not status.stable_revision:
+            return StageKind.FIRST, None
+        match self.seen.rollout.spec.strategy:
+            case Canary(steps=steps):
+                if status.step_index < len(steps):
+                    return StageKind.STEP, status.step_index
+                return StageKind.FULL, None
+            case BlueGreen():
+                return (StageKind.SWITCH if status.gate_passed else StageKind.PREVIEW), None
+            case never:
+                assert_never(never)
+
+    def _time_passes(self, requeue_at_s: float | None) -> bool:
+        """To the next moment that changes anything; False when there is none, or only a person can change anything."""
+        waiting = self.seen.status.waiting_for
+        ready_s = earliest(at_s for at_s, _, _ in self.starting)
+        if waiting is not None and waiting.reason in _BY_PEOPLE and ready_s is None:
+            return False
+        next_s = earliest((ready_s, requeue_at_s))
+        if next_s is None:
+            return False
+        next_s = max(next_s, self.seen.now_s)
+        if waiting is not None:
+            self._waited(Waited(waiting.reason, waiting.message, next_s - self.seen.now_s))
+        self.seen = replace(self.seen, now_s=next_s)
+        for at_s, name, count in [each for each in self.starting if each[0] <= next_s]:
+            self.starting.remove((at_s, name, count))
+            self._resize(name, ready=count)
+        return True
+
+    def _person_acts(self) -> bool:
+        """Somebody promotes, or ends a pause; False when that is not what is waited for, or has not helped before."""
+        waiting, status, rollout = self.seen.status.waiting_for, self.seen.status, self.seen.rollout
+        if waiting is None or waiting.reason not in _BY_PEOPLE or (waiting.reason, status.step_index) in self.acted:
+            return False
+        self.acted.add((waiting.reason, status.step_index))
+        self._waited(Waited(waiting.reason, waiting.message, None))
+        annotations = {name: value for name, value in rollout.annotations.items() if name != Verb.PAUSE}
+        if waiting.reason is Reason.PROMOTION_NEEDED:
+            annotations[Verb.PROMOTE] = f"{status.current_revision}@{status.step_index}"
+        rollout = replace(rollout, annotations=annotations, spec=replace(rollout.spec, paused=False))
+        self.seen = replace(self.seen, rollout=rollout)
+        return True
+
+    def _waited(self, wait: Waited) -> None:
+        if not self.stages:
+            return
+        last = self.stages[-1]
+        waits = list(last.waits)
+        if waits and waits[-1].reason is wait.reason and waits[-1].seconds is not None and wait.seconds is not None:
+            waits[-1] = replace(waits[-1], seconds=waits[-1].seconds + wait.seconds)
+        else:
+            waits.append(wait)
+        self.stages[-1] = replace(last, waits=tuple(waits))
+
+    def _apply(self, intent: Intent) -> None:
+        match intent:
+            case CreateReplicaSet():
+                self._create(intent)
+            case PatchReplicaSet():
+                self._patch(intent)
+            case AdoptReplicaSet(uid=uid):  # what it has is not known here
+                self.seen = replace(self.seen, orphans=tuple(each for each in self.seen.orphans if each.uid != uid))
+            case DeleteReplicaSet(name=name):
+                kept = tuple(each for each in self.seen.replica_sets if each.name != name)
+                self.seen = replace(self.seen, replica_sets=kept)
+            case PointService(name=name, revision=revision):
+                self._point(name, revision=revision, managed_by=self.seen.rollout.name, watched=True)
+            case ReleaseService(name=name):
+                self._point(name, revision="", managed_by="", watched=False)
+            case RemoveAnnotation(verb=verb):
+                left = {key: value for key, value in self.seen.rollout.annotations.items() if key != verb}
+                self.seen = replace(self.seen, rollout=replace(self.seen.rollout, annotations=left))
+            case AskPods():
+                self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))
+            case SetTraffic() | ReleaseRoute() | AskLive() | AskFeatures():
+                self._apply_to_route(intent)
+            case MakeRoute(route=name, split=split):
+                ours = self.seen.rollout.name
+                made = RouteSeen(
+                    route=name,
+                    uid=f"rehearsed-{name.name}",
+                    resource_version="1",
+                    split=split,
+                    managed_by=ours,
+                    accepted=Verdict(Answer.YES),
+                    features=frozenset(Feature),
+                )
+                self.seen = replace(self.seen, routes={**self.seen.routes, name: made})
+            case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
+                pass  # single pods and requests are not modelled, and every Service and route was seen before
+            case never:
+                assert_never(never)
+
+    def _apply_to_route(self, intent: SetTraffic | ReleaseRoute | AskLive | AskFeatures) -> None:
+        """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
+        routes = dict(self.seen.routes)
+        route = routes.get(intent.route)
+        if not isinstance(route, RouteSeen):
+            return
+        match intent:
+            case SetTraffic(split=split):
+                if split != route.split or route.anew:
+                    version = f"{route.resource_version}+"
+                    route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
+                routes[intent.route] = replace(route, managed_by=self.seen.rollout.name, anew="")
+            case ReleaseRoute():
+                del routes[intent.route]
+            case AskLive():
+                version = route.resource_version
+                by = VerifiedBy.COUNTERS if route.counted else VerifiedBy.CONFIG
+                live = LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=by)
+                routes[intent.route] = replace(route, live=live)
+            case AskFeatures():
+                routes[intent.route] = replace(route, features=frozenset(Feature))
+            case never:
+                assert_never(never)
+        self.seen = replace(self.seen, routes=routes)
+
+    def _create(self, intent: CreateReplicaSet) -> None:
+        made = ReplicaSet(
+            name=f"rehearsed-{intent.revision}",
+            uid=f"rehearsed-{intent.revision}",
+            resource_version="1",
+            revision=intent.revision,
+            number=intent.number,
+            created_at_s=self.seen.now_s,
+            spec_replicas=intent.replicas,
+            replicas=intent.replicas,
+            min_ready_s=self.seen.rollout.spec.min_ready_s,
+            pod_metadata=intent.pod_metadata,
+        )
+        self.seen = replace(self.seen, replica_sets=(*self.seen.replica_sets, made))
+        self._start(made.name, intent.replicas)
+
+    def _patch(self, intent: PatchReplicaSet) -> None:
+        names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+        given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
+        sets = tuple(replace(each, **given) if each.uid == intent.uid else each for each in self.seen.replica_sets)
+        self.seen = replace(self.seen, replica_sets=sets)
+        found = next((each for each in sets if each.uid == intent.uid), None)
+        if found is None or intent.replicas is None:
+            return
+        if intent.replicas > found.spec_replicas:
+            self._start(found.name, intent.replicas - found.spec_replicas)
+        self._resize(found.name, spec=intent.replicas)
+
+    def _start(self, name: str, count: int) -> None:
+        if count > 0:
+            ready_at_s = self.seen.now_s + self.startup_s + self.seen.rollout.spec.min_ready_s
+            self.starting.append((ready_at_s, name, count))
+
+    def _resize(self, name: str, *, spec: int | None = None, ready: int = 0) -> None:
+        """A ReplicaSet told to have `spec` pods (unready ones go first), or with `ready` more of them available."""
+
+        def resized(each: ReplicaSet) -> ReplicaSet:
+            wanted = each.spec_replicas if spec is None else spec
+            available = min(each.available + ready, wanted)
+            return replace(each, spec_replicas=wanted, replicas=wanted, ready=available, available=available)
+
+        sets = tuple(resized(each) if each.name == name else each for each in self.seen.replica_sets)
+        self.seen = replace(self.seen, replica_sets=sets)
+
+    def _point(self, name: str, *, revision: str, managed_by: str, watched: bool) -> None:
+        service = self.seen.services.get(name)
+        if isinstance(service, ServiceSeen):
+            pointed = replace(service, revision=revision, managed_by=managed_by, watched=watched)
+            self.seen = replace(self.seen, services={**self.seen.services, name: pointed})
+
+    def _with_slices(self, service: object) -> ServiceSeen:
+        """The Service with the ready pods that its selector finds, as far as anybody watches them."""
+        assert isinstance(service, ServiceSeen)  # noqa: S101 - `rehearse` asks for it
+        ready = {
+            each.revision: each.available
+            for each in self.seen.replica_sets
+            if service.watched and each.available and service.revision in ("", each.revision)
+        }
+        return replace(service, ready_by_revision=ready)
+
+
+def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
+    """The same with the pods gone that were on their way out, and those made that it was told to make."""
+    available = min(replica_set.available, replica_set.spec_replicas)
+    return replace(
+        replica_set,
+        observed=True,
+        replicas=replica_set.spec_replicas,
+        ready=available,
+        available=available,
+        terminating=None if replica_set.terminating is None else 0,
+    )
+
+
+def _without_idle_end(stages: list[Stage]) -> list[Stage]:
+    """The last stage says something only when it waits or changes anything."""
+    if len(stages) > 1 and stages[-1].kind is StageKind.AFTER:
+        last, before = stages[-1], stages[-2]
+        if not last.waits and (last.pods, last.services) == (before.pods, before.services):
+            return stages[:-1]
+    return stages

@@ -1,0 +1,1 @@
+"""What every strategy shares: updates, commands, the progress clock, conditions, housekeeping."""

@@ -1,0 +1,357 @@
+"""Commands by annotation: each is judged once, on what was seen when it was given, and recorded as accepted or refused.
+
+`true` means "the revision and the step that status shows". The pass that reads one writes status alone: the command bound to the
+published status, which is what the person saw, whatever template came meanwhile. What it asks for follows from the record. The
+annotation is taken off before status shows anything new to act on, so that a second `true` is never taken for the first.
+
+A value that names its revision may stay in Git forever. Its record stays as long as it does, so that it is not read again: what
+was refused stays refused, and what was given for a list of steps, an attempt or a template says nothing about the next one. Two
+are not commands but declared states, and hold whenever their revision comes: `abort: <revision>` and `pause: true`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, Gates, Verdict
+from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
+from rollouts.core.model.plan import earliest
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb
+
+TAKE_OFF_AFTER_S = 0.25
+"""How long a `true` that was recorded may be left on: what it asked for goes first, and nothing waits for its removal."""
+_ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
+_TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The commands of one pass.
+
+    Args:
+        commands: what `status.commands` must say.
+        fresh: those that no earlier pass recorded.
+    """
+
+    commands: tuple[Command, ...]
+    fresh: tuple[Command, ...] = ()
+
+    def notices(self, seen: Snapshot) -> tuple[Notice, ...]:
+        """One Event for each fresh command."""
+        return tuple(
+            _notice(seen, each) for each in self.fresh if each.refusal is not None or each.verb not in _TOLD_WHEN_DONE
+        )
+
+
+def with_noted_abort(seen: Snapshot) -> Snapshot:
+    """The snapshot with an abort that only a ReplicaSet's note tells of among the commands on record."""
+    status = seen.status
+    if status.abort is not None:
+        return seen
+    about = (status.current_revision, status.attempt, status.started_at_s)
+    for each in seen.replica_sets:
+        note = each.abort_note
+        if note is None or (note.revision, note.attempt, note.started_at_s) != about:
+            continue
+        known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
+        if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
+            continue
+        noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, by=note.by)
+        return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
+    return seen
+
+
+def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
+    """Judges what is about the published status and is not recorded yet: each `true`, and rollbacks, which leave what it shows.
+
+    Nothing else may be decided in a pass with one.
+
+    Args:
+        target: the revision that the Rollout is about; another one than status shows when a template came after it.
+        gates: of the published status.
+    """
+    fresh = []
+    for verb, value in _asked(seen):
+        if not _is_about_shown(verb, value) or _standing(seen.status.commands, verb, value) is not None:
+            continue
+        judges = JUDGED_NOW if value == NOW else JUDGED_BY_NAME
+        verdict = judges[verb](Asked(value, seen, seen.status, target, gates))
+        fresh.append(_judged(seen, verb, value, verdict, target))
+    return Reading(_with_fresh(seen.status.commands, tuple(fresh)), tuple(fresh))
+
+
+def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates: Gates) -> Reading:
+    """Judges every other value, when it is first seen; keeps what is on record and still says something.
+
+    Args:
+        status: the memory after a new revision, if any, was taken up.
+        target: as for `read_shown`.
+        gates: of `status`.
+    """
+    values = dict(_asked(seen))
+    kept = tuple(
+        each for each in (_kept(seen, one, values.get(one.verb, ""), status) for one in status.commands) if each
+    )
+    fresh = []
+    for verb, value in values.items():
+        if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
+            continue
+        verdict = JUDGED_BY_NAME[verb](Asked(value, seen, status, target, gates))
+        fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
+    return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
+
+
+def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
+    """`status.commands` with those marked that have nothing more to say, now and forever, under the rest of `status`.
+
+    An abort or a retry that was accepted, and whose revision or abort went before anything followed, is refused after all.
+    """
+    commands, notices = [], []
+    for command in status.commands:
+        after = command
+        if command.refusal is None and not command.over and _is_over(seen, status, command):
+            after = replace(command, over=True)
+            if not _was_done(status, command):
+                why = f"revision {command.revision} has moved on since"
+                after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, why))
+                notices.append(_notice(seen, after))
+        commands.append(after)
+    said = set(_outlived(seen.status, seen.status.commands))
+    outlived = (each for each in _outlived(status, commands) if each not in said)
+    notices += [Notice(Reason.COMMAND_INVALID, each, warning=True) for each in outlived]
+    return tuple(commands), tuple(notices)
+
+
+def taken_off(
+    seen: Snapshot, status: RolloutStatus, *, now: bool
+) -> tuple[tuple[Intent, ...], RolloutStatus, float | None]:
+    """The recorded `true`s to take off in this pass, the status that says so, and when to look again for those that may wait.
+
+    Args:
+        now: none may wait, for status shows something new to act on.
+    """
+    intents: list[Intent] = []
+    commands = list(status.commands)
+    wake_at_s: float | None = None
+    for index, command in enumerate(commands):
+        if command.value != NOW or command.verb is Verb.PAUSE or command.taken_off:
+            continue
+        if seen.rollout.annotations.get(command.verb, "").strip() != NOW:
+            continue
+        if not now and 0 <= seen.now_s - command.at_s < TAKE_OFF_AFTER_S:
+            wake_at_s = earliest((wake_at_s, command.at_s + TAKE_OFF_AFTER_S))
+            continue
+        intents.append(RemoveAnnotation(verb=command.verb, value=seen.rollout.annotations[command.verb]))
+        commands[index] = replace(command, taken_off=True)
+    return tuple(intents), replace(status, commands=tuple(commands)) if intents else status, wake_at_s
+
+
+def rollback_target(rollout: Rollout, status: RolloutStatus) -> str:
+    """The revision that the Rollout is about: the spec's, or the one that a rollback from it names and that still stands."""
+    standing = rollout.annotations.get(Verb.ROLLBACK, "").strip()
+    for command in status.commands:
+        stands = not is_declared(command) or command.value == standing
+        if command.verb is Verb.ROLLBACK and command.holds and stands and command.revision == rollout.spec.revision:
+            return command.target
+    return rollout.spec.revision
+
+
+def abort_asked(status: RolloutStatus) -> Command | None:
+    """The command that holds the current revision back: a declared one before a `true` that nothing has followed from yet."""
+    about = [
+        each
+        for each in status.commands
+        if each.verb is Verb.ABORT and each.holds and each.revision == status.current_revision
+    ]
+    return next((each for each in about if is_declared(each)), next(iter(about), None))
+
+
+def pending_abort(status: RolloutStatus) -> Command | None:
+    """The accepted `abort=true`, on record, that `status.abort` does not tell yet: the decision is durable. None for none."""
+    asked = abort_asked(status) if status.abort is None else None
+    unfinished = status.current_revision != status.stable_revision
+    return asked if asked is not None and not is_declared(asked) and unfinished else None
+
+
+def retry_asked(status: RolloutStatus) -> Command | None:
+    """The command that asks for an attempt that was not made yet; None where nothing is aborted."""
+    return next(
+        (
+            each
+            for each in status.commands
+            if each.verb is Verb.RETRY
+            and each.holds
+            and not _is_past_attempt(status, each)
+            and status.abort is not None
+        ),
+        None,
+    )
+
+
+def is_declared(command: Command) -> bool:
+    """Whether the annotation itself is what holds, for as long as it stands."""
+    return command.value != NOW
+
+
+def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
+    """What was refused, and promotions that stand and pass nothing any more: for the condition `InvalidCommand`."""
+    refused = [
+        (each.refusal.reason, f"{each.verb}: {each.refusal.message}")
+        for each in status.commands
+        if each.refusal is not None
+    ]
+    return (*refused, *((Reason.COMMAND_INVALID, each) for each in _outlived(status, status.commands)))
+
+
+# --- what goes on and what does not
+
+
+def _judged(seen: Snapshot, verb: Verb, value: str, verdict: Verdict, about: str) -> Command:
+    by = seen.rollout.annotated_by.get(verb, "")
+    match verdict:
+        case Command():
+            return replace(verdict, by=by)
+        case Refusal():
+            return Command(verb, value, about, seen.now_s, refusal=verdict, by=by)
+
+
+def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
+    annotations = seen.rollout.annotations
+    if not annotations:
+        return []
+    found = [(verb, annotations[verb].strip()) for verb in _ORDER if verb in annotations]
+    return [(verb, value) for verb, value in found if value and not (verb is Verb.PAUSE and value == "false")]
+
+
+def _is_about_shown(verb: Verb, value: str) -> bool:
+    return verb is Verb.ROLLBACK or (value == NOW and verb is not Verb.PAUSE)
+
+
+def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | None:
+    """The record of an annotation that stands."""
+    return next((each for each in commands if (each.verb, each.value) == (verb, value) and not each.taken_off), None)
+
+
+def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
+    """The record while its annotation, now `value`, stands; of a `true` that has gone, while it says something."""
+    if command.value == value and not command.taken_off:
+        unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
+        if unknown and command.verb is Verb.ABORT and value == status.current_revision:  # it has come
+            return replace(command, revision=value, refusal=None)
+        return command
+    if command.value != NOW or command.verb is Verb.PAUSE:
+        return None
+    if not command.taken_off:
+        command = replace(command, taken_off=True)
+    finished = status.current_revision == status.stable_revision
+    if command.verb is Verb.PROMOTE and command.refusal is None and (command.over or finished):
+        return None
+    unfinished_restart = command.verb is Verb.RESTART and command.holds
+    about = command.revision in (seen.rollout.spec.revision, status.current_revision)
+    return command if about or unfinished_restart else None
+
+
+def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tuple[Command, ...]:
+    kept = tuple(each for each in commands if not any(_replaces(one, each) for one in fresh))
+    return (*kept, *fresh)
+
+
+def _replaces(fresh: Command, old: Command) -> bool:
+    """A refusal that stands for nothing any more goes with the next command; what was not carried out yet stays."""
+    if old.refusal is not None:
+        return old.taken_off
+    if fresh.refusal is not None or fresh.verb is not old.verb:
+        return False
+    match old.verb:
+        case Verb.PROMOTE:
+            return fresh.step == old.step
+        case Verb.ABORT | Verb.RETRY:
+            return not old.holds
+        case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
+            return True
+
+
+def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
+    """Whether nothing may follow from the record any more. A declared abort, a pause and a time of a restart are never over."""
+    match command.verb:
+        case Verb.PROMOTE:
+            return not command.is_for(status)
+        case Verb.ABORT:
+            unfinished = command.revision == status.current_revision != status.stable_revision
+            return not is_declared(command) and (status.abort is not None or not unfinished)
+        case Verb.RETRY:
+            return status.abort is None or _is_past_attempt(status, command)
+        case Verb.ROLLBACK:
+            return command.revision != seen.rollout.spec.revision
+        case Verb.RESTART:
+            done_s = status.restarted_at_s
+            return not is_declared(command) and done_s is not None and done_s >= command.at_s
+        case Verb.PAUSE:
+            return False
+
+
+def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
+    return command.revision != status.current_revision or (command.step or 0) <= status.attempt
+
+
+def _was_done(status: RolloutStatus, command: Command) -> bool:
+    """Whether a command that is over was carried out, as far as that is not told by the revision going on."""
+    match command.verb:
+        case Verb.ABORT:
+            return status.abort is not None and status.abort.revision == command.revision
+        case Verb.RETRY:
+            return command.revision == status.current_revision and (command.step or 0) <= status.attempt
+        case Verb.PROMOTE | Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
+            return True
+
+
+def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[str]:
+    """Promotions of the current revision that stand, and were given for other steps, another attempt or an earlier update."""
+    revision = status.current_revision
+    if revision == status.stable_revision:
+        return
+    for each in commands:
+        behind = each.step is not None and each.step < status.step_index
+        if each.verb is not Verb.PROMOTE or not each.over or each.taken_off or each.revision != revision or behind:
+            continue
+        given_for = "an earlier update"
+        if each.strategy_hash != status.strategy_hash:
+            given_for = "another list of steps"
+        elif each.attempt != status.attempt:
+            given_for = f"attempt {each.attempt}"
+        yield (
+            f"promote: {each.value!r} was given for {given_for} and passes nothing now; to let revision {revision} pass, "
+            "take the annotation off and set it again"
+        )
+
+
+# --- Events
+
+
+def _notice(seen: Snapshot, command: Command) -> Notice:
+    by = f" (by {command.by})" if command.by else ""
+    if command.refusal is not None:
+        return Notice(command.refusal.reason, f"{command.verb}: {command.refusal.message}{by}", warning=True)
+    match command.verb:
+        case Verb.PROMOTE:
+            what = "every step" if command.step is None else f"step {command.step}"
+            paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
+            held = "; the Rollout stays paused until somebody resumes it" if paused else ""
+            return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")
+        case Verb.ROLLBACK:
+            message = f"going back from revision {command.revision} to {command.target}{by}"
+            if command.target == command.revision:
+                message = f"going forward to revision {command.revision} again{by}"
+            return Notice(Reason.ROLLOUT_UPDATED, message)
+        case Verb.PAUSE:
+            return Notice(Reason.ROLLOUT_PAUSED, f"paused by annotation{by}")
+        case Verb.RESTART:
+            return Notice(Reason.RESTARTING, f"pods older than the time asked for are replaced{by}")
+        case Verb.RETRY:
+            return Notice(Reason.ROLLOUT_RETRY, f"attempt {command.step} of revision {command.revision}{by}")
+        case Verb.ABORT:
+            return Notice(Reason.ROLLOUT_ABORTED, f"revision {command.revision} is held back{by}", warning=True)

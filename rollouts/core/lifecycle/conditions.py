@@ -1,0 +1,238 @@
+"""The status that people and tools read: counts, phase, what is waited for, and conditions in kstatus form.
+
+`Ready` is what `kubectl wait` looks at; `Reconciling` and `Stalled` are there only while they are true (kstatus); the others
+are Deployment's and Argo Rollouts' conditions where they mean the same.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from rollouts.core.advice.findings import Finding
+from rollouts.core.advice.proxy_findings import port_reuse
+from rollouts.core.advice.service_findings import steered_findings
+from rollouts.core.drain.cutover import numbers_of
+from rollouts.core.drain.pre_stop import unsafe
+from rollouts.core.lifecycle.adoption import not_adopted
+from rollouts.core.lifecycle.commands import problems_of
+from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
+from rollouts.core.model.drain import DrainMode, ProxyMode
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.plan import PAUSES, View, Wait
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
+
+WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
+"""Conditions that an Event tells once, when they begin or say something else."""
+
+
+Fact: TypeAlias = tuple[str, bool, Reason, str]
+"""A condition's type, whether it holds, its reason and its message."""
+
+
+def concluded(view: View, wait: Wait | None) -> RolloutStatus:
+    """`view.status` with everything that follows from it and from what was seen."""
+    status = counted(view)
+    if wait is None and view.aborted and status.abort is not None:
+        wait = Wait(Reason.RETRY_NEEDED, _held_back(view, status.abort))
+    if wait is None and view.paused and not _finished(status):
+        wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
+    if wait is None and view.rolled_back and _finished(status):
+        wait = Wait(Reason.ROLLED_BACK, _rolled_back(view))
+    moved_at_s = progressed_at_s(view, status, wait)
+    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
+    phase = _phase(view, status, waiting, progressed_at_s=moved_at_s)
+    message = waiting.message if waiting else view.held_by if view.paused else ""
+    return replace(  # at once: a copy of all these fields costs more than finding them
+        status,
+        phase=phase,
+        message=message,
+        progressed_at_s=moved_at_s,
+        waiting_for=waiting,
+        conditions=_conditions(view, status, phase, wait),
+        observed_generation=view.seen.rollout.generation,
+    )
+
+
+def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
+    """The status with its condition about refused commands as its commands have it; nothing else of it changes."""
+    others = tuple(each for each in status.conditions if each.type != "InvalidCommand")
+    facts = _dated(_command_facts(status), status.conditions, now_s=now_s, generation=generation)
+    return replace(status, conditions=(*others, *facts))
+
+
+def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
+    """The status of a Rollout whose spec cannot be carried out; nothing else of its memory changes."""
+    reason = Reason.INVALID_SPEC
+    facts = [
+        ("Ready", False, reason, message),
+        ("Stalled", True, reason, message),
+        ("InvalidSpec", True, reason, message),
+    ]
+    kept = [each for each in status.conditions if each.type in ("Available", "Aborted", "Paused")]
+    conditions = _dated(facts, status.conditions, now_s=now_s, generation=generation)
+    return replace(
+        status,
+        phase=Phase.DEGRADED,
+        message=message,
+        observed_generation=generation,
+        waiting_for=None,
+        conditions=(*conditions, *kept),
+    )
+
+
+def _held_back(view: View, abort: Abort) -> str:
+    return f"revision {abort.revision} is held back: {abort.message}; try it again: {view.command('retry')}"
+
+
+def _finished(status: RolloutStatus) -> bool:
+    return bool(status.stable_revision) and status.stable_revision == status.current_revision
+
+
+def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
+    if view.aborted:
+        return Phase.ABORTED
+    if overdue(view, waiting, progressed_at_s=progressed_at_s) or stalled(view, waiting):
+        return Phase.DEGRADED
+    if waiting is not None and waiting.reason in PAUSES:
+        return Phase.PAUSED
+    at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
+    if _finished(status) and (waiting is None or waiting.reason in at_rest):
+        return Phase.ROLLED_BACK if view.rolled_back else Phase.HEALTHY
+    return Phase.PROGRESSING
+
+
+def _conditions(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> tuple[Condition, ...]:
+    facts = _phase_facts(view, status, phase, wait)
+    facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
+    if strangers := not_adopted(view.seen):
+        facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
+    if view.rolled_back:
+        facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(view)))
+    if view.paused and phase is not Phase.PAUSED:
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, view.held_by))
+    facts += _command_facts(status)
+    return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+
+
+def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
+    """What the phase says in conditions: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
+    message = wait.message if wait else phase
+    reason = wait.reason if wait else Reason.HEALTHY
+    facts: list[Fact] = []
+    match phase:
+        case Phase.HEALTHY:
+            done = f"revision {status.current_revision} is rolled out"
+            facts += [("Ready", True, Reason.HEALTHY, done), ("Progressing", True, Reason.ROLLOUT_COMPLETED, done)]
+        case Phase.PROGRESSING:
+            going = f"revision {status.current_revision} is being rolled out"
+            facts += [
+                ("Ready", False, Reason.ROLLOUT_UPDATED, going),
+                ("Reconciling", True, Reason.ROLLOUT_UPDATED, going),
+                ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
+            ]
+        case Phase.PAUSED:
+            if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
+                message = view.held_by
+            facts += [
+                ("Ready", False, reason, message),
+                ("Paused", True, reason, message),
+                ("Progressing", True, Reason.ROLLOUT_PAUSED, message),
+            ]
+        case Phase.ABORTED:
+            if status.abort is not None:
+                message = _held_back(view, status.abort)
+            facts += [
+                ("Ready", False, Reason.ROLLOUT_ABORTED, message),
+                ("Stalled", True, Reason.ROLLOUT_ABORTED, message),
+            ]
+            facts += [
+                ("Aborted", True, Reason.ROLLOUT_ABORTED, message),
+                ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
+            ]
+        case Phase.ROLLED_BACK:
+            facts += [
+                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(view))
+                for kind in ("Ready", "Stalled", "Progressing")
+            ]
+        case Phase.DEGRADED:
+            if not needs_a_person(reason):
+                message = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
+                reason = Reason.PROGRESS_DEADLINE_EXCEEDED
+            facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
+            if wait is not None and wait.spec_is_wrong:
+                facts.append(("InvalidSpec", True, reason, message))
+    return facts
+
+
+def _command_facts(status: RolloutStatus) -> list[Fact]:
+    problems = problems_of(status)
+    if not problems:
+        return []
+    return [("InvalidCommand", True, problems[0][0], "; ".join(message for _, message in problems))]
+
+
+def _rolled_back(view: View) -> str:
+    """From where to where, and what goes forward."""
+    revision = view.spec.revision
+    forward = f"{view.command('rollback')} --to {revision} goes forward again, and so does a new template"
+    verb = "rolled back" if _finished(view.status) else "going back"
+    return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
+
+
+def _available(view: View, status: RolloutStatus) -> Fact:
+    needed = view.promised
+    if status.available_replicas >= needed:
+        return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
+    return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
+
+
+def _drain_facts(view: View, status: RolloutStatus) -> list[Fact]:
+    """What keeps requests from being safe at the end of a pod; each is there only while it is so."""
+    drain = view.spec.drain
+    if drain.mode is DrainMode.OFF:
+        return []
+    facts: list[Fact] = []
+    numbers = numbers_of(view)
+    lacking = unsafe(drain, view.spec.ends, numbers)
+    problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
+    if nodes := port_reuse(view.seen.proxy):
+        problems.append(f"nodes: {nodes.what}; {nodes.fix}")
+    if problems:
+        facts.append(("DrainUnsafe", True, Reason.DRAIN_UNSAFE, "; ".join(problems)))
+    if view.seen.proxy.mode is ProxyMode.UNKNOWN:
+        facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, view.seen.proxy.known_by))
+    last = status.cutovers[-1] if status.cutovers else None
+    if last is not None and last.timed_out:
+        message = f"revision {last.from_revision} after {drain.timeout_s:g} s: {last.message}"
+        facts.append(("DrainTimedOut", True, Reason.DRAIN_TIMED_OUT, message))
+    return facts
+
+
+def _service_facts(view: View) -> list[Fact]:
+    """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
+    by_finding: dict[Finding, list[str]] = {}
+    for name, finding in steered_findings(view.spec.strategy, view.seen.services.values()):
+        by_finding.setdefault(finding, []).append(name)
+    if not by_finding:
+        return []
+    sentences = (
+        f"Service {' and '.join(sorted(names))}: {finding.path}: {finding.what}; {finding.fix}"
+        for finding, names in by_finding.items()
+    )
+    return [("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
+
+
+def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:
+    """Conditions with the time of their last transition kept where the status did not change."""
+    known = {each.type: each for each in before}
+    conditions = []
+    for kind, holds, reason, message in facts:
+        old = known.get(kind)
+        since_s = old.since_s if old is not None and old.status == holds else now_s
+        conditions.append(
+            Condition(
+                type=kind, status=holds, reason=reason, message=message, since_s=since_s, observed_generation=generation
+            )
+        )
+    return tuple(conditions)

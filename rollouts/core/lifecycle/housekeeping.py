@@ -1,0 +1,173 @@
+"""What goes on beside the steps: old ReplicaSets beyond the limit, ephemeral metadata, and why pods are not ready."""
+
+from __future__ import annotations
+
+from rollouts.core.lifecycle.commands import rollback_target
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
+from rollouts.core.model.plan import View, Wait
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, PodMetadata
+from rollouts.core.model.snapshot import Pod, ReplicaSet
+from rollouts.core.routing.services import shown_revisions
+from rollouts.core.scale.restarts import PODS_FRESH_S
+from rollouts.core.scale.sizing import role_metadata
+
+TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
+
+
+def surplus(view: View) -> tuple[DeleteReplicaSet, ...]:
+    """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target."""
+    in_use = {
+        view.status.current_revision,
+        view.status.stable_revision,
+        view.spec.revision,
+        rollback_target(view.seen.rollout, view.status),
+        *shown_revisions(view),
+        *(each.revision for each in view.status.scale_downs),
+    }
+    empty = [
+        each
+        for each in view.older
+        if each.revision not in in_use and each.observed and each.spec_replicas == each.replicas == 0
+    ]
+    count = max(0, len(empty) - view.spec.revision_history_limit)
+    return tuple(
+        DeleteReplicaSet(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in empty[:count]
+    )
+
+
+def metadata_intents(view: View) -> tuple[Intent, ...]:
+    """Brings the metadata of a role to the ReplicaSet's template first, then to its pods, then records that they have it."""
+    intents: list[Intent] = []
+    for replica_set in (view.new, view.stable):
+        if replica_set is None or replica_set.deleting:
+            continue
+        wanted = role_metadata(view, replica_set.revision)
+        if replica_set.pod_metadata != wanted:
+            intents.append(_template_metadata(replica_set, wanted))
+        elif not replica_set.pods_carry_metadata:
+            intents += _pods_metadata(view, replica_set)
+    return tuple(intents)
+
+
+def one_patch_each(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+    """The same with one patch of a ReplicaSet at most: a second one in a pass would be bound to a version that has gone.
+
+    A role's metadata joins the patch before it; the mark that all pods have it comes after them, so it waits for another pass.
+    """
+    merged: dict[str, PatchReplicaSet] = {}
+    for intent in intents:
+        if not isinstance(intent, PatchReplicaSet):
+            continue
+        first = merged.setdefault(intent.uid, intent)
+        if first is not intent and intent.pod_metadata is not None:
+            merged[intent.uid] = replace(
+                first,
+                resource_version=intent.resource_version,
+                pod_metadata=intent.pod_metadata,
+                replaced_metadata=intent.replaced_metadata,
+                pods_carry_metadata=intent.pods_carry_metadata,
+            )
+    placed: list[Intent] = []
+    for intent in intents:
+        patch = merged.pop(intent.uid, None) if isinstance(intent, PatchReplicaSet) else intent
+        placed += [] if patch is None else [patch]
+    return tuple(placed)
+
+
+def _template_metadata(replica_set: ReplicaSet, wanted: PodMetadata) -> PatchReplicaSet:
+    return PatchReplicaSet(
+        name=replica_set.name,
+        uid=replica_set.uid,
+        revision=replica_set.revision,
+        resource_version=replica_set.resource_version,
+        pod_metadata=wanted,
+        replaced_metadata=replica_set.pod_metadata,
+        pods_carry_metadata=replica_set.replicas == 0,
+    )
+
+
+def _pods_metadata(view: View, replica_set: ReplicaSet) -> list[Intent]:
+    pods = view.seen.pods
+    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
+        return [AskPods()]
+    wanted = replica_set.pod_metadata
+    patches: list[Intent] = [
+        PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=_outdated(view, wanted))
+        for pod in pods.pods
+        if pod.revision == replica_set.revision
+        and not pod.deleting
+        and not _carries(pod, wanted, _outdated(view, wanted))
+    ]
+    done = PatchReplicaSet(
+        name=replica_set.name, uid=replica_set.uid, revision=replica_set.revision, pods_carry_metadata=True
+    )
+    return [*patches, done]
+
+
+def _outdated(view: View, wanted: PodMetadata) -> PodMetadata:
+    """Keys of the strategy's other roles, which a pod of this role must not keep."""
+    strategy = view.spec.strategy
+    if isinstance(strategy, BlueGreen):
+        roles = (strategy.active_metadata, strategy.preview_metadata)
+    else:
+        roles = (strategy.stable_metadata, strategy.canary_metadata)
+    labels = {key: value for role in roles for key, value in role.labels.items() if key not in wanted.labels}
+    annotations = {
+        key: value for role in roles for key, value in role.annotations.items() if key not in wanted.annotations
+    }
+    return PodMetadata(labels, annotations)
+
+
+def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
+    return (
+        wanted.labels.items() <= pod.labels.items()
+        and wanted.annotations.items() <= pod.annotations.items()
+        and not outdated.labels.keys() & pod.labels.keys()
+        and not outdated.annotations.keys() & pod.annotations.keys()
+    )
+
+
+def held_by_user(view: View, wait: Wait | None) -> Wait | None:
+    """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
+    if wait is None or not view.paused or view.aborted or view.stable is None:
+        return wait
+    return Wait(Reason.PAUSED_BY_USER, f"{view.held_by}; then: {wait.message}")
+
+
+def _some_are_late(view: View) -> bool:
+    """Whether there are pods to ask about, which have not only just been made.
+
+    A crowded ReplicaSet controller may take a minute to make any: a list for each Rollout would crowd the API server, too.
+    """
+    only_just_made = view.new is not None and view.new.replicas > view.status.updated_replicas
+    return not only_just_made and any(each.replicas > each.ready for each in view.seen.replica_sets)
+
+
+def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
+    """A wait for pods with what is wrong with them, once it has lasted.
+
+    Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time
+    that has doubled.
+    """
+    recorded = view.status.waiting_for
+    if (
+        wait is None
+        or wait.reason is not Reason.PODS_NOT_AVAILABLE
+        or recorded is None
+        or recorded.reason is not wait.reason
+    ):
+        return wait, (), view.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
+    since_s, pods = max(recorded.since_s, view.status.progressed_at_s or 0.0), view.seen.pods
+    asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
+    next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
+    question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s and _some_are_late(view) else ()
+    if asked_s is None or pods is None:
+        message = recorded.message if recorded.message.startswith(wait.message) else wait.message
+        return replace(wait, message=message), question, max(next_s, view.now_s)
+    problems = sorted(
+        {f"pod {pod.name}: {pod.problem}" for pod in pods.pods if pod.problem and not pod.ready and not pod.deleting}
+    )
+    message = "; ".join([wait.message, *problems[:3]])
+    return replace(wait, message=message), question, next_s

@@ -1,0 +1,261 @@
+"""What one annotation asks for: a command bound to a revision and a step, or why it is refused. Never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollouts.core.lifecycle.update import step_count
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import WAS_STABLE, Command, Refusal, RolloutStatus, Verb
+
+NOW = "true"
+"""The value that means "the revision and the step that status shows"."""
+FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Where a revision may be promoted.
+
+    Args:
+        at: index of the step where it stands and may be promoted; None when it stands at none.
+        ahead: index of that step, or of the next such step; None when there is none.
+    """
+
+    at: int | None
+    ahead: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An annotation's value, and what it is judged by.
+
+    Args:
+        status: the published one for a `true`; else the memory after a new revision, if any, was taken up.
+        target: the revision that the Rollout was about when the pass began.
+        gates: of `status`.
+    """
+
+    value: str
+    seen: Snapshot
+    status: RolloutStatus
+    target: str
+    gates: Gates
+
+
+Verdict: TypeAlias = Command | Refusal
+Judge: TypeAlias = Callable[[Asked], Verdict]
+
+
+def _accepted(asked: Asked, verb: Verb, revision: str, *, step: int | None = None, target: str = "") -> Command:
+    return Command(
+        verb,
+        asked.value,
+        revision,
+        asked.seen.now_s,
+        step=step,
+        target=target,
+        strategy_hash=asked.status.strategy_hash,
+        attempt=asked.status.attempt,
+    )
+
+
+def _refused(message: str) -> Refusal:
+    return Refusal(Reason.COMMAND_INVALID, message)
+
+
+def _unknown(revision: str) -> Refusal:
+    return Refusal(Reason.UNKNOWN_REVISION, f"this Rollout has no revision {revision!r}")
+
+
+def _late(asked: Asked, *, steps: bool) -> Refusal | None:
+    """Why a `true` is about something that has gone: the template, or with `steps` the list of steps, was changed after it."""
+    revision = asked.status.current_revision
+    if not revision:
+        return _refused("nothing was rolled out yet when it was given")
+    if asked.target != revision:
+        return _refused(f"it was given for revision {revision}, and revision {asked.target} has taken its place")
+    if steps and asked.seen.rollout.spec.strategy_hash != asked.status.strategy_hash:
+        return _refused(f"it was given for revision {revision} with other steps than the spec has now")
+    return None
+
+
+def _promote_now(asked: Asked) -> Verdict:
+    if (late := _late(asked, steps=True)) is not None:
+        return late
+    if asked.gates.at is None:
+        return _refused("the Rollout does not stand at a step that can be promoted")
+    return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=asked.gates.at)
+
+
+def _promote_named(asked: Asked) -> Verdict:
+    revision, _, step = asked.value.partition("@")
+    status, current = asked.status, asked.status.current_revision
+    if revision not in _known(asked):
+        return _unknown(revision)
+    if revision != current:
+        return _refused(f"revision {revision} is not being rolled out; {current} is")
+    if status.abort is not None:
+        return _refused(f"revision {revision} is aborted: retry it first")
+    if step == FULL:
+        return _accepted(asked, Verb.PROMOTE, revision)
+    if step and not step.isdecimal():
+        return _refused(f"{step!r} is neither a step's index nor {FULL!r}")
+    steps = max(step_count(asked.seen.rollout.spec), 1)  # a blue-green update has one gate, number 0
+    if step and int(step) >= steps:
+        return _refused(f"there is no step {step}: they are 0 to {steps - 1}")
+    ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
+    return _accepted(asked, Verb.PROMOTE, revision, step=int(step) if step else ahead)
+
+
+def _abort_now(asked: Asked) -> Verdict:
+    revision = asked.status.current_revision
+    if (late := _late(asked, steps=False)) is not None:
+        return late
+    if asked.status.abort is not None:
+        return _refused(f"revision {revision} is aborted already")
+    return _abort(asked, revision)
+
+
+def _abort_named(asked: Asked) -> Verdict:
+    """Git may name a revision before its template comes: that is told as unknown, and holds it all the same."""
+    if asked.value not in _known(asked):
+        unknown = _unknown(asked.value)
+        return Refusal(unknown.reason, f"{unknown.message}; it is held back if it comes while the annotation stands")
+    return _abort(asked, asked.value)
+
+
+def _abort(asked: Asked, revision: str) -> Verdict:
+    if revision == asked.status.stable_revision:
+        return _refused(f"revision {revision} is the stable one already; roll back instead")
+    return _accepted(asked, Verb.ABORT, revision)
+
+
+def _retry_now(asked: Asked) -> Verdict:
+    if (late := _late(asked, steps=True)) is not None:
+        return late
+    return _retry(asked, asked.status.attempt + 1)
+
+
+def _retry_named(asked: Asked) -> Verdict:
+    revision, _, attempt = asked.value.partition("@")
+    if not attempt.isdecimal():
+        return _refused(f"{asked.value!r} is not of the form REVISION@NUMBER")
+    if revision not in _known(asked):
+        return _unknown(revision)
+    if revision != asked.status.current_revision:
+        return _refused(f"revision {revision} is not being rolled out; {asked.status.current_revision} is")
+    return _retry(asked, int(attempt))
+
+
+def _retry(asked: Asked, attempt: int) -> Verdict:
+    status, revision = asked.status, asked.status.current_revision
+    if status.abort is None:
+        return _refused(f"nothing is aborted: revision {revision} needs no new attempt")
+    if asked.seen.rollout.annotations.get(Verb.ABORT, "").strip() == revision:
+        return _refused(f"the annotation rollouts.dev/abort={revision} holds it: take that off, which tries it again")
+    if attempt <= status.attempt:
+        return _refused(f"attempt {attempt} was made already: the next one is {revision}@{status.attempt + 1}")
+    return _accepted(asked, Verb.RETRY, revision, step=attempt)
+
+
+def _rollback_now(asked: Asked) -> Verdict:
+    return _template_came(asked) or _to_previous(asked)
+
+
+def _rollback_named(asked: Asked) -> Verdict:
+    """A target alone does not say what it leaves: that is what status showed, unless that is the target itself."""
+    from_revision = asked.seen.rollout.spec.revision
+    if asked.value.startswith("previous@"):
+        named = asked.value.removeprefix("previous@")
+        if named not in _known(asked):
+            return _unknown(named)
+        if named != from_revision:
+            return _refused(f"the template is not revision {named} any more; it is {from_revision}")
+        return _to_previous(asked)
+    if not any(each.revision == asked.value and not each.deleting for each in asked.seen.replica_sets):
+        return _unknown(asked.value)
+    came = _template_came(asked)
+    if came is not None and asked.status.current_revision not in ("", asked.value):
+        return came
+    if asked.value == from_revision == asked.status.current_revision:
+        return _refused(f"revision {from_revision} is the template's own: there is nothing to leave")
+    return _accepted(asked, Verb.ROLLBACK, from_revision, target=asked.value)
+
+
+def _template_came(asked: Asked) -> Refusal | None:
+    """Why a rollback leaves what has gone: status shows neither the template's revision nor one that it went back to."""
+    shown, template = asked.status.current_revision, asked.seen.rollout.spec.revision
+    if not shown:
+        return _refused("nothing was rolled out yet when it was given")
+    rollbacks = (each for each in asked.status.commands if each.verb is Verb.ROLLBACK and each.holds)
+    if shown == template or any((each.revision, each.target) == (template, shown) for each in rollbacks):
+        return None
+    return _refused(f"it was given for revision {shown}, and revision {template} has taken its place")
+
+
+def _to_previous(asked: Asked) -> Verdict:
+    from_revision = asked.seen.rollout.spec.revision
+    target = _previous(asked.seen, asked.status)
+    if not target:
+        return _refused(f"no revision before {from_revision} is kept")
+    return _accepted(asked, Verb.ROLLBACK, from_revision, target=target)
+
+
+def _pause(asked: Asked) -> Verdict:
+    if asked.value != NOW:
+        return _refused(f"{asked.value!r} is not 'true'")
+    return _accepted(asked, Verb.PAUSE, asked.status.current_revision)
+
+
+def _restart_now(asked: Asked) -> Verdict:
+    return _accepted(asked, Verb.RESTART, asked.status.current_revision)
+
+
+def _restart_named(asked: Asked) -> Verdict:
+    if asked.seen.rollout.restart_asked_at_s is None:
+        return _refused(f"{asked.value!r} is not an RFC 3339 time such as 2026-11-21T10:00:00Z")
+    return _restart_now(asked)
+
+
+JUDGED_NOW: dict[Verb, Judge] = {
+    Verb.PROMOTE: _promote_now,
+    Verb.ABORT: _abort_now,
+    Verb.RETRY: _retry_now,
+    Verb.ROLLBACK: _rollback_now,
+    Verb.RESTART: _restart_now,
+}
+JUDGED_BY_NAME: dict[Verb, Judge] = {
+    Verb.PROMOTE: _promote_named,
+    Verb.ABORT: _abort_named,
+    Verb.RETRY: _retry_named,
+    Verb.ROLLBACK: _rollback_named,
+    Verb.PAUSE: _pause,
+    Verb.RESTART: _restart_named,
+}
+
+
+def _known(asked: Asked) -> set[str]:
+    seen, status = asked.seen, asked.status
+    return {
+        seen.rollout.spec.revision,
+        status.current_revision,
+        status.stable_revision,
+        *(each.revision for each in seen.replica_sets),
+        *(each.revision for each in status.history),
+    } - {""}
+
+
+def _previous(seen: Snapshot, status: RolloutStatus) -> str:
+    """The revision that was stable before the spec's one and is still kept; "" when there is none."""
+    kept = {each.revision for each in seen.replica_sets if not each.deleting}
+    spec_revision = seen.rollout.spec.revision
+    if status.stable_revision not in ("", spec_revision) and status.stable_revision in kept:
+        return status.stable_revision
+    for entry in reversed(status.history):
+        if entry.outcome in WAS_STABLE and entry.revision != spec_revision and entry.revision in kept:
+            return entry.revision
+    return ""

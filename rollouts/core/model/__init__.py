@@ -1,0 +1,1 @@
+"""The nouns of the policy: what is wished, seen, remembered and intended. No rules."""

@@ -1,0 +1,259 @@
+"""What should happen: values that `controller/act/render.py` turns into API calls. Any prefix of a Decision's intents is safe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import PodMetadata
+from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
+from rollouts.core.model.traffic import RouteName, Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReplicaSet:
+    """Makes the ReplicaSet of the spec's template; one that exists under its name and our uid is as good.
+
+    Args:
+        injection: the sleep that goes into the template's containers; None for none.
+    """
+
+    revision: str
+    number: int
+    replicas: int
+    pod_metadata: PodMetadata
+    anti_affinity_revision: str = ""
+    injection: Injection | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptReplicaSet:
+    """Makes the Rollout the controller of a ReplicaSet that has none, as it was seen, and only while the Rollout itself is there.
+
+    Args:
+        has_owners: it has owners, which stay.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    has_owners: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchReplicaSet:
+    """Changes what is given and leaves what is None.
+
+    Args:
+        resource_version: the write fails with a conflict when the ReplicaSet has moved since; "" where that does not
+            matter (growing is safe on any version).
+        restart_surge: so many of `replicas` are there only for a restart.
+        abort_note: the abort that it grows for, and that no status tells of yet.
+    """
+
+    name: str
+    uid: str
+    revision: str
+    resource_version: str = ""
+    replicas: int | None = None
+    restart_surge: int | None = None
+    abort_note: AbortNote | None = None
+    min_ready_s: int | None = None
+    number: int | None = None
+    pod_metadata: PodMetadata | None = None
+    replaced_metadata: PodMetadata = PodMetadata()
+    pods_carry_metadata: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteReplicaSet:
+    """Deletes an old ReplicaSet without pods, only as it was seen (uid and resourceVersion)."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointService:
+    """Makes the Service select `revision` and marks it as steered by this Rollout."""
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseService:
+    """Takes our selector key, label and annotation off a Service that the spec no longer names."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchPod:
+    """Gives one pod its role's metadata; `removed` names keys of the role it had before."""
+
+    name: str
+    uid: str
+    metadata: PodMetadata
+    removed: PodMetadata = PodMetadata()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictPod:
+    """Evicts one pod, as `kubectl drain` does: a PodDisruptionBudget may refuse."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAnnotation:
+    """Removes a verb that was meant for "what you see now" and has been recorded."""
+
+    verb: Verb
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTraffic:
+    """Makes the route say `split` and marks it as steered by this Rollout; fails with a conflict when it has moved since.
+
+    Args:
+        settled: the data plane is known to do what the route says now. While it is not, rules that are idle stay so.
+        anew: the rest of it is written as its manifest in the spec has it. Then `split` is a share alone.
+    """
+
+    route: RouteName
+    uid: str
+    resource_version: str
+    split: Split
+    settled: bool = True
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRoute:
+    """Makes a route of `trafficRouting.own`; fails with a conflict when there is one of its name by now.
+
+    Args:
+        split: what it is to say: a share alone.
+    """
+
+    route: RouteName
+    split: Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRoute:
+    """Gives a route back as its user wrote it: the spec no longer names it, or the Rollout is going."""
+
+    route: RouteName
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskRoute:
+    """Reads one route that is not watched; the answer comes back through the inbox."""
+
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True)
+class AskFeatures:
+    """Reads what the class of a route's gateways says that it supports; the answer comes back through the inbox."""
+
+    route: RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLive:
+    """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox.
+
+    Args:
+        since_s: when all routes were seen to say it: requests before that are not counted. 0 where none are counted.
+        before: the canary's share until then; None when it is not known, or no requests are counted.
+    """
+
+    route: RouteName
+    resource_version: str
+    split: Split
+    since_s: float = 0.0
+    before: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskDrained:
+    """Asks the probes of `spec.drain` what is still in flight at a revision's pods; the answer comes back through the inbox."""
+
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskService:
+    """Reads one Service that is not watched; the answer comes back through the inbox."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskPods:
+    """Lists the Rollout's pods once; the answer comes back through the inbox."""
+
+
+Intent: TypeAlias = (
+    CreateReplicaSet
+    | AdoptReplicaSet
+    | PatchReplicaSet
+    | DeleteReplicaSet
+    | PointService
+    | ReleaseService
+    | PatchPod
+    | EvictPod
+    | RemoveAnnotation
+    | SetTraffic
+    | MakeRoute
+    | ReleaseRoute
+    | AskRoute
+    | AskFeatures
+    | AskLive
+    | AskDrained
+    | AskService
+    | AskPods
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something people should read: becomes an Event."""
+
+    reason: Reason
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The outcome of one pass.
+
+    Args:
+        intents: in order; carried out one by one, stopping at the first failure.
+        status: what `.status` must say; written after the intents, in one patch, and only if it differs.
+        status_first: written before them instead: it records a step as done, and the intents are wanted whether or not it is.
+        requeue_at_s: wall clock at which time alone may change the decision; None when only events can.
+        notices: sent once the status is written.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    status: RolloutStatus
+    status_first: bool = False
+    requeue_at_s: float | None = None
+    notices: tuple[Notice, ...] = ()

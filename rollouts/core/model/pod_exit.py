@@ -1,0 +1,105 @@
+"""How the containers of a pod template end, and the preStop sleep that is put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_GRACE_S = 30  # of a pod whose template names none
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExit:
+    """How one container ends.
+
+    Args:
+        has_pre_stop: the user gave it a preStop; it is left as it is.
+        sleep_s: of that preStop, when it is a native sleep; None when nobody can tell how long it takes.
+    """
+
+    name: str
+    has_pre_stop: bool = False
+    sleep_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodExit:
+    """How the pods of a template end, as the user wrote it.
+
+    Args:
+        grace_s: `terminationGracePeriodSeconds`, 30 when it is not named.
+        containers: the ordinary ones, in order.
+    """
+
+    grace_s: int = DEFAULT_GRACE_S
+    containers: tuple[ContainerExit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """What is put into the template of a ReplicaSet that is made.
+
+    Args:
+        containers: names of those that are to sleep.
+        grace_s: `terminationGracePeriodSeconds`, never less than the user's.
+        native: as `preStop.sleep`; else as `preStop.exec` of `sleep`, which the image must have.
+    """
+
+    containers: tuple[str, ...]
+    pre_stop_s: int
+    grace_s: int
+    native: bool
+
+    def __str__(self) -> str:
+        how = "" if self.native else " by exec, as the server does not know preStop.sleep"
+        names = ", ".join(self.containers)
+        return f"preStop sleep of {self.pre_stop_s} s in {names}{how}, terminationGracePeriodSeconds {self.grace_s}"
+
+
+def injection_fields(injection: Injection) -> dict[str, Any]:
+    """An injection as JSON, in the order of the alphabet: in `.status.drain.preStop`, and as text on the ReplicaSet."""
+    return {
+        "containers": list(injection.containers),
+        "graceSeconds": injection.grace_s,
+        "native": injection.native,
+        "seconds": injection.pre_stop_s,
+    }
+
+
+def read_injection(fields: object) -> Injection | None:
+    """The injection that was written like that; None for anything else. Raises: nothing."""
+    noted = _object(fields)
+    seconds, grace_s, names = noted.get("seconds"), noted.get("graceSeconds"), noted.get("containers")
+    if type(seconds) is not int or type(grace_s) is not int or not isinstance(names, list):
+        return None
+    if seconds < 0 or grace_s < 0 or not all(type(each) is str for each in names):
+        return None
+    return Injection(containers=tuple(names), pre_stop_s=seconds, grace_s=grace_s, native=noted.get("native") is True)
+
+
+def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
+    """How the pods of a template end. What Kubernetes would not take is left for the API server to refuse. Raises: nothing."""
+    spec = _object(template.get("spec"))
+    grace_s = spec.get("terminationGracePeriodSeconds")
+    containers = spec.get("containers")
+    return PodExit(
+        grace_s=grace_s if type(grace_s) is int and grace_s >= 0 else DEFAULT_GRACE_S,
+        containers=tuple(_container(each) for each in containers) if isinstance(containers, list) else (),
+    )
+
+
+def _container(container: object) -> ContainerExit:
+    fields = _object(container)
+    lifecycle = fields.get("lifecycle")
+    pre_stop = _object(lifecycle).get("preStop")
+    seconds = _object(_object(pre_stop).get("sleep")).get("seconds")
+    return ContainerExit(
+        name=str(fields.get("name", "")),
+        has_pre_stop=bool(pre_stop) or not isinstance(lifecycle, Mapping | None),  # what is no object is not added to
+        sleep_s=seconds if type(seconds) is int else None,
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

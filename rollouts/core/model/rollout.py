@@ -1,0 +1,196 @@
+"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/parse.py`; nothing here is optional by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.pod_exit import PodExit
+from rollouts.core.model.steps import Step
+from rollouts.core.model.traffic import Sticky
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A share of the replicas, 0..100, written `25%` in a manifest."""
+
+    value: int
+
+
+IntOrPercent: TypeAlias = int | Percent
+"""Pods, or a share of the replicas (maxSurge rounds up, maxUnavailable down)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetadata:
+    """Labels and annotations that pods of a role carry for as long as they have the role ("ephemeral metadata")."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.labels or self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class AntiAffinity:
+    """Keeps pods of a new revision off the nodes of the stable one.
+
+    Args:
+        required: a hard rule, or a preference of `weight`.
+        weight: 1..100; only for a preference.
+    """
+
+    required: bool
+    weight: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressThreshold:
+    """`replicaProgressThreshold`: this much of the desired replicas being available is enough to go on."""
+
+    value: IntOrPercent
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """One traffic provider that the spec names, with its part of the spec as canonical JSON: its codec knows what it says."""
+
+    name: str
+    settings_json: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficRouting:
+    """Traffic is moved by weights, not by the ratio of pods, so stable keeps its size while the canary grows.
+
+    Args:
+        routers: who moves it; with none somebody outside of the Rollout does, and the weight in status is what they follow.
+        managed_routes: names of the routes that steps make, the first one wins.
+        min_pods_per_replica_set: at least so many canary pods once there is any.
+        dynamic_stable_scale: stable shrinks as its weight does.
+        sticky: weights are shares of clients, not of requests; without its seed. None for requests.
+        own: routes that the controller makes: their manifests as canonical JSON.
+    """
+
+    routers: tuple[Router, ...] = ()
+    managed_routes: tuple[str, ...] = ()
+    min_pods_per_replica_set: int = 0
+    dynamic_stable_scale: bool = False
+    sticky: Sticky | None = None
+    own: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """`spec.strategy.canary`.
+
+    Args:
+        traffic_routing: None for a canary by the ratio of pods.
+        ping_pong: the two Services take turns at being the stable one, so that none changes what it selects at the end; as
+            the spec names them `pingService` is the stable one, `with_roles` says which is now.
+        scale_down_delay_s: how long the old stable is kept after promotion; only with traffic routing.
+        scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
+        abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
+    """
+
+    steps: tuple[Step, ...] = ()
+    max_surge: IntOrPercent = Percent(25)
+    max_unavailable: IntOrPercent = Percent(25)
+    stable_service: str | None = None
+    canary_service: str | None = None
+    traffic_routing: TrafficRouting | None = None
+    ping_pong: bool = False
+    canary_metadata: PodMetadata = PodMetadata()
+    stable_metadata: PodMetadata = PodMetadata()
+    anti_affinity: AntiAffinity | None = None
+    replica_progress_threshold: ProgressThreshold | None = None
+    scale_down_delay_s: float = 30.0
+    scale_down_delay_revision_limit: int | None = None
+    abort_scale_down_delay_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueGreen:
+    """`spec.strategy.blueGreen`.
+
+    Args:
+        auto_promotion_s: seconds from "preview is available" to the switch; only when promotion is automatic.
+        preview_replica_count: pods of the preview until it is promoted; None for `spec.replicas`.
+        max_unavailable: how many pods a restart may take away at once.
+        abort_scale_down_delay_s: how long an aborted preview is kept; 0 keeps it.
+    """
+
+    active_service: str
+    preview_service: str | None = None
+    preview_replica_count: int | None = None
+    auto_promotion_enabled: bool = True
+    auto_promotion_s: float = 0.0
+    max_unavailable: IntOrPercent = Percent(25)
+    scale_down_delay_s: float = 30.0
+    scale_down_delay_revision_limit: int | None = None
+    abort_scale_down_delay_s: float = 30.0
+    active_metadata: PodMetadata = PodMetadata()
+    preview_metadata: PodMetadata = PodMetadata()
+    anti_affinity: AntiAffinity | None = None
+
+
+Strategy: TypeAlias = Canary | BlueGreen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSpec:
+    """`spec` of a Rollout.
+
+    Args:
+        selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
+        selector_text: the same as `kubectl -l` and the scale subresource write it.
+        template_json: the user's pod template, canonical JSON, exactly as given: what the revision is the hash of.
+        revision: the hash of `template_json`, see core/model/revision.py.
+        strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
+        restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
+        rollback_window_revisions: going back no further than this many revisions skips the steps; None for never.
+        ends: how the template's pods end, as the user wrote it.
+    """
+
+    replicas: int
+    selector_json: bytes
+    selector_text: str
+    template_json: bytes
+    revision: str
+    strategy: Strategy
+    strategy_hash: str
+    min_ready_s: int = 0
+    revision_history_limit: int = 10
+    progress_deadline_s: float = 600.0
+    progress_deadline_abort: bool = False
+    paused: bool = False
+    restart_at_s: float | None = None
+    rollback_window_revisions: int | None = None
+    drain: DrainSpec = DrainSpec()
+    ends: PodExit = PodExit()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One Rollout as the API server holds it: who it is, what it wants, and the verbs people asked for.
+
+    Args:
+        annotations: those under `rollouts.dev/`, prefix taken off.
+        annotated_by: by verb: the field manager that set its annotation, where that is known.
+        restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int
+    created_at_s: float
+    spec: RolloutSpec
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotated_by: Mapping[str, str] = field(default_factory=dict)
+    restart_asked_at_s: float | None = None
+    deleting: bool = False

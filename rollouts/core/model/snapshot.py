@@ -1,0 +1,219 @@
+"""What was seen at one instant: the only thing that `decide` looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rollouts.core.model.drain import ProxyFacts
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.service_traits import PLAIN, ServiceTraits
+from rollouts.core.model.status import AbortNote, RolloutStatus
+from rollouts.core.model.traffic import Route, RouteName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSet:
+    """One revision's ReplicaSet, controlled by the Rollout.
+
+    Args:
+        revision: label `rollouts.dev/revision`.
+        number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
+        spec_replicas: pods it was told to have; for `decide` without those of `restart_surge`.
+        abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
+        restart_surge: pods among them that it has only while a restart replaces others (annotation `rollouts.dev/restart-surge`).
+        replicas, ready, available: pods it reports; stale while `observed` is False.
+        terminating: pods still ending (KEP-3973); None when the server does not tell.
+        observed: its controller has seen its latest spec.
+        pod_metadata: ephemeral metadata that its template carries now.
+        pods_carry_metadata: its pods were given `pod_metadata` too.
+        injection: what was put into its template when it was made (annotation `rollouts.dev/pre-stop`); None for nothing.
+        failure: message of its ReplicaFailure condition (quota, admission), "" for none.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    number: int
+    created_at_s: float
+    spec_replicas: int
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    terminating: int | None = None
+    observed: bool = True
+    min_ready_s: int = 0
+    pod_metadata: PodMetadata = PodMetadata()
+    pods_carry_metadata: bool = True
+    failure: str = ""
+    injection: Injection | None = None
+    deleting: bool = False
+    restart_surge: int = 0
+    abort_note: AbortNote | None = None
+
+    @property
+    def count_is_true(self) -> bool:
+        """Whether what it reports is about the size that it has now: nothing that was deleted is still counted."""
+        return self.observed and self.replicas <= self.spec_replicas + self.restart_surge
+
+    @property
+    def available_for_steps(self) -> int:
+        """Available pods without those that a restart has added; more than `spec_replicas` while the set shrinks."""
+        return max(min(self.spec_replicas, self.available), self.available - self.restart_surge)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanedReplicaSet:
+    """A ReplicaSet under the Rollout's name label that nobody controls: `kubectl delete --cascade=orphan` left it, or a stranger.
+
+    Args:
+        revision: label `rollouts.dev/revision`.
+        has_owners: it has owners that do not control it.
+        problem: why it is not ours, though its label says so; "" when it is.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    has_owners: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSeen:
+    """A Service that the spec names, or that we steer.
+
+    Args:
+        revision: value of `rollouts.dev/revision` in its selector, "" when its selector has no such key.
+        managed_by: name of the Rollout that steers it (annotation `rollouts.dev/managed-by`), "" for none.
+        watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
+        selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
+        traits: its fields that decide which pods clients reach.
+        ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
+        problem: why it cannot be steered, and what to do; "" when that is for the other fields to tell.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    revision: str
+    managed_by: str
+    watched: bool
+    selects_template: bool = True
+    has_selector: bool = True
+    traits: ServiceTraits = PLAIN
+    ready_by_revision: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAbsent:
+    """The API server said at `at_s` that there is no such Service; nobody tells us when it comes.
+
+    Args:
+        message: what is missing and what to do, when that is not simply the Service.
+    """
+
+    name: str
+    at_s: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceUnasked:
+    """Not among the Services we watch, and nobody has asked for it yet, or the answer is too old."""
+
+    name: str
+
+
+Service: TypeAlias = ServiceSeen | ServiceAbsent | ServiceUnasked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod of the Rollout, listed because a pass asked for it.
+
+    Args:
+        problem: why it is not ready in the kubelet's or scheduler's words: `CrashLoopBackOff: back-off 10s …`, "" if fine.
+    """
+
+    name: str
+    uid: str
+    revision: str
+    created_at_s: float
+    ready: bool
+    deleting: bool = False
+    problem: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsSeen:
+    """Answer to `AskPods`: all pods of the Rollout as they were at `at_s`."""
+
+    at_s: float
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRefused:
+    """A PodDisruptionBudget refused an eviction at `at_s`."""
+
+    at_s: float
+    pod: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSeen:
+    """What the probes of `spec.drain` said of one revision at `at_s`.
+
+    Args:
+        in_flight: requests at its pods; None when a probe could not be asked (`message` says why), or none counts requests.
+        streams: long streams at its pods, by the probes with a time of their own; None when one could not be asked.
+        age_s: how much older than `at_s` that may be which was counted: a scrape interval.
+    """
+
+    at_s: float
+    in_flight: int | None
+    message: str = ""
+    streams: int | None = 0
+    age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything one decision may depend on.
+
+    Args:
+        now_s: wall clock, seconds since 1970, read once for the pass.
+        status: what `.status` records: the only memory.
+        replica_sets: those whose controller is this Rollout's uid.
+        orphans: those under its name that nobody controls; without those that are being deleted.
+        services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
+            DestinationRule is one too, named `rule/subset`.
+        routes: every route that the spec's routers name, in their order, and every one that is still steered by this Rollout.
+        drains: by revision: the last answer of the drain probes.
+        pods: None until a pass asked for them.
+        eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
+        proxy: what is known of the cluster's proxies.
+        native_sleep: the server takes `preStop.sleep` (Kubernetes 1.34 and later).
+    """
+
+    now_s: float
+    rollout: Rollout
+    status: RolloutStatus
+    replica_sets: tuple[ReplicaSet, ...] = ()
+    orphans: tuple[OrphanedReplicaSet, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
+    routes: Mapping[RouteName, Route] = field(default_factory=dict)
+    drains: Mapping[str, DrainSeen] = field(default_factory=dict)
+    pods: PodsSeen | None = None
+    eviction_refused: EvictionRefused | None = None
+    proxy: ProxyFacts = ProxyFacts()
+    native_sleep: bool = True

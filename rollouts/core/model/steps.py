@@ -1,0 +1,78 @@
+"""The steps of a canary, a closed union: every place that acts on a step matches all of its members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from rollouts.core.model.traffic import MirrorRoute, RequestMatch
+
+WeightPercent: TypeAlias = int | Fraction
+"""0..100, exact: with `maxTrafficWeight: 1000` a weight of 1 is 1/10 of a percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeight:
+    """Gives the canary `weight_percent` of the traffic; complete when the pods that this needs are available."""
+
+    weight_percent: WeightPercent
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Waits `duration_s` seconds from the start of the step; `promote` ends it early."""
+
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PauseUntilPromoted:
+    """Waits for somebody to promote this revision past this step."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetCanaryReplicas:
+    """`setCanaryScale.replicas`: so many canary pods, whatever the weight; only with traffic routing."""
+
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetCanaryScalePercent:
+    """`setCanaryScale.weight`: canary pods for this percentage of the replicas; only with traffic routing."""
+
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTrafficWeight:
+    """`setCanaryScale.matchTrafficWeight`: canary pods follow the weight again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetHeaderRoute:
+    """Sends requests that match to the canary from here on; `match: None` ends that. `name` is one of `managedRoutes`."""
+
+    name: str
+    match: RequestMatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetMirrorRoute:
+    """Sends copies of requests to the canary from here on; `mirror: None` ends that. `name` is one of `managedRoutes`."""
+
+    name: str
+    mirror: MirrorRoute | None
+
+
+Step: TypeAlias = (
+    SetWeight
+    | Pause
+    | PauseUntilPromoted
+    | SetCanaryReplicas
+    | SetCanaryScalePercent
+    | MatchTrafficWeight
+    | SetHeaderRoute
+    | SetMirrorRoute
+)

@@ -1,0 +1,1 @@
+"""Where requests go: the Services, the routes and the split of traffic between two revisions."""

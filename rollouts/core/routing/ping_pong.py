@@ -1,0 +1,45 @@
+"""`pingPong`: which of the two Services is the stable one now.
+
+At the end of such a canary all traffic is on the canary Service and stays there: the Services change roles, not selectors. Argo
+Rollouts made it for load balancers that take long to register new pods (docs/features/alb, "Zero-Downtime Updates").
+"""
+
+from __future__ import annotations
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus, Traffic
+from rollouts.core.model.traffic import Route, RouteSeen, Split
+
+
+def with_roles(strategy: Strategy, status: RolloutStatus) -> Strategy:
+    """The same strategy, with the Services in the roles that status gives them."""
+    if not isinstance(strategy, Canary) or not strategy.ping_pong or not status.pong_is_stable:
+        return strategy
+    return replace(strategy, stable_service=strategy.canary_service, canary_service=strategy.stable_service)
+
+
+def in_their_roles(seen: Snapshot) -> Snapshot:
+    """The same snapshot, with the strategy's Services in their roles."""
+    strategy = with_roles(seen.rollout.spec.strategy, seen.status)
+    if strategy is seen.rollout.spec.strategy:
+        return seen
+    return replace(seen, rollout=replace(seen.rollout, spec=replace(seen.rollout.spec, strategy=strategy)))
+
+
+def exchanged(status: RolloutStatus) -> RolloutStatus:
+    """The memory after the Services have changed roles: what the canary Service got is what the stable one gets now."""
+    traffic = status.traffic
+    if traffic is not None:
+        traffic = Traffic(
+            desired_percent=0, seen_at_s=traffic.seen_at_s, observed_percent=0, verified_by=traffic.verified_by
+        )
+    return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
+
+
+def seen_from_the_other_side(route: Route) -> Route:
+    """The same route where the Services have the other roles: what went to one goes to the other."""
+    if not isinstance(route, RouteSeen) or route.split is None:
+        return route
+    return replace(route, split=Split(1 - route.split.share))

@@ -1,0 +1,439 @@
+"""Traffic by weights: which split the routes are to say, how far that is in force, and what has to be asked or written next.
+
+A route is a wish, its status an opinion; only the data plane knows (measured, docs/traffic.md: a status said "accepted" up to 2 s
+before the old weights were gone, and another never said it though it served). So a split counts only when the data plane was
+asked, or, where nobody can be asked, when the declared settle time went by. Until then both splits may be in force, and what is
+decided on them must hold for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
+from rollouts.core.model.plan import View, Wait, earliest
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.snapshot import ServiceSeen
+from rollouts.core.model.status import RolloutStatus, Traffic
+from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    MatchRoute,
+    MirrorRoute,
+    Route,
+    RouteAbsent,
+    RouteSeen,
+    RouteUnasked,
+    Split,
+    VerifiedBy,
+    features_needed,
+)
+from rollouts.core.routing.elsewhere import to_be_recorded, with_record
+from rollouts.core.routing.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
+from rollouts.core.routing.stickiness import as_said, sticking
+from rollouts.core.routing.verification import Outcome, half_way, managed_names, percent_of, says, told, verified
+
+WORTH_A_WRITE = Fraction(1, 4)
+"""Of what is still to come back to the stable Service, so much at least at a time."""
+
+FEATURES_AGAIN_S = 60.0
+"""A gateway that is upgraded changes no object that is watched; what its class supports is asked again after so long."""
+
+ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What the canary Service may be getting now, on one proxy or another.
+
+    Args:
+        least_percent, most_percent: of the requests.
+        reaches_canary: any request, or a copy of one, may go there.
+    """
+
+    least_percent: WeightPercent
+    most_percent: WeightPercent
+    reaches_canary: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """What the routes need.
+
+    Args:
+        split: what they are to say now; the step's own only when the pods for it are there.
+        arrived: the data plane does what the step says; after the last one, that all is back at the stable Service.
+    """
+
+    status: RolloutStatus
+    split: Split = ALL_TO_STABLE
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    arrived: bool = False
+    wake_at_s: float | None = None
+
+
+def has_routers(strategy: Canary) -> bool:
+    """Whether this Rollout moves traffic by weights itself."""
+    return strategy.traffic_routing is not None and bool(strategy.traffic_routing.routers)
+
+
+def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> InForce:
+    """The range in which the canary Service's part of the traffic is, from what is on record and what the routes say now.
+
+    What this pass has found out counts from the next one on, when it is on record.
+
+    Args:
+        soon: what this pass writes; None for nothing.
+        unasked: a route that was not read yet may say anything, proxies of which none was found to do anything yet may do
+            anything (a new Rollout's, or one whose status was wiped), and a route that is given back, or just was, brings what it
+            did or nothing; False to go by what is known of the others.
+    """
+    traffic = view.seen.status.traffic
+    percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
+    reaches = soon is not None and soon.reaches_canary
+    if traffic is not None:
+        percents.append(traffic.desired_percent)
+        if traffic.observed_percent is not None:
+            percents.append(traffic.observed_percent)
+        reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
+    if unasked:
+        steered = any(not isinstance(each, RouteSeen) or each.named for each in view.seen.routes.values())
+        percents += [0, 100] if steered and (traffic is None or traffic.observed_percent is None) else []
+        given_back = view.seen.status.given_back
+        percents += [percent for each in given_back for percent in (0, each.percent)]
+        reaches = reaches or bool(given_back)
+    for route in view.seen.routes.values():
+        match route:
+            case RouteSeen(named=False) if not unasked:
+                pass
+            case RouteSeen(split=Split() as split, named=named):
+                percents += [] if named else [0]
+                percents.append(split.share * 100)
+                reaches = reaches or split.reaches_canary
+            case RouteUnasked() if unasked:
+                percents += [0, 100]
+            case RouteSeen() | RouteAbsent() | RouteUnasked():
+                pass
+            case never:
+                assert_never(never)
+    least, most = min(percents, default=0), max(percents, default=0)
+    return InForce(least, most, reaches or most > 0)
+
+
+def route_traffic(
+    view: View, strategy: Canary, *, weight_percent: WeightPercent, stable: Pointing, canary: Pointing
+) -> Routing:
+    """One pass over the routes.
+
+    Args:
+        weight_percent: the new revision's share that the step asks for.
+        stable, canary: what the two Services need, and what they were seen to select.
+    """
+    if not has_routers(strategy):
+        status = view.status if view.status.traffic is None else replace(view.status, traffic=None)
+        return Routing(status=status, arrived=True)
+    want = _wanted(view, strategy, weight_percent, stable=stable)
+    ready = _once_ready(view, want, canary=canary)
+    split = _within_capacity(view, strategy, ready)
+    routes = [each for each in view.seen.routes.values() if each.named]
+    outcome = _settled(view, routes, split)
+    at_end = view.status.step_index >= len(strategy.steps)
+    complete = split == want == ready and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
+    status = with_record(view, outcome.status, routes)
+    return replace(outcome, status=status, arrived=outcome.arrived and complete)
+
+
+def exchanges_roles(view: View, strategy: Canary) -> bool:
+    """With `pingPong` an update ends with all traffic on the canary Service; but for the first one, and one without pods."""
+    return strategy.ping_pong and view.stable is not None and view.spec.replicas > 0
+
+
+def left_routes(view: View) -> tuple[RouteSeen, ...]:
+    """Routes that we steer though the spec no longer names them."""
+    return tuple(
+        each
+        for each in view.seen.routes.values()
+        if isinstance(each, RouteSeen) and not each.named and each.managed_by == view.seen.rollout.name
+    )
+
+
+def pods_behind(view: View, service: ServiceSeen) -> int:
+    """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
+    # A Service without our key selects the pods of every revision.
+    sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
+    pods = sum(lasting(each) for each in sets)
+    if service.watched:
+        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
+    return pods
+
+
+def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
+    """The managed routes in force at a step, in the order of `managedRoutes`; after the last step there are none."""
+    routing = strategy.traffic_routing
+    if routing is None or step_index >= len(strategy.steps):
+        return (), ()
+    matches: dict[str, MatchRoute] = {}
+    mirrors: dict[str, MirrorRoute] = {}
+    for step in strategy.steps[: step_index + 1]:
+        match step:
+            case SetHeaderRoute(name=name, match=wanted):
+                matches.pop(name, None)
+                if wanted is not None:
+                    matches[name] = MatchRoute(name, wanted)
+            case SetMirrorRoute(name=name, mirror=mirror):
+                mirrors.pop(name, None)
+                if mirror is not None:
+                    mirrors[name] = mirror
+            case _:
+                pass
+    names = routing.managed_routes
+    return (
+        tuple(matches[name] for name in names if name in matches),
+        tuple(mirrors[name] for name in names if name in mirrors),
+    )
+
+
+def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stable: Pointing) -> Split:
+    """What the step asks of the routes.
+
+    At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
+    Service that carries traffic change what it selects. With `pingPong` it stays there, and the Services change roles.
+    """
+    if view.stable is None or view.aborted or view.new is None or view.spec.replicas == 0:
+        return ALL_TO_STABLE
+    if view.status.step_index >= len(strategy.steps):
+        traffic = view.status.traffic
+        handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
+        if stable.selects == view.new.revision and handed_back and not exchanges_roles(view, strategy):
+            return ALL_TO_STABLE
+        return Split(Fraction(weight_percent) / 100)
+    matches, mirrors = routed_splits(strategy, view.status.step_index)
+    routing = strategy.traffic_routing
+    cookie = routing.sticky if routing is not None else None
+    sticky = None if cookie is None else replace(cookie, seed=view.new.revision)
+    return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
+
+
+def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
+    """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
+
+    No more either in a pause, and while the revision is not on record yet. A canary without an available pod gets nothing: one
+    dead pod of several is no reason, but here nobody could answer. Nor does a canary Service that still selects another
+    revision: what it brings there was for a revision that was given up.
+    """
+    if not want.reaches_canary or view.new is None:
+        return want
+    if canary.selects != view.new.revision or none_available(view):
+        return ALL_TO_STABLE
+    if canary.confirmed and view.durable and not view.paused:
+        return want
+    traffic = view.status.traffic
+    share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)
+    names = traffic.desired_routes if traffic is not None else ()
+    matches = tuple(each for each in want.matches if each.name in names)
+    mirrors = tuple(each for each in want.mirrors if each.name in names)
+    return sticking(Split(min(want.share, share), matches, mirrors), want.sticky)
+
+
+def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
+    """The same, but what comes back to the stable Service is no more than the pods that it selects can take.
+
+    They can take all when `replicas` − `maxUnavailable` of them are available and in its EndpointSlices, else each its part of
+    `replicas`; the rest follows as they come. Never more for the canary than is known to be in force: a route that nobody has
+    read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
+    """
+    replicas = view.spec.replicas
+    now_share = Fraction(in_force(view, unasked=False).most_percent) / 100
+    if split.share >= now_share or replicas == 0:
+        return split
+    service = view.seen.services.get(strategy.stable_service or "")
+    if not isinstance(service, ServiceSeen):
+        return sticking(replace(split, share=now_share), split.sticky)
+    pods = pods_behind(view, service)
+    if pods >= max(1, view.promised):
+        return split
+    room = Fraction(min(100, 100 * pods // replicas), 100)
+    share = _worth_a_write(view, split, share=max(split.share, min(now_share, 1 - room)))
+    return sticking(replace(split, share=share), split.sticky)
+
+
+def _worth_a_write(view: View, split: Split, *, share: Fraction) -> Fraction:
+    """`share`, or what the routes are told already while too little more can come back: not every pod is worth a write.
+
+    So the writes grow with the logarithm of the pods, and at no time is more than a third as much again on the canary as had
+    to be. When all can come back it does, as soon as without this.
+    """
+    traffic = view.status.traffic
+    if traffic is None or traffic.desired_routes != managed_names(split):
+        return share
+    told_share = Fraction(traffic.desired_percent) / 100
+    rest = told_share - split.share
+    return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
+
+
+def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
+    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
+    outcomes = [_one(view, each, split) for each in routes]
+    intents = tuple(intent for each in outcomes for intent in each.intents)
+    said = bool(outcomes) and all(each.said for each in outcomes)
+    wait = next((each.wait for each in outcomes if each.wait is not None), None)
+    live = said and wait is None
+    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
+    traffic = _recorded(view, split, said_at_s=view.now_s if said and (timed or live) else None)
+    if live and traffic.verified_by is None:
+        traffic = replace(
+            traffic,
+            observed_percent=traffic.desired_percent,
+            observed_routes=traffic.desired_routes,
+            verified_by=max((each.verified_by for each in outcomes), key=_order),
+        )
+    return Routing(
+        status=view.status if view.status.traffic == traffic else replace(view.status, traffic=traffic),
+        split=split,
+        intents=intents,
+        notices=tuple(notice for each in outcomes for notice in each.notices),
+        wait=wait,
+        arrived=live,
+        wake_at_s=earliest(each.wake_at_s for each in outcomes),
+    )
+
+
+def _one(view: View, route: Route, split: Split) -> Outcome:
+    match route:
+        case RouteUnasked(route=name):
+            return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
+        case RouteAbsent():
+            return _absent(view, route, split)
+        case RouteSeen():
+            outcome = _one_seen(view, route, split)
+            unusable = outcome.wait is not None and outcome.wait.reason is Reason.ROUTE_NOT_USABLE
+            if unusable and not route.managed_by:  # not watched: no event tells that its user has mended it
+                return replace(outcome, wake_at_s=view.now_s + ASK_MOST_S)
+            return outcome
+        case never:
+            assert_never(never)
+
+
+def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
+    if route.ours:
+        made = _by_weight(split)
+        notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
+        return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
+    message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
+    wait = Wait(Reason.ROUTE_NOT_FOUND, message)
+    again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
+    if view.now_s >= again_s:
+        return Outcome(intents=(AskRoute(route.route),), wait=wait)
+    return Outcome(wait=wait, wake_at_s=again_s)
+
+
+def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
+    ours = view.seen.rollout.name
+    if route.managed_by not in ("", ours):
+        message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
+    if route.anew:
+        split = _by_weight(split)
+        if route.split is None or route.split == split:
+            return _anew(route, split)
+    if route.split is None:
+        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
+    if route.split == split and route.managed_by == ours:
+        return verified(view, route, split)
+    if (lacking := _lacking(view, route, split)) is not None:
+        return lacking
+    if to_be_recorded(view, route.route):
+        return Outcome(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
+    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {told(split)} into {route.route}")
+    if route.split.idle and route.managed_by == ours:
+        return _on_the_way(view, route, route.split, replace(intent, settled=False), wait)
+    return Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+
+
+def _anew(route: RouteSeen, split: Split) -> Outcome:
+    """Once it says the share that is wanted, so that no requests move by it; routes of steps went before, and come back after."""
+    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {told(split)}")
+    version = route.resource_version
+    intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
+    return Outcome(
+        intents=(intent,),
+        notices=(notice,),
+        wait=Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec"),
+    )
+
+
+def _by_weight(split: Split) -> Split:
+    """The same without routes, which its codec puts in and takes out step by step, and gateways may not know."""
+    return Split(split.share if split.sticky is None else Fraction(0))
+
+
+def _on_the_way(view: View, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:
+    """Rules of the route are idle, on their way in or out: the data plane must have them so before the next write."""
+    traffic = view.status.traffic
+    known = traffic is not None and says(traffic, intent.split)
+    outcome = half_way(view, route, there)
+    return Outcome(
+        intents=(replace(intent, settled=outcome.wait is None), *outcome.intents),
+        notices=() if known else _change(view, route, intent.split),
+        wait=outcome.wait or wait,
+        wake_at_s=outcome.wake_at_s,
+    )
+
+
+def _lacking(view: View, route: RouteSeen, split: Split) -> Outcome | None:
+    """Why the route cannot say `split`; None when it can.
+
+    A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
+    RequestMirror filter, which its status had accepted.
+    """
+    needed = features_needed(as_said(split))
+    if not needed:
+        return None
+    if route.features is None:
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"asking what the gateways of {route.route} support")
+        return Outcome(intents=(AskFeatures(route.route),), wait=wait)
+    if not (missing := needed - route.features):
+        return None
+    message = (
+        f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
+        "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
+    )
+    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=view.now_s + FEATURES_AGAIN_S)
+
+
+def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:
+    """The memory of this split: as it was when it is the same one and the routes still say it, else begun anew."""
+    before = view.status.traffic
+    if before is not None and says(before, split) and said_at_s is not None:
+        return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
+    return replace(
+        before or Traffic(desired_percent=0),
+        desired_percent=percent_of(split),
+        desired_routes=managed_names(split),
+        seen_at_s=said_at_s,
+        verified_by=None,
+    )
+
+
+def _change(view: View, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
+    if route.split == split:
+        return ()
+    traffic = view.status.traffic
+    drifted = traffic is not None and traffic.verified_by is not None and says(traffic, split)
+    if drifted and route.split is not None:
+        message = f"{route.route} was changed to {told(route.split)}; set again to {told(split)}"
+        return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
+    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {told(split)}"),)
+
+
+def _order(by: VerifiedBy) -> int:
+    return list(VerifiedBy).index(by)

@@ -1,0 +1,225 @@
+"""Which revision each Service is to select, and whether the cluster shows that it does.
+
+A selector is a wish; the EndpointSlices are what proxies follow. A Service counts as confirmed only when its slices hold ready
+pods of the wanted revision and of no other (KEP-752, EndpointSlice API), and its ReplicaSet has as many available: either may be
+the later one to tell that pods have failed.
+
+A subset of a DestinationRule, named `rule/subset`, is a Service here: it selects a revision, and slices show what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskService, Intent, Notice, PointService, ReleaseService
+from rollouts.core.model.plan import View, Wait, pods_wait
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
+from rollouts.core.routing.subset_name import subset_name
+
+ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
+"""A missing Service is not watched: asked for again after 1 s (`kubectl apply` of one file makes it a moment after the Rollout),
+then each time the wait has doubled, at most every 10 s. Argo Rollouts looks every 20 s."""
+
+
+NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
+"""Waits for a Service that only somebody else can end: no step is done meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointing:
+    """What one Service needs.
+
+    Args:
+        confirmed: its slices show the wanted revision, and only that one, and the pods for it are available.
+        selects: the revision in its selector as it was seen, "" for none or unknown.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    confirmed: bool = False
+    selects: str = ""
+    wake_at_s: float | None = None
+
+
+def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+    """Makes Service `name` select `target`, once `at_least` of its pods are available.
+
+    An unsteered Service is taken over only when all of the target's pods are there: until then it serves whatever its own
+    selector finds, which is at least as much.
+    """
+    match view.seen.services.get(name, ServiceUnasked(name)):
+        case ServiceUnasked():
+            wait = Wait(Reason.SERVICE_SWITCHING, f"reading {told(name)}")
+            return Pointing(intents=(AskService(name),), wait=wait)
+        case ServiceAbsent(at_s=at_s, message=message):
+            return _absent(view, name, at_s=at_s, message=message)
+        case ServiceSeen() as service:
+            return _point_seen(view, service, target, at_least=at_least)
+        case never:
+            assert_never(never)
+
+
+def _absent(view: View, name: str, *, at_s: float, message: str) -> Pointing:
+    message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
+    wait = Wait(Reason.SERVICE_NOT_FOUND, message)
+    again_s = ask_again_s(view, wait, asked_at_s=at_s)
+    if view.now_s >= again_s:
+        return Pointing(wait=wait, intents=(AskService(name),))
+    return Pointing(wait=wait, wake_at_s=again_s)
+
+
+def ask_again_s(view: View, wait: Wait, *, asked_at_s: float) -> float:
+    """When something that was missing at `asked_at_s` is asked for again: sooner at first, as nobody tells when it comes."""
+    since_s = view.waiting_since_s(wait.reason, default_s=asked_at_s)
+    return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
+
+
+def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+    if wait := _unusable(view, service):
+        # No event tells of one that is not watched: it is asked for again, as the answer is too old then.
+        return Pointing(
+            wait=wait, selects=service.revision, wake_at_s=None if service.watched else view.now_s + ASK_MOST_S
+        )
+    if target is None:
+        return Pointing(selects=service.revision)
+    steered = service.managed_by == view.seen.rollout.name and service.watched
+    if steered and service.revision == target.revision:
+        return _confirmation(service, target, at_least=at_least)
+    needed = at_least if steered else max(at_least, target.spec_replicas)
+    if lasting(target) < needed:
+        when = f"when {needed} of its pods are available; {lasting(target)} are"
+        message = f"{told(service.name)} will select revision {target.revision} {when}"
+        return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
+    intent = PointService(
+        name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
+    )
+    notice = Notice(Reason.SWITCH_SERVICE, f"{told(service.name)} selects revision {target.revision}")
+    message = f"making {told(service.name)} select revision {target.revision}"
+    return Pointing(
+        intents=(intent,),
+        notices=(notice,) if service.revision else (),
+        wait=Wait(Reason.SERVICE_SWITCHING, message),
+        selects=service.revision,
+    )
+
+
+def lasting(replica_set: ReplicaSet) -> int:
+    """Available pods that stay: those above its size, and all of one that is being deleted, are on their way out."""
+    return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
+
+
+def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
+    others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
+    shown = service.ready_by_revision.get(target.revision, 0)
+    if shown < at_least or others:
+        wanted = f"to show {at_least} ready pods of revision {target.revision} alone"
+        message = (
+            f"waiting for the EndpointSlices of {told(service.name)} {wanted}; they show {shown}, and {others} others"
+        )
+        return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
+    if lasting(target) < at_least:
+        wait = pods_wait(target.revision, wanted=at_least, available=lasting(target))
+        return Pointing(
+            wait=replace(wait, message=f"{wait.message}; {told(service.name)} needs them"), selects=service.revision
+        )
+    return Pointing(confirmed=True, selects=service.revision)
+
+
+def _unusable(view: View, service: ServiceSeen) -> Wait | None:
+    owner = service.managed_by
+    if owner and owner != view.seen.rollout.name:
+        message = f"{told(service.name)} belongs to Rollout {owner}: name another one in the strategy"
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
+    if service.problem:
+        return Wait(Reason.SERVICE_NOT_USABLE, f"{told(service.name)}: {service.problem}")
+    if not service.has_selector or not service.selects_template:
+        message = (
+            f"the selector of {told(service.name)} does not match the labels of spec.template: change one of the two"
+        )
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
+    return None
+
+
+def is_subset(name: str) -> bool:
+    """Whether that is the name of a subset of a DestinationRule: `rule/subset`."""
+    return subset_name(name) is not None
+
+
+def told(name: str) -> str:
+    """How people are told of a Service, or of a subset."""
+    found = subset_name(name)
+    return f"Service {name}" if found is None else f"subset {found.subset} of DestinationRule {found.rule}"
+
+
+def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[str, str]) -> Pointing:
+    """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
+    subsets = [found for name in names if (found := subset_name(name)) is not None]
+    of_one_rule = len({each.rule for each in subsets}) == 1
+    if of_one_rule and any(isinstance(each, PointService) for each in stable.intents):
+        return replace(canary, intents=(), notices=())
+    return canary
+
+
+def named_services(strategy: Strategy) -> tuple[str, ...]:
+    """Every Service that the strategy names."""
+    match strategy:
+        case Canary():
+            names = (strategy.stable_service, strategy.canary_service)
+        case BlueGreen():
+            names = (strategy.active_service, strategy.preview_service)
+        case _:
+            assert_never(strategy)
+    return tuple(name for name in names if name)
+
+
+def releases(view: View) -> tuple[ReleaseService, ...]:
+    """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
+    named = named_services(view.spec.strategy)
+    return tuple(
+        ReleaseService(name=service.name, uid=service.uid, resource_version=service.resource_version)
+        for service in _seen(view.seen.services.values())
+        if service.managed_by == view.seen.rollout.name and service.name not in named
+    )
+
+
+def shown_revisions(view: View) -> frozenset[str]:
+    """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving.
+
+    A Service that the spec names and that has not our key yet, or not any more, selects every revision.
+    """
+    seen = tuple(_seen(view.seen.services.values()))
+    selected = {service.revision for service in seen}
+    named = named_services(view.spec.strategy)
+    if any(each.name in named and not each.revision and each.selects_template for each in seen):
+        selected |= {each.revision for each in view.seen.replica_sets if each.spec_replicas}
+    shown = {revision for service in seen for revision, count in service.ready_by_revision.items() if count}
+    return frozenset((selected | shown) - {""})
+
+
+def selected_revision(view: View, name: str | None) -> str:
+    """The revision in the selector of Service `name`, "" when it names none or was not seen."""
+    service = view.seen.services.get(name or "")
+    return service.revision if isinstance(service, ServiceSeen) else ""
+
+
+def none_available(view: View) -> bool:
+    """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
+    return view.new is not None and view.new.spec_replicas > 0 and lasting(view.new) == 0
+
+
+def no_worse(view: View, name: str, target: ReplicaSet | None, *, enough: int) -> int:
+    """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
+    service = view.seen.services.get(name)
+    if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
+        return 0
+    return min(enough, sum(lasting(each) for each in view.seen.replica_sets if each.revision == service.revision))
+
+
+def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:
+    return (service for service in services if isinstance(service, ServiceSeen))

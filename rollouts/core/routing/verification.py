@@ -1,0 +1,170 @@
+"""How it is found out whether the data plane does what a route says: it is asked, its requests are counted, or time goes by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from rollouts.core.model.intents import AskLive, Intent, Notice
+from rollouts.core.model.plan import View, Wait
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Traffic
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import Answer, RouteSeen, Split, VerifiedBy
+
+LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
+"""A data plane that is not there yet is asked again after 50 ms, then after half the time it was waited for, at most 1 s."""
+
+COUNTED_S = 60.0
+"""So long counters are waited for that show nothing: two scrapes of a slow Prometheus. After that the settle time holds."""
+
+COUNT_AGAIN_S = 5.0
+"""Prometheus has nothing new before the next scrape."""
+
+_NOT_YET = "its data plane does not do so yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One route.
+
+    Args:
+        said: it says what is wanted.
+        wait: None when its data plane is known to do that.
+        timed: its settle time runs.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    wait: Wait | None = None
+    said: bool = False
+    timed: bool = False
+    verified_by: VerifiedBy = VerifiedBy.SETTLE_TIME
+    wake_at_s: float | None = None
+
+
+def verified(view: View, route: RouteSeen, split: Split) -> Outcome:
+    """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
+    traffic = view.status.traffic
+    if traffic is not None and traffic.verified_by is not None and says(traffic, split):
+        return Outcome(said=True, verified_by=traffic.verified_by)
+    if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
+        return _waited(view, route, split, since_s=_seen_at_s(view, split))
+    return _counted(view, route, split) if route.counted else _asked(view, route, split)
+
+
+def half_way(view: View, route: RouteSeen, there: Split) -> Outcome:
+    """The same for a split `there` that is only on the way to what is wanted, so that nothing of it is on record but the wait."""
+    if route.can_be_asked and not route.counted and not there.sticky:
+        return _asked(view, route, there)
+    since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=view.now_s)
+    return _waited(view, route, there, since_s=since_s)
+
+
+def _asked(view: View, route: RouteSeen, split: Split) -> Outcome:
+    """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
+    live = route.live
+    if live is not None and live.resource_version == route.resource_version:
+        if live.live:
+            return Outcome(said=True, verified_by=live.by)
+        since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
+        again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
+        wait = Wait(
+            Reason.TRAFFIC_SWITCHING,
+            f"{route.route} says {told(split)}; {live.message or _NOT_YET}",
+        )
+        if view.now_s < again_s:
+            return Outcome(said=True, wait=wait, wake_at_s=again_s)
+    else:
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {told(split)}; its data plane is asked")
+    ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
+    return Outcome(said=True, intents=(ask,), wait=wait)
+
+
+def _counted(view: View, route: RouteSeen, split: Split) -> Outcome:
+    """Counters of requests tell, where there are requests: what they show holds, and their silence is waited out.
+
+    They count from when the gateways have taken the route. They cannot tell requests that a managed route brings from others, so
+    with one its settle time holds.
+    """
+    if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
+        return _waited(view, route, split, since_s=_seen_at_s(view, split))
+    since_s = _seen_at_s(view, split)
+    until_s = since_s + max(route.settle_s, COUNTED_S)
+    live = route.live
+    says = f"{route.route} says {told(split)}"
+    if live is None or live.resource_version != route.resource_version or live.at_s < since_s:
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; its requests are counted", until_s)
+    elif live.live:
+        return Outcome(said=True, timed=True, verified_by=live.by)
+    elif not live.evidence and view.now_s >= until_s:
+        return _waited(view, route, split, since_s=_seen_at_s(view, split))
+    else:
+        # What contradicts the route is waited out: a person must look, and the progress deadline says so.
+        deadline_s = None if live.evidence else until_s
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; {live.message or _NOT_YET}", deadline_s)
+        again_s = live.at_s + COUNT_AGAIN_S
+        if view.now_s < again_s:
+            return Outcome(said=True, timed=True, wait=wait, wake_at_s=again_s)
+    traffic = view.status.traffic
+    observed = traffic.observed_percent if traffic is not None else None
+    ask = AskLive(
+        route=route.route,
+        resource_version=route.resource_version,
+        split=split,
+        since_s=since_s,
+        before=None if observed is None else Fraction(observed) / 100,
+    )
+    return Outcome(said=True, timed=True, intents=(ask,), wait=wait)
+
+
+def _seen_at_s(view: View, split: Split) -> float:
+    """When the routes were seen to say it; now, when that is not on record yet."""
+    traffic = view.status.traffic
+    if traffic is not None and traffic.seen_at_s is not None and says(traffic, split):
+        return traffic.seen_at_s
+    return view.now_s
+
+
+def _waited(view: View, route: RouteSeen, split: Split, *, since_s: float) -> Outcome:
+    """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
+    match route.accepted.answer:
+        case Answer.NO:
+            message = f"{route.route} was not accepted: {route.accepted.message}"
+            return Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+        case Answer.UNKNOWN:
+            message = f"no gateway has taken {route.route} yet: {route.accepted.message}".removesuffix(": ")
+            return Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+        case Answer.YES:
+            pass
+        case never:
+            assert_never(never)
+    until_s = since_s + route.settle_s
+    if view.now_s >= until_s:
+        return Outcome(said=True, timed=True)
+    message = f"{route.route} says {told(split)}; its data plane is given {route.settle_s:g} s"
+    return Outcome(said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s)
+
+
+def says(traffic: Traffic, split: Split) -> bool:
+    """Whether that is what is on record as wanted."""
+    return (traffic.desired_percent, traffic.desired_routes) == (percent_of(split), managed_names(split))
+
+
+def percent_of(split: Split) -> WeightPercent:
+    """The share, in percent."""
+    percent = split.share * 100
+    return int(percent) if percent.denominator == 1 else percent
+
+
+def managed_names(split: Split) -> tuple[str, ...]:
+    """Of its managed routes."""
+    return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
+
+
+def told(split: Split) -> str:
+    """For people."""
+    routes = f" and {', '.join(managed_names(split))}" if managed_names(split) else ""
+    clients = f" of the clients, by cookie {split.sticky.cookie}," if split.sticky is not None else ""
+    return f"{float(split.share * 100):g} %{clients} for the canary{routes}"

@@ -1,0 +1,1 @@
+"""What no write may break, whatever the strategy."""

@@ -1,0 +1,1 @@
+"""How many pods each ReplicaSet has."""

@@ -1,0 +1,321 @@
+"""The simulated API server: `ports.ApiServer` in memory, request by request and watch by watch.
+
+Reads like a real one's front: path to type and verb, query to options, answer to bytes. What writes mean is in `verbs.py`,
+what is kept in `history.py`. It knows no users and no admission: authorisation is tested on the real server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from rollouts import ports
+from rollouts.objects import POD, Manifest
+from rollouts.sim.apiserver import discovery
+from rollouts.sim.apiserver.listing import Listings, watch_filter
+from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
+from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
+from rollouts.sim.apiserver.watches import RefusedWatch, SimWatch
+from rollouts.sim.storage.history import History, Stored
+from rollouts.sim.storage.refusals import NoSuchPath, Refused, bad_request, method_not_allowed, options_invalid
+from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
+
+FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path stands for.
+
+    Args:
+        resource: the type.
+        namespace: None for all namespaces.
+        name: None for the collection.
+        part: `status`, `scale`, `eviction` or empty.
+    """
+
+    resource: Resource
+    namespace: str | None
+    name: str | None
+    part: str
+
+    @property
+    def home(self) -> str:
+        """The namespace of one object; empty for cluster-scoped ones."""
+        return self.namespace or ""
+
+
+class SimServer:
+    """An API server without a network.
+
+    Args:
+        clock: for timestamps; usually `SimClock`.
+        seed: of uids and generated names.
+        crds: CustomResourceDefinition manifests served from the start.
+        latency_s: from request to answer, loop seconds; the write happens half-way.
+        default_manager: who writes when a request names no fieldManager (a real server takes the User-Agent).
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: ports.Clock,
+        seed: int = 0,
+        crds: Iterable[Manifest] = (),
+        latency_s: float = 0.0,
+        default_manager: str = "rollouts",
+    ) -> None:
+        self.history = History()
+        self.registry = Registry()
+        self.registry.add(BUILT_IN)
+        self.verbs = Verbs(self.registry, self.history, clock, random.Random(seed))  # noqa: S311  # a simulation's seed
+        self.counts: Counter[tuple[str, str, str, int]] = Counter()
+        """Requests through the port, by verb, plural, subresource and status; the actors' own writes are not in it."""
+        self.latency_s = latency_s
+        self._default_manager = default_manager
+        self._listings = Listings(self.history)
+        self._watches: dict[SimWatch, None] = {}  # in the order they were opened: a set's would be that of addresses
+        self._targets: dict[str, Target] = {}
+        self._targets_as_of = 0
+        for crd in crds:
+            self.verbs.create(self.registry.of(CRD), "", crd, WriteOptions(manager="crds"))
+        for name in FIRST_NAMESPACES:
+            self.verbs.create(self.registry.of(NAMESPACE), "", {"metadata": {"name": name}}, WriteOptions())
+
+    async def request(self, request: ports.Request, *, deadline_s: float) -> ports.Response:
+        """Carries out one request. Raises: ApiUnavailable never: faults are `sim/faults.py`. Cancellation: safe."""
+        await asyncio.sleep(min(self.latency_s, deadline_s) / 2)
+        response = self.answer(request)
+        if self.latency_s:
+            await asyncio.sleep(min(self.latency_s, deadline_s) / 2)
+        return response
+
+    async def open_watch(self, request: ports.Request, *, deadline_s: float, silence_s: float) -> ports.WatchStream:
+        """Opens a watch."""
+        await asyncio.sleep(min(self.latency_s, deadline_s))
+        try:
+            return self._watch(request.path, request.query, silence_s)
+        except Refused as refused:
+            return RefusedWatch(refused)
+
+    async def aclose(self) -> None:
+        """Ends every watch."""
+        self.end_watches()
+
+    def answer(self, request: ports.Request) -> ports.Response:
+        """Carries out one request at once; `request` without the waiting."""
+        target: Target | None = None
+        try:
+            target = self.target(request.path)
+            if target is None:
+                document = discovery.document(self.registry, request.path)
+                response = ports.Response(200, msgspec.json.encode(document))
+            else:
+                response = self._dispatch(request, target)
+        except Refused as refused:
+            wait_s = (refused.details or {}).get("retryAfterSeconds")
+            body = refused.TEXT if isinstance(refused, NoSuchPath) else msgspec.json.encode(refused.status())
+            response = ports.Response(refused.code, body, wait_s)
+        plural, part = (target.resource.kind.plural, target.part) if target else ("", "")
+        self.counts[request.method, plural, part, response.status] += 1
+        return response
+
+    def end_watches(self) -> None:
+        """Ends every open watch, as a restarting API server does."""
+        for watch in tuple(self._watches):
+            watch.end()
+        self._watches.clear()
+
+    def compact(self) -> None:
+        """Forgets all changes so far: watches and continue tokens from before now get 410."""
+        self.history.compact()
+        self._listings.forget()
+
+    def target(self, path: str) -> Target | None:
+        """What a path stands for; None when it is no resource's. Raises: Refused (404) for a type that is not served."""
+        if self._targets_as_of != self.registry.changes or len(self._targets) > 50_000:
+            self._targets.clear()
+            self._targets_as_of = self.registry.changes
+        target = self._targets.get(path)
+        if target is None:
+            target = self._parse(path)
+            if target is not None:
+                self._targets[path] = target
+        return target
+
+    def _parse(self, path: str) -> Target | None:
+        steps = [unquote(step) for step in path.strip("/").split("/")]
+        if steps[0] == "api" and len(steps) >= 3:
+            group, version, rest = "", steps[1], steps[2:]
+        elif steps[0] == "apis" and len(steps) >= 4:
+            group, version, rest = steps[1], steps[2], steps[3:]
+        else:
+            return None
+        namespace: str | None = None
+        if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in ("status", "finalize")):
+            namespace, rest = rest[1], rest[2:]
+        resource = self.registry.find(group, version, rest[0])
+        if resource is None or len(rest) > 3:
+            raise NoSuchPath
+        name, part = (rest[1] if len(rest) > 1 else None), (rest[2] if len(rest) > 2 else "")
+        served = {"": True, "status": resource.has_status, "scale": resource.scale is not None,
+                  "eviction": resource.kind == POD}  # fmt: skip
+        if not served.get(part, False) or (name and resource.kind.namespaced and namespace is None):
+            raise NoSuchPath
+        return Target(resource, namespace, name, part)
+
+    def _dispatch(self, request: ports.Request, target: Target) -> ports.Response:
+        verbs, resource, query = self.verbs, target.resource, request.query
+        if target.name is None:
+            return self._dispatch_collection(request, target)
+        match request.method, target.part:
+            case "GET", "scale":
+                return _ok(scale_of(resource, verbs.get(resource, target.home, target.name)))
+            case "GET", "" | "status":
+                return _object(verbs.get(resource, target.home, target.name))
+            case "PUT", "scale":
+                stored = verbs.get(resource, target.home, target.name)
+                stored = put_scale(verbs, resource, stored, _decode(request.body, "Scale"), self._options(query))
+                return _ok(scale_of(resource, stored))
+            case "PUT", "" | "status":
+                body = _decode(request.body, resource.kind.kind)
+                return _object(
+                    verbs.replace(resource, target.home, target.name, body, self._options(query), target.part)
+                )
+            case "PATCH", "" | "status" | "scale":
+                return self._patch(request, target, target.name)
+            case "DELETE", "":
+                options = _delete_options(query, request.body)
+                stored, gone = verbs.delete(resource, target.home, target.name, options)
+                return _deleted(resource, stored) if gone and resource.kind != POD else _object(stored)
+            case "POST", "eviction":
+                eviction = _decode(request.body, "Eviction")
+                options = _delete_options(query, msgspec.json.encode(eviction.get("deleteOptions") or {}))
+                evict(verbs, resource, target.home, target.name, options)
+                success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+                return ports.Response(201, msgspec.json.encode(success))
+            case _:
+                raise method_not_allowed()
+
+    def _dispatch_collection(self, request: ports.Request, target: Target) -> ports.Response:
+        resource, query = target.resource, request.query
+        match request.method:
+            case "GET":
+                return ports.Response(200, self._listings.answer(resource, target.namespace, query))
+            case "POST" if target.namespace is not None or not resource.kind.namespaced:
+                body = _decode(request.body, resource.kind.kind)
+                return _object(self.verbs.create(resource, target.home, body, self._options(query)), 201)
+            case "DELETE":
+                options = _delete_options(query, request.body)
+                shown = watch_filter(resource, target.namespace, query)
+                for stored in list(self.history.select(resource.kind, target.namespace)):
+                    if shown.selects_all or shown.selects(stored):
+                        self.verbs.delete(resource, *stored.key, options)
+                return _ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+            case _:
+                raise method_not_allowed()
+
+    def _patch(self, request: ports.Request, target: Target, name: str) -> ports.Response:
+        verbs, resource = self.verbs, target.resource
+        content_type = request.content_type.partition(";")[0].strip()
+        is_apply = content_type == ports.APPLY_PATCH
+        options = self._options(request.query, is_apply=is_apply)
+        patch = _decode(request.body, None)
+        if target.part == "scale":
+            stored = verbs.get(resource, target.home, name)
+            return _ok(scale_of(resource, patch_scale(verbs, resource, stored, patch, content_type, options)))
+        stored, created = verbs.patch(resource, target.home, name, patch, content_type, options, target.part)
+        return _object(stored, 201 if created else 200)
+
+    def _options(self, query: Mapping[str, str], *, is_apply: bool = False) -> WriteOptions:
+        if query.get("dryRun", "All") != "All":
+            supported = f'Unsupported value: "{query["dryRun"]}": supported values: "All"'
+            raise options_invalid("PatchOptions", "dryRun", "FieldValueNotSupported", supported)
+        return WriteOptions(
+            manager=query.get("fieldManager") or ("" if is_apply else self._default_manager),
+            dry_run="dryRun" in query,
+            force=query.get("force") == "true",
+            strict=query.get("fieldValidation") == "Strict",
+        )
+
+    def _watch(self, path: str, query: Mapping[str, str], silence_s: float) -> SimWatch:
+        target = self.target(path)
+        if target is None:
+            raise NoSuchPath
+        if target.name is not None:
+            query = {**query, "fieldSelector": f"metadata.name={target.name}"}
+        version = query.get("resourceVersion", "")
+        if version and not version.isdigit():
+            raise bad_request(f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax')
+        initial = query.get("sendInitialEvents")
+        if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
+            message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise options_invalid("ListOptions", "resourceVersionMatch", "FieldValueForbidden", message)
+        if initial is None and query.get("resourceVersionMatch"):
+            message = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            raise options_invalid("ListOptions", "resourceVersionMatch", "FieldValueForbidden", message)
+        bookmarks = query.get("allowWatchBookmarks") == "true"
+        timeout_s = float(query["timeoutSeconds"]) if query.get("timeoutSeconds") else None
+        watch = SimWatch(
+            self.history,
+            watch_filter(target.resource, target.namespace, query),
+            silence_s=silence_s,
+            bookmarks=bookmarks,
+            timeout_s=timeout_s,
+            on_end=lambda ended: self._watches.pop(ended, None),
+        )
+        self._watches[watch] = None
+        if initial == "true":
+            watch.start_with_state(end_mark=bookmarks)
+        elif initial is None and version in ("", "0"):
+            watch.start_with_state(end_mark=False)
+        elif version in ("", "0"):
+            watch.start_from_now()
+        else:
+            watch.start_from(int(version))
+        return watch
+
+
+def _ok(document: Any) -> ports.Response:
+    return ports.Response(200, msgspec.json.encode(document))
+
+
+def _object(stored: Stored, status: int = 200) -> ports.Response:
+    return ports.Response(status, stored.raw())
+
+
+def _deleted(resource: Resource, stored: Stored) -> ports.Response:
+    details = {"name": stored.metadata["name"], "kind": resource.kind.plural, "uid": stored.metadata["uid"]}
+    if resource.kind.group:
+        details["group"] = resource.kind.group
+    return _ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+
+
+def _decode(body: bytes, kind: str | None) -> Any:
+    try:
+        decoded = msgspec.json.decode(body)
+    except msgspec.DecodeError as exc:
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {exc}") from exc
+    if kind is not None and not isinstance(decoded, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    return decoded
+
+
+def _delete_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
+    given = _decode(body, "DeleteOptions") if body else {}
+    preconditions = given.get("preconditions") or {}
+    grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    return DeleteOptions(
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        propagation=given.get("propagationPolicy", query.get("propagationPolicy")),
+        grace_s=None if grace is None else int(grace),
+        dry_run="dryRun" in query or bool(given.get("dryRun")),
+    )

@@ -1,0 +1,486 @@
+"""What the API server's writes do to objects: create, update, patch, apply, delete, with the rules that guard them.
+
+Works on manifests, knows no HTTP: the actors of the simulated cluster call it directly, `server.py` on behalf of clients.
+Everything here is synchronous, so one write is one step.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rollouts import ports
+from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
+from rollouts.sim.storage import apply as server_side
+from rollouts.sim.storage.builtin_rules import metadata_problems
+from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, History, Stored
+from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
+from rollouts.sim.storage.refusals import (
+    Cause,
+    Refused,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    options_invalid,
+    precondition_failed,
+    unsupported_media_type,
+)
+from rollouts.sim.storage.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.validation import unknown_fields
+
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words
+
+_SERVER_METADATA = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)  # fmt: skip
+_FIRST_STATUS: dict[Kind, Manifest] = {
+    NAMESPACE: {"phase": "Active"},
+    REPLICA_SET: {"replicas": 0},
+    SERVICE: {"loadBalancer": {}},
+}
+_BODY_FREE = frozenset(("apiVersion", "kind", "metadata"))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Parameters of a write.
+
+    Args:
+        manager: name of the writing program, for field ownership.
+        dry_run: do everything but the writing.
+        force: a server-side apply takes fields from other owners.
+        strict: unknown fields of custom resources are refused.
+    """
+
+    manager: str = "unknown"
+    dry_run: bool = False
+    force: bool = False
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """Parameters of a deletion, as `meta/v1 DeleteOptions`.
+
+    Args:
+        uid: the object must have it.
+        resource_version: the object must have it.
+        propagation: Background, Orphan or Foreground; None for the type's default, Background.
+        grace_s: of a Pod; None for its own.
+        dry_run: do everything but the deleting.
+    """
+
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str | None = None
+    grace_s: int | None = None
+    dry_run: bool = False
+
+
+def rfc3339(now_s: float) -> str:
+    """A time as the API writes it, whole seconds."""
+    return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Verbs:
+    """The writes.
+
+    Args:
+        registry: served types.
+        history: where objects are kept.
+        clock: for timestamps.
+        rng: for uids and generated names.
+    """
+
+    registry: Registry
+    history: History
+    clock: ports.Clock
+    rng: random.Random
+    _stamp: tuple[int, str] = field(default=(-1, ""))
+
+    def now(self) -> str:
+        """The time as the API writes it."""
+        second = int(self.clock.now_s())
+        if self._stamp[0] != second:
+            self._stamp = (second, rfc3339(second))
+        return self._stamp[1]
+
+    def random_suffix(self) -> str:
+        """Five letters, as generated names end."""
+        return "".join(self.rng.choices(NAME_LETTERS, k=5))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Stored:
+        """The last version of an object. Raises: Refused (404)."""
+        stored = self.history.get(resource.kind, namespace, name)
+        if stored is None:
+            raise not_found(resource.kind, name)
+        return stored
+
+    def create(self, resource: Resource, namespace: str, manifest: Manifest, options: WriteOptions) -> Stored:
+        """Creates an object.
+
+        Raises: Refused: 400, 404 (no such namespace), 403 (the namespace is being deleted), 409 AlreadyExists, 422.
+        """
+        manifest = self._new_object(resource, namespace, manifest)
+        writer = self._writer(resource, options, server_side.UPDATE)
+        if resource.has_status and resource.kind not in (POD, NAMESPACE, NODE):
+            manifest = {name: part for name, part in manifest.items() if name != "status"}
+        manifest = self._checked(resource, manifest, None, options)
+        empty: Manifest = {"metadata": {}}
+        owners = server_side.owners_after_update((), writer, empty, manifest, resource.shape)
+        return self._insert(resource, manifest, owners, options)
+
+    def replace(
+        self, resource: Resource, namespace: str, name: str, manifest: Manifest, options: WriteOptions, part: str = ""
+    ) -> Stored:
+        """PUT of an object or of its `status`.
+
+        Raises: Refused: 400, 404, 409, 422.
+        """
+        old = self.get(resource, namespace, name)
+        self._same_type(resource, manifest)
+        metadata = manifest.get("metadata") or {}
+        if metadata.get("name", name) != name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
+        if not metadata.get("resourceVersion") and resource.needs_version_to_update:
+            message = "Invalid value: 0: must be specified for an update"
+            raise invalid(resource.kind, name, [Cause("metadata.resourceVersion", "FieldValueInvalid", message)])
+        return self.update(resource, old, {**manifest, "metadata": metadata}, options, part)
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Any,
+        content_type: str,
+        options: WriteOptions,
+        part: str = "",
+    ) -> tuple[Stored, bool]:
+        """PATCH of an object or of its `status`, in any of the four types; whether it was created comes second.
+
+        Raises: Refused: 400, 404, 409, 415, 422.
+        """
+        old = self.history.get(resource.kind, namespace, name)
+        if content_type == ports.APPLY_PATCH:
+            return self._apply(resource, namespace, name, patch, old, options, part)
+        if old is None:
+            raise not_found(resource.kind, name)
+        match content_type:
+            case ports.MERGE_PATCH:
+                if not isinstance(patch, dict):
+                    raise bad_request("error decoding patch: json: cannot unmarshal into an object")
+                new = merge_patch(old.manifest, patch)
+            case ports.JSON_PATCH:
+                new = json_patch(old.manifest, patch)
+            case "application/strategic-merge-patch+json" if not resource.is_custom:
+                new = strategic_merge_patch(old.manifest, patch, resource.shape)
+            case _:
+                raise unsupported_media_type()
+        uid = (new.get("metadata") or {}).get("uid")
+        if uid and uid != old.metadata["uid"]:
+            message = f'Invalid value: "{uid}": field is immutable'
+            raise invalid(resource.kind, name, [Cause("metadata.uid", "FieldValueInvalid", message)])
+        return self.update(resource, old, new, options, part), False
+
+    def update(
+        self,
+        resource: Resource,
+        old: Stored,
+        new: Manifest,
+        options: WriteOptions,
+        part: str = "",
+        owners: tuple[server_side.Owner, ...] | None = None,
+    ) -> Stored:
+        """Writes a new version of `old`; the same version comes back, unwritten, when nothing differs.
+
+        Args:
+            part: `status`, `scale` or empty: what of `new` counts.
+            owners: ownership after an apply; None for any other write.
+
+        Raises: Refused: 409, 422.
+        """
+        self._guard_versions(resource, old, new.get("metadata") or {})
+        new = self._only_part(resource, old, new, part)
+        if part != "status" or resource.is_custom:
+            new = self._checked(resource, new, old.manifest, options)
+        if owners is None:
+            writer = self._writer(resource, options, server_side.UPDATE, part)
+            owners = server_side.owners_after_update(old.owners, writer, old.manifest, new, resource.shape)
+        if _spec_differs(resource, old.manifest, new) and resource.has_generation:
+            generation = old.metadata.get("generation", 0) + 1
+            new = {**new, "metadata": {**new["metadata"], "generation": generation}}
+        if new == old.manifest and owners == old.owners:
+            return old
+        if options.dry_run:
+            return Stored(new, owners, old.version)
+        if self._deletion_is_due(new["metadata"]):
+            return self.history.commit(resource.kind, DELETED, new, owners, old)
+        stored = self.history.commit(resource.kind, MODIFIED, new, owners, old)
+        self._serve_if_crd(resource, stored)
+        return stored
+
+    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
+        """Deletes an object, or marks it when finalizers or a Pod's grace period hold it; whether it is gone comes second.
+
+        Raises: Refused: 404, 409 (a precondition does not hold).
+        """
+        old = self.get(resource, namespace, name)
+        if options.uid is not None and options.uid != old.metadata["uid"]:
+            raise precondition_failed(resource.kind, name, what="UID", wanted=options.uid, found=old.metadata["uid"])
+        if options.resource_version is not None and options.resource_version != str(old.version):
+            raise precondition_failed(
+                resource.kind, name, what="ResourceVersion", wanted=options.resource_version, found=str(old.version)
+            )
+        grace_s = self._grace_s(resource, old, options)
+        marked = self._marked_for_deletion(resource, old, grace_s, options)
+        if options.dry_run:
+            return old, self._deletion_is_due(marked["metadata"])
+        if self._deletion_is_due(marked["metadata"]):
+            return self.history.commit(resource.kind, DELETED, old.manifest, old.owners, old), True
+        if marked == old.manifest:
+            return old, False
+        return self.history.commit(resource.kind, MODIFIED, marked, old.owners, old), False
+
+    def _apply(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        config: Any,
+        old: Stored | None,
+        options: WriteOptions,
+        part: str,
+    ) -> tuple[Stored, bool]:
+        if not isinstance(config, dict):
+            raise bad_request("error decoding YAML: not an object")
+        if not options.manager:
+            message = "Required value: is required for apply patch"
+            raise options_invalid("PatchOptions", "fieldManager", "FieldValueRequired", message)
+        self._same_type(resource, config)
+        metadata = config.get("metadata") or {}
+        if metadata.get("name", name) != name:
+            raise bad_request("the name of the object does not match the name on the URL")
+        if metadata.get("managedFields"):
+            raise bad_request("metadata.managedFields must be nil")
+        if options.strict:
+            self._refuse_unknown(resource, config)
+        spoken = self._config_part(resource, config, part)
+        writer = self._writer(resource, options, server_side.APPLY, part)
+        if old is None:
+            if part:
+                raise not_found(resource.kind, name)
+            if metadata.get("uid"):
+                raise conflict(resource.kind, name)
+            manifest = self._new_object(resource, namespace, {**spoken, "metadata": {**metadata, "name": name}})
+            _, owners = server_side.apply({"metadata": {}}, (), spoken, writer, resource.shape, force=False)
+            return self._insert(resource, self._checked(resource, manifest, None, options), owners, options), True
+        self._guard_versions(resource, old, metadata)
+        live = old.manifest
+        merged, owners = server_side.apply(live, old.owners, spoken, writer, resource.shape, force=options.force)
+        return self.update(resource, old, merged, options, part, owners), False
+
+    def _config_part(self, resource: Resource, config: Manifest, part: str) -> Manifest:
+        """What of an applied configuration counts on this path: the real server's reset fields."""
+        if part == "status":
+            return {name: value for name, value in config.items() if name in ("apiVersion", "kind", "status")}
+        metadata = {k: v for k, v in (config.get("metadata") or {}).items() if k not in _SERVER_METADATA}
+        body = {name: value for name, value in config.items() if name != "status" or not resource.has_status}
+        return {**body, "metadata": metadata} if metadata else {k: v for k, v in body.items() if k != "metadata"}
+
+    def _new_object(self, resource: Resource, namespace: str, manifest: Manifest) -> Manifest:
+        self._same_type(resource, manifest)
+        given = manifest.get("metadata") or {}
+        if given.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        if resource.kind.namespaced and given.get("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        name = given.get("name") or (given["generateName"] + self.random_suffix() if given.get("generateName") else "")
+        if not name:
+            message = "Required value: name or generateName is required"
+            raise invalid(resource.kind, "", [Cause("metadata.name", "FieldValueRequired", message)])
+        if resource.kind.namespaced:
+            self._guard_namespace(resource, namespace, name)
+        if self.history.get(resource.kind, namespace, name) is not None:
+            raise already_exists(resource.kind, name)
+        metadata: Manifest = {"name": name, "namespace": namespace} if resource.kind.namespaced else {"name": name}
+        metadata["uid"] = str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
+        if resource.has_generation:
+            metadata["generation"] = 1
+        metadata["creationTimestamp"] = self.now()
+        metadata |= {k: v for k, v in given.items() if k not in (*_SERVER_METADATA, "managedFields") and v}
+        if given.get("generateName"):
+            metadata["generateName"] = given["generateName"]
+        head = {"kind": resource.kind.kind, "apiVersion": resource.kind.api_version, "metadata": metadata}
+        return head | {k: v for k, v in manifest.items() if k not in head}
+
+    def _insert(
+        self, resource: Resource, manifest: Manifest, owners: tuple[server_side.Owner, ...], options: WriteOptions
+    ) -> Stored:
+        if resource.kind == SERVICE:
+            manifest = self._with_address(manifest)
+        if resource.kind == POD and "status" not in manifest:
+            manifest = {**manifest, "status": {"phase": "Pending", "qosClass": "BestEffort"}}
+        if resource.kind in _FIRST_STATUS:
+            manifest = {**manifest, "status": _FIRST_STATUS[resource.kind]}
+        if options.dry_run:
+            return Stored(manifest, owners, 0)
+        stored = self.history.commit(resource.kind, ADDED, manifest, owners, None)
+        self._serve_if_crd(resource, stored)
+        return stored
+
+    def _with_address(self, service: Manifest) -> Manifest:
+        spec = service.get("spec") or {}
+        if spec.get("clusterIP") or spec.get("type") == "ExternalName":
+            return service
+        address = f"10.96.{self.rng.randrange(256)}.{self.rng.randrange(1, 255)}"
+        return {
+            **service,
+            "spec": {**spec, "clusterIP": address, "clusterIPs": [address]},
+            "status": {"loadBalancer": {}},
+        }
+
+    def _serve_if_crd(self, resource: Resource, stored: Stored) -> None:
+        if resource.kind == CRD:
+            self.serve(stored.manifest)
+
+    def serve(self, crd: Manifest) -> None:
+        """Serves the types of a CustomResourceDefinition manifest from now on."""
+        resources = custom_resources(crd)
+        for resource in resources:
+            if self.registry.find(resource.kind.group, resource.kind.version, resource.kind.plural) is None:
+                self.history.start_keeping(resource.kind)
+        self.registry.add(resources)
+
+    def _guard_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        home = self.history.get(NAMESPACE, "", namespace)
+        if home is None:
+            raise not_found(NAMESPACE, namespace)
+        if "deletionTimestamp" in home.metadata:
+            message = f"unable to create new content in namespace {namespace} because it is being terminated"
+            who = f"{resource.kind.plural}.{resource.kind.group}" if resource.kind.group else resource.kind.plural
+            cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated",
+                     "field": "metadata.namespace"}  # fmt: skip
+            details = {"name": name, "kind": resource.kind.plural, "causes": [cause]}
+            raise Refused(403, "Forbidden", f'{who} "{name}" is forbidden: {message}', details)
+
+    def _same_type(self, resource: Resource, manifest: Manifest) -> None:
+        kind = resource.kind
+        given = manifest.get("kind", kind.kind), manifest.get("apiVersion", kind.api_version)
+        if given != (kind.kind, kind.api_version):
+            message = f"the object provided is unrecognized (must be of type {kind.kind}): {given[1]}, Kind={given[0]}"
+            raise bad_request(message)
+
+    def _writer(self, resource: Resource, options: WriteOptions, operation: str, part: str = "") -> server_side.Owner:
+        return server_side.Owner(options.manager, operation, part, resource.kind.api_version, frozenset(), self.now())
+
+    def _guard_versions(self, resource: Resource, old: Stored, metadata: Manifest) -> None:
+        version, uid = metadata.get("resourceVersion"), metadata.get("uid")
+        if (version and version != str(old.version)) or (uid and uid != old.metadata["uid"]):
+            raise conflict(resource.kind, old.metadata["name"])
+
+    def _only_part(self, resource: Resource, old: Stored, new: Manifest, part: str) -> Manifest:
+        """`new` with everything that this path may not write as it was."""
+        live = old.manifest
+        if part == "status":
+            kept = {name: value for name, value in live.items() if name != "status"}
+            return kept | {"status": new["status"]} if "status" in new else kept
+        given = new.get("metadata") or {}
+        if given is live["metadata"]:
+            metadata = given
+        else:
+            metadata = {name: live["metadata"][name] for name in _SERVER_METADATA if name in live["metadata"]}
+            metadata |= {
+                name: value
+                for name, value in given.items()
+                if name not in _SERVER_METADATA and name != "managedFields" and value not in (None, {}, [])
+            }
+        head = {"kind": live["kind"], "apiVersion": live["apiVersion"], "metadata": metadata}
+        body = {name: value for name, value in new.items() if name not in head}
+        if resource.has_status:
+            body.pop("status", None)
+            if "status" in live:
+                body["status"] = live["status"]
+        return head | body
+
+    def _checked(self, resource: Resource, manifest: Manifest, old: Manifest | None, options: WriteOptions) -> Manifest:
+        name = manifest["metadata"]["name"]
+        if options.strict:
+            self._refuse_unknown(resource, manifest)
+        if old is not None and all(manifest.get(k) is v for k, v in old.items()) and len(old) == len(manifest):
+            return manifest
+        manifest = resource.defaults(manifest)
+        causes = [*metadata_problems(manifest["metadata"]), *resource.check(manifest, old)]
+        if causes:
+            raise invalid(resource.kind, name, causes)
+        return manifest
+
+    def _refuse_unknown(self, resource: Resource, manifest: Manifest) -> None:
+        unknown = [f'unknown field "{path}"' for path in unknown_fields(manifest, resource.schema or {})]
+        if unknown:
+            kind = resource.kind
+            message = (
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: '
+            )
+            raise bad_request(message + ", ".join(unknown))
+
+    def _grace_s(self, resource: Resource, old: Stored, options: DeleteOptions) -> int:
+        if resource.kind != POD:
+            return 0
+        spec, phase = old.manifest.get("spec") or {}, (old.manifest.get("status") or {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        own = int(spec.get("terminationGracePeriodSeconds", 30))
+        wanted = own if options.grace_s is None else options.grace_s
+        already = old.metadata.get("deletionGracePeriodSeconds")
+        return wanted if already is None else min(wanted, int(already))  # it can only be shortened
+
+    def _marked_for_deletion(self, resource: Resource, old: Stored, grace_s: int, options: DeleteOptions) -> Manifest:
+        metadata = dict(old.metadata)
+        finalizers = [name for name in metadata.get("finalizers") or () if name not in ("orphan", "foregroundDeletion")]
+        match options.propagation:
+            case "Orphan":
+                finalizers.append("orphan")
+            case "Foreground":
+                finalizers.append("foregroundDeletion")
+            case "Background":
+                pass
+            case _:
+                finalizers = list(metadata.get("finalizers") or ())
+        if resource.kind == NAMESPACE:
+            finalizers.append("kubernetes")  # the namespace controller empties it first
+        if "deletionTimestamp" not in metadata or metadata.get("deletionGracePeriodSeconds") != grace_s:
+            metadata["deletionTimestamp"] = rfc3339(self.clock.now_s() + grace_s)
+            metadata["deletionGracePeriodSeconds"] = grace_s
+            if resource.has_generation and "deletionTimestamp" not in old.metadata:
+                metadata["generation"] = metadata.get("generation", 0) + 1
+        metadata.pop("finalizers", None)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        marked = {**old.manifest, "metadata": metadata}
+        if resource.kind == NAMESPACE:
+            marked["status"] = {"phase": "Terminating"}
+        return marked
+
+    def _deletion_is_due(self, metadata: Manifest) -> bool:
+        return (
+            "deletionTimestamp" in metadata
+            and not metadata.get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+        )
+
+
+def _spec_differs(resource: Resource, old: Manifest, new: Manifest) -> bool:
+    apart = _BODY_FREE | ({"status"} if resource.has_status else set())
+    names = (old.keys() | new.keys()) - apart
+    return any(old.get(name) != new.get(name) for name in names)

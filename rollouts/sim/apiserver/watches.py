@@ -1,0 +1,205 @@
+"""Open watches: what is due on connect, then every change that the watch's filter lets through, then bookmarks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from rollouts.errors import ApiUnavailable
+from rollouts.objects import Manifest
+from rollouts.sim.storage.history import ADDED, DELETED, Change, History, Stored
+from rollouts.sim.storage.refusals import Refused, expired
+from rollouts.sim.storage.registry import Resource
+
+BOOKMARK_PERIOD_S = 60.0  # the real server sends one about once a minute
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFilter:
+    """Which changes a watch shows.
+
+    Args:
+        resource: the type.
+        namespace: None for all.
+        selects: whether labels and fields let a version through.
+        selects_all: there is no selector.
+    """
+
+    resource: Resource
+    namespace: str | None
+    selects: Callable[[Stored], bool]
+    selects_all: bool
+
+    def line(self, change: Change) -> bytes | None:
+        """The event's line, None when it is not shown.
+
+        An object that leaves the selection is shown as DELETED, one that enters it as ADDED.
+        """
+        new = change.new
+        if self.namespace is not None and new.metadata.get("namespace") != self.namespace:
+            return None
+        if self.selects_all:
+            return new.line(change.event)
+        is_in = change.event != DELETED and self.selects(new)
+        was_in = change.old is not None and self.selects(change.old)
+        if is_in:
+            return new.line(change.event if was_in else ADDED)
+        if not was_in:
+            return None
+        if change.event == DELETED or change.old is None:
+            return new.line(DELETED)
+        # As the real server: the last version that was selected, with the resourceVersion of the change.
+        metadata = {**change.old.metadata, "resourceVersion": str(new.version)}
+        return Stored({**change.old.manifest, "metadata": metadata}, change.old.owners, new.version).line(DELETED)
+
+
+class SimWatch:
+    """`ports.WatchStream` over a `History`.
+
+    Args:
+        history: of whose changes.
+        shown: the filter.
+        silence_s: longest wait for one line, in loop time.
+        bookmarks: send one a minute.
+        timeout_s: the server ends the watch then; None for never.
+        on_end: told once.
+    """
+
+    status = 200
+
+    def __init__(
+        self,
+        history: History,
+        shown: WatchFilter,
+        *,
+        silence_s: float,
+        bookmarks: bool,
+        timeout_s: float | None,
+        on_end: Callable[[SimWatch], None],
+    ) -> None:
+        self._history = history
+        self._shown = shown
+        self._silence_s = silence_s
+        self._lines: deque[bytes] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self._ended = False
+        self._on_end = on_end
+        self._timers: list[asyncio.TimerHandle] = []
+        self._loop = asyncio.get_running_loop()
+        self._unlisten: Callable[[], None] = lambda: None
+        self._bookmark_timer: asyncio.TimerHandle | None = None
+        if bookmarks:
+            self._bookmark_timer = self._loop.call_later(BOOKMARK_PERIOD_S, self._periodic_bookmark)
+        if timeout_s is not None:
+            self._timers.append(self._loop.call_later(timeout_s, self.end))
+
+    def start_from(self, version: int) -> None:
+        """Replays what came after `version`, then follows; 410 in-stream when that is no longer kept."""
+        changes = self._history.since(self._shown.resource.kind, version)
+        if changes is None:
+            self._send(error_line(expired(f"too old resource version: {version} ({self._history.version})")))
+            self.end()
+            return
+        for change in changes:
+            self._on_change(change)
+        self._follow()
+
+    def start_with_state(self, *, end_mark: bool) -> None:
+        """Sends every object as ADDED, then follows; `end_mark` says where the state ends."""
+        for stored in self._history.select(self._shown.resource.kind, self._shown.namespace):
+            if self._shown.selects_all or self._shown.selects(stored):
+                self._send(stored.line(ADDED))
+        if end_mark:
+            self._send(self._bookmark({INITIAL_EVENTS_END: "true"}))
+        self._follow()
+
+    def start_from_now(self) -> None:
+        """Follows."""
+        self._follow()
+
+    async def readline(self) -> bytes:
+        """The next event's line; b"" at the end. Raises: ApiUnavailable after `silence_s` without one."""
+        while not self._lines:
+            if self._ended:
+                return b""
+            self._waiting = self._loop.create_future()
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    await self._waiting
+            except TimeoutError as exc:
+                await self.aclose()
+                raise ApiUnavailable(f"the watch was silent for {self._silence_s:g} s") from exc
+            finally:
+                self._waiting = None
+        return self._lines.popleft()
+
+    async def aclose(self) -> None:
+        """Ends the watch; what was not read is lost."""
+        self.end()
+        self._lines.clear()
+
+    def end(self) -> None:
+        """The server ends the watch; lines that were sent can still be read."""
+        if self._ended:
+            return
+        self._ended = True
+        self._unlisten()
+        for timer in (*self._timers, self._bookmark_timer):
+            if timer is not None:
+                timer.cancel()
+        self._wake()
+        self._on_end(self)
+
+    def _follow(self) -> None:
+        self._unlisten = self._history.listen(self._shown.resource.kind, self._on_change)
+
+    def _on_change(self, change: Change) -> None:
+        line = self._shown.line(change)
+        if line is not None:
+            self._send(line)
+
+    def _periodic_bookmark(self) -> None:
+        self._send(self._bookmark({}))
+        self._bookmark_timer = self._loop.call_later(BOOKMARK_PERIOD_S, self._periodic_bookmark)
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        kind = self._shown.resource.kind
+        metadata: Manifest = {"resourceVersion": str(self._history.version)}
+        if annotations:
+            metadata["annotations"] = annotations
+        mark = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        return msgspec.json.encode({"type": "BOOKMARK", "object": mark}) + b"\n"
+
+    def _send(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+class RefusedWatch:
+    """A watch that was refused: one line, the `Status` object."""
+
+    def __init__(self, refused: Refused) -> None:
+        self.status = refused.code
+        self._line = msgspec.json.encode(refused.status()) + b"\n"
+
+    async def readline(self) -> bytes:
+        """The `Status` object, then the end."""
+        line, self._line = self._line, b""
+        return line
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def error_line(refused: Refused) -> bytes:
+    """An ERROR event."""
+    return msgspec.json.encode({"type": "ERROR", "object": refused.status()}) + b"\n"

@@ -1,0 +1,1 @@
+"""What brings requests to pods: simulated proxies, gateways and clients."""

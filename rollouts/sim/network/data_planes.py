@@ -1,0 +1,188 @@
+"""The admin API of simulated gateways: what each proxy really does, as the controller may ask a real data plane.
+
+Shaped like `rollouts.probes.planes.DataPlanes`, which the controller is given on a real cluster; the two rooms do not know each
+other. An answer takes time, a proxy may not answer, and one that is behind says what it does, not what it was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import (
+    IDLE_HEADER,
+    LiveSeen,
+    MatchKind,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+    VerifiedBy,
+)
+from rollouts.ports import Clock
+from rollouts.sim.network.gateway import Gateway, Proxy
+from rollouts.sim.network.route_table import Rule, ServiceKey, WebRequest
+
+_ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
+
+
+class LiveAsked(Protocol):
+    """Does every proxy do what the route, in that version, says?"""
+
+    @property
+    def route(self) -> RouteName:
+        """Which one."""
+        ...
+
+    @property
+    def resource_version(self) -> str:
+        """In which version; comes back with the answer."""
+        ...
+
+    @property
+    def split(self) -> Split:
+        """What it says."""
+        ...
+
+    @property
+    def stable_service(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def canary_service(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Of the two Services; "" for the route's own."""
+        ...
+
+    @property
+    def gateways(self) -> tuple[str, ...]:
+        """Whose proxies, as `namespace/name`."""
+        ...
+
+
+class DrainAsked(Protocol):
+    """What is still in flight at the pods of a revision?"""
+
+    @property
+    def revision(self) -> str:
+        """Which one."""
+        ...
+
+    @property
+    def gateways(self) -> tuple[str, ...]:
+        """Whose proxies, as `namespace/name`; () for all."""
+        ...
+
+
+class SimDataPlanes:
+    """Answers for gateways.
+
+    Args:
+        gateways: those that can be asked.
+        clock: dates the answers.
+        latency_s: of an answer, loop time.
+    """
+
+    def __init__(self, gateways: Iterable[Gateway], *, clock: Clock, latency_s: float = 0.005) -> None:
+        self._gateways = {f"{each.key[0]}/{each.key[1]}": each for each in gateways}
+        self._clock = clock
+        self._latency_s = latency_s
+        self.questions = 0
+        """How often it was asked."""
+
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """By their configuration, where the proxies of each of these are known; None for a route that names no gateway."""
+        known = route.kind in _ASKED_KINDS and bool(gateways) and all(each in self._gateways for each in gateways)
+        return VerifiedBy.CONFIG if known else None
+
+    async def live(self, question: LiveAsked, *, deadline_s: float) -> LiveSeen:
+        """Whether every proxy does what the route says; a proxy that does not answer is no evidence. Cancellation: safe."""
+        self.questions += 1
+        await asyncio.sleep(min(self._latency_s, deadline_s))
+        proxies = [(name, proxy) for name in question.gateways for proxy in self._gateways[name].proxies]
+        problems = [
+            f"proxy {proxy.number} of {name} {why}" for name, proxy in proxies if (why := _problem(proxy, question))
+        ]
+        return LiveSeen(
+            at_s=self._clock.now_s(),
+            resource_version=question.resource_version,
+            live=not problems,
+            by=VerifiedBy.CONFIG,
+            message="; ".join(problems),
+        )
+
+    async def drained(self, question: DrainAsked, *, deadline_s: float) -> DrainSeen:
+        """Requests that proxies still wait for; not known as soon as one proxy does not answer. Cancellation: safe."""
+        self.questions += 1
+        await asyncio.sleep(min(self._latency_s, deadline_s))
+        names = question.gateways or tuple(self._gateways)
+        proxies = [proxy for name in names for proxy in self._gateways[name].proxies]
+        silent = [f"proxy {each.number} does not answer" for each in proxies if not each.answers]
+        in_flight = None if silent else sum(each.active[question.revision] for each in proxies)
+        return DrainSeen(at_s=self._clock.now_s(), in_flight=in_flight, message="; ".join(silent))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _problem(proxy: Proxy, question: LiveAsked) -> str:
+    """What a proxy does instead, "" when it does what it should."""
+    if not proxy.answers:
+        return "does not answer"
+    where = question.namespace or question.route.namespace
+    stable, canary = (where, question.stable_service), (where, question.canary_service)
+    every = list(proxy.table.rules_of((question.route.namespace, question.route.name)))
+    rules = [each for each in every if not each.asks_for(IDLE_HEADER)]
+    if question.split.idle > sum(proxy.is_warm(each) for each in every if each not in rules):
+        return "does not have what is to be made first"
+    split = [each for each in rules if any(backend.service == stable for backend in each.backends)]
+    if not split:
+        return "does not know the route"
+    for rule in split:
+        weights = _weights(rule, stable, canary)
+        if not sum(weights) or weights[1] != question.split.share * sum(weights):
+            return f"splits {weights[0]}:{weights[1]}"
+    only_canary = [each for each in rules if {backend.service for backend in each.backends} == {canary}]
+    if bool(only_canary) != bool(question.split.matches):
+        return "has a rule for some requests" if only_canary else "has no rule for some requests"
+    for each in question.split.matches:
+        request = request_that(each.match)
+        if request is not None and proxy.service_shares(request) != {canary: 1}:
+            return f"does not send what {each.name} takes to the canary"
+    copied = {copy.part * 100 for rule in rules for copy in rule.copies if copy.service == canary}
+    wanted = {each.percent for each in question.split.mirrors}
+    if copied != wanted:
+        return f"copies {', '.join(f'{each} %' for each in sorted(copied)) or 'nothing'}"
+    return ""
+
+
+def _weights(rule: Rule, stable: ServiceKey, canary: ServiceKey) -> tuple[int, int]:
+    return (
+        sum(each.weight for each in rule.backends if each.service == stable),
+        sum(each.weight for each in rule.backends if each.service == canary),
+    )
+
+
+def request_that(match: RequestMatch) -> WebRequest | None:
+    """A request which matches; None where a regular expression would have to be solved."""
+    texts: list[TextMatch] = [each.value for each in (*match.headers, *match.cookies, *match.query)]
+    texts += [each for each in (match.method, match.path) if each is not None]
+    if any(each.kind is MatchKind.REGEX for each in texts):
+        return None
+    options: dict[str, Any] = {}
+    if match.method is not None:
+        options["method"] = match.method.value
+    if match.path is not None:
+        options["path"] = match.path.value
+    headers = [(each.name.lower(), each.value.value) for each in match.headers]
+    if match.cookies:
+        headers.append(("cookie", "; ".join(f"{each.name}={each.value.value}" for each in match.cookies)))
+    query = tuple((each.name, each.value.value) for each in match.query)
+    return WebRequest(headers=tuple(headers), query=query, **options)

@@ -1,0 +1,109 @@
+"""Clients of a gateway, and what became of their requests.
+
+Each keeps a connection to one proxy for a while, as browsers do, so that a proxy which is behind the others shows. The proxy
+chooses a pod for each request. Lost is what got no answer from a pod: 404, 500 and 503 of the proxy's own, a pod that does not
+serve, a pod that ends before it has answered. Copies (RequestMirror) are counted apart: nobody waits for their answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from rollouts.sim.actors.kubelet import Kubelets
+from rollouts.sim.actors.work import World
+from rollouts.sim.network.gateway import Gateway, PodEndpoint, Proxy
+from rollouts.sim.network.route_table import PLAIN, WebRequest
+from rollouts.sim.network.traffic import NO_REVISION, Tally
+
+RESET = 0
+"""In `GatewayClients.causes`: a pod was gone, or ended under a request."""
+
+
+class GatewayClients:
+    """Clients that send one kind of request.
+
+    Args:
+        world: the cluster.
+        kubelets: which know whether a pod serves.
+        gateway: which they call.
+        rate_per_s: requests of all clients together.
+        request: what they send.
+        clients: how many; each has one connection at a time.
+        connection_s: how long one is kept.
+        duration_s: of one request.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        kubelets: Kubelets,
+        gateway: Gateway,
+        *,
+        rate_per_s: float,
+        request: WebRequest = PLAIN,
+        clients: int = 8,
+        connection_s: float = 10.0,
+        duration_s: float = 0.02,
+    ) -> None:
+        self.tally = Tally()
+        self.copies: Counter[str] = Counter()
+        """Copies by the revision of the pod that got them."""
+        self.causes: Counter[int] = Counter()
+        """What was lost, by the proxy's status; `RESET` where it was a pod."""
+        self.request = request
+        self._world = world
+        self._kubelets = kubelets
+        self._gateway = gateway
+        self._interval_s = 1.0 / rate_per_s
+        self._connection_s = connection_s
+        self._duration_s = duration_s
+        self._connections: list[tuple[Proxy, float]] = [self._connect() for _ in range(clients)]
+        self._next = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begins to send."""
+        self._timer = self._world.loop.call_later(self._interval_s, self._send)
+
+    def stop(self) -> None:
+        """Sends no more; requests on their way are still counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _connect(self) -> tuple[Proxy, float]:
+        kept_s = self._connection_s * self._world.rng.uniform(0.5, 1.0)
+        return self._world.rng.choice(self._gateway.proxies), self._world.loop.time() + kept_s
+
+    def _send(self) -> None:
+        loop = self._world.loop
+        due_s = self._timer.when() if self._timer is not None else loop.time()
+        # From the due time, not from now: a late loop sends late, never less.
+        self._timer = loop.call_at(due_s + self._interval_s, self._send)
+        client, self._next = self._next, (self._next + 1) % len(self._connections)
+        if self._connections[client][1] <= loop.time():
+            self._connections[client] = self._connect()
+        proxy = self._connections[client][0]
+        forwarded = proxy.forward(self.request)
+        self.copies.update(each.revision for each in forwarded.copies)
+        second = int(due_s)
+        if forwarded.endpoint is None:
+            self._count(NO_REVISION, second, lost=forwarded.status)
+            return
+        proxy.active[forwarded.endpoint.revision] += 1
+        if not self._kubelets.serves(forwarded.endpoint.uid) or not self._duration_s:
+            self._finish(proxy, forwarded.endpoint, second)
+        else:
+            loop.call_later(self._duration_s, self._finish, proxy, forwarded.endpoint, second)
+
+    def _finish(self, proxy: Proxy, endpoint: PodEndpoint, second: int) -> None:
+        proxy.active[endpoint.revision] -= 1
+        self._count(endpoint.revision, second, lost=None if self._kubelets.serves(endpoint.uid) else RESET)
+
+    def _count(self, revision: str, second: int, *, lost: int | None) -> None:
+        self.tally.sent[revision] += 1
+        self.tally.sent_by_second[second, revision] += 1
+        if lost is not None:
+            self.tally.lost[revision] += 1
+            self.tally.lost_by_second[second, revision] += 1
+            self.causes[lost] += 1

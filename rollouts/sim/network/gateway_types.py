@@ -1,0 +1,303 @@
+"""The route types that the simulated API server can serve: Gateway API, and the own types of Traefik and Contour.
+
+CRDs cut down to what a traffic provider writes and a data plane reads, with the defaults, limits and atomic lists of the real
+ones (gateway-api v1.6, Traefik 3.7, Contour 1.33); what is not named here is kept as it comes. Rules in CEL are left out, for
+`sim/storage/validation.py` would not evaluate them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from rollouts.objects import Kind, Manifest
+
+GROUP = "gateway.networking.k8s.io"
+GATEWAY_CLASS = Kind(GROUP, "v1", "GatewayClass", "gatewayclasses", namespaced=False)
+GATEWAY = Kind(GROUP, "v1", "Gateway", "gateways")
+HTTP_ROUTE = Kind(GROUP, "v1", "HTTPRoute", "httproutes")
+GRPC_ROUTE = Kind(GROUP, "v1", "GRPCRoute", "grpcroutes")
+TRAEFIK_SERVICE = Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices")
+HTTP_PROXY = Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies")
+
+MOST_RULES = 16
+MOST_BACKENDS = 16
+MOST_MATCHES = 64
+MOST_WEIGHT = 1_000_000
+
+
+@cache
+def gateway_crds() -> tuple[Manifest, ...]:
+    """The CustomResourceDefinitions, to be given to `SimulatedCluster(crds=...)`, or created on any API server."""
+    return (
+        _crd(GATEWAY_CLASS, _class_schema(), short="gc"),
+        _crd(GATEWAY, _gateway_schema(), short="gtw"),
+        _crd(HTTP_ROUTE, _route_schema(_http_rule(), rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
+        _crd(GRPC_ROUTE, _route_schema(_grpc_rule())),
+        _crd(TRAEFIK_SERVICE, _traefik_service_schema(), has_status=False),
+        _crd(HTTP_PROXY, _http_proxy_schema(), short="proxy"),
+    )
+
+
+def _crd(kind: Kind, schema: Manifest, *, short: str = "", has_status: bool = True) -> Manifest:
+    names = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+        **({"shortNames": [short]} if short else {}),
+    }
+    version: Manifest = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        **({"subresources": {"status": {}}} if has_status else {}),
+    }
+    # A real server wants to know who has approved types under *.k8s.io; nobody has approved this cut.
+    approval = {"api-approved.kubernetes.io": "unapproved, a cut for a simulated cluster"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}", "annotations": approval},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+def _object(*, required: tuple[str, ...] = (), **properties: Any) -> Manifest:
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+
+
+def _list(items: Manifest, *, most: int, least: int = 0) -> Manifest:
+    low = {"minItems": least} if least else {}
+    return {"type": "array", "items": items, "maxItems": most, **low, "x-kubernetes-list-type": "atomic"}
+
+
+def _text(most: int = 253, *, least: int = 1, **options: Any) -> Manifest:
+    low = {"minLength": least} if least else {}
+    return {"type": "string", "maxLength": most, **low, **options}
+
+
+def _choice(*values: str, default: str = "") -> Manifest:
+    return {"type": "string", "enum": list(values), **({"default": default} if default else {})}
+
+
+def _whole(least: int, most: int | None = None, **options: Any) -> Manifest:
+    high = {"maximum": most} if most is not None else {}
+    return {"type": "integer", "format": "int32", "minimum": least, **high, **options}
+
+
+_FREE: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ANY_PATH: Manifest = {"path": {"type": "PathPrefix", "value": "/"}}
+_NAME = _text()
+_PORT = _whole(1, 65_535)
+_PARENT = _object(
+    required=("name",),
+    group=_text(least=0, default=GROUP),
+    kind=_text(63, default="Gateway"),
+    namespace=_text(63),
+    name=_NAME,
+    sectionName=_NAME,
+    port=_PORT,
+)
+_BACKEND = {
+    "group": _text(least=0, default=""),
+    "kind": _text(63, default="Service"),
+    "namespace": _text(63),
+    "name": _NAME,
+    "port": _PORT,
+}
+_CONDITION = _object(
+    required=("type", "status", "reason", "message", "lastTransitionTime"),
+    type=_text(316, least=0),
+    status=_choice("True", "False", "Unknown"),
+    observedGeneration={"type": "integer", "format": "int64", "minimum": 0},
+    reason=_text(1024),
+    message=_text(32_768, least=0),
+    lastTransitionTime={"type": "string", "format": "date-time"},
+)
+
+
+def _conditions(*, least: int = 0) -> Manifest:
+    by_type = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    return _list(_CONDITION, most=8, least=least) | by_type
+
+
+def _whole_object(spec: Manifest, status: Manifest, *required: str) -> Manifest:
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return _object(required=required, **head, spec=spec, status=status)
+
+
+def _class_schema() -> Manifest:
+    spec = _object(
+        required=("controllerName",),
+        controllerName=_text(
+            pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$"
+        )
+        | {"x-kubernetes-validations": [{"message": "Value is immutable", "rule": "self == oldSelf"}]},
+        description=_text(64, least=0),
+        parametersRef=_FREE,
+    )
+    features = _list(_object(required=("name",), name={"type": "string"}), most=64)
+    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    return _whole_object(spec, _object(conditions=_conditions(), supportedFeatures=features | by_name), "spec")
+
+
+def _gateway_schema() -> Manifest:
+    listener = _object(
+        required=("name", "port", "protocol"),
+        name=_NAME,
+        hostname=_NAME,
+        port=_PORT,
+        protocol=_text(255),
+        tls=_FREE,
+        allowedRoutes=_FREE,
+    )
+    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    spec = _object(
+        required=("gatewayClassName", "listeners"),
+        gatewayClassName=_NAME,
+        listeners=_list(listener, most=64, least=1) | by_name,
+        addresses=_list(_FREE, most=16),
+        infrastructure=_FREE,
+    )
+    status = _object(conditions=_conditions(), addresses=_list(_FREE, most=16))
+    return _whole_object(spec, status, "spec")
+
+
+def _route_schema(rule: Manifest, *, rules_default: list[Manifest] | None = None, least_rules: int = 0) -> Manifest:
+    default: Manifest = {"default": rules_default} if rules_default else {}
+    spec = _object(
+        hostnames=_list(_text(), most=16),
+        parentRefs=_list(_PARENT, most=32),
+        rules=_list(rule, most=MOST_RULES, least=least_rules) | default,
+    )
+    parent = _object(
+        required=("conditions", "controllerName", "parentRef"),
+        parentRef=_PARENT,
+        controllerName=_text(),
+        conditions=_conditions(least=1),
+    )
+    return _whole_object(spec, _object(required=("parents",), parents=_list(parent, most=32)), "spec")
+
+
+def _named_value(most: int) -> Manifest:
+    return _object(
+        required=("name", "value"),
+        type=_choice("Exact", "RegularExpression", default="Exact"),
+        name=_text(256, pattern="^[A-Za-z0-9!#$%&'*+\\-.^_\\x60|~]+$"),
+        value=_text(most),
+    )
+
+
+def _headers() -> Manifest:
+    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    return _list(_named_value(4096), most=16) | by_name
+
+
+_FILTERS = ("ResponseHeaderModifier", "RequestHeaderModifier", "RequestMirror", "ExtensionRef")
+_HTTP_FILTERS = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite",
+                 "ExtensionRef", "CORS")  # fmt: skip
+
+
+def _filter(kinds: tuple[str, ...]) -> Manifest:
+    # The other kinds of filter are kept as they come: no provider of ours writes them, and users' rules may hold any.
+    mirror = _object(
+        required=("backendRef",),
+        backendRef=_object(required=("name",), **_BACKEND),
+        percent=_whole(0, 100),
+        fraction=_object(required=("numerator",), numerator=_whole(0), denominator=_whole(1, default=100)),
+    )
+    named = {"type": _choice(*kinds), "requestMirror": mirror}
+    return {"type": "object", "required": ["type"], "properties": named, "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _rule(
+    match: Manifest, kinds: tuple[str, ...], *, matches_default: list[Manifest] | None = None, **more: Any
+) -> Manifest:
+    filters = _list(_filter(kinds), most=16)
+    weight = _whole(0, MOST_WEIGHT, default=1)
+    backend = _object(required=("name",), **_BACKEND, weight=weight, filters=filters)
+    default: Manifest = {"default": matches_default} if matches_default else {}
+    return _object(
+        name=_text(),
+        matches=_list(match, most=MOST_MATCHES) | default,
+        filters=filters,
+        backendRefs=_list(backend, most=MOST_BACKENDS),
+        **more,
+    )
+
+
+def _http_rule() -> Manifest:
+    path = _object(
+        type=_choice("Exact", "PathPrefix", "RegularExpression", default="PathPrefix"),
+        value=_text(1024, least=0, default="/"),
+    ) | {"default": _ANY_PATH["path"]}
+    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
+    match = _object(
+        path=path,
+        headers=_headers(),
+        queryParams=_list(_named_value(1024), most=16) | by_name,
+        method=_choice(*methods),
+    )
+    return _rule(match, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
+
+
+def _grpc_rule() -> Manifest:
+    method = _object(
+        type=_choice("Exact", "RegularExpression", default="Exact"),
+        service=_text(1024, least=0),
+        method=_text(1024, least=0),
+    )
+    return _rule(_object(method=method, headers=_headers()), _FILTERS)
+
+
+def _traefik_service_schema() -> Manifest:
+    server = {
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+        "kind": _choice("Service", "TraefikService"),
+        "port": {"x-kubernetes-int-or-string": True},
+        "weight": {"type": "integer", "minimum": 0},
+    }
+    one = {"type": "object", "required": ["name"], "properties": server, "x-kubernetes-preserve-unknown-fields": True}
+    many = {"type": "array", "items": one}
+    copied = {**one, "properties": {**server, "percent": {"type": "integer"}}}
+    mirroring = {**one, "properties": {**server, "mirrors": {"type": "array", "items": copied}}}
+    spec = _object(weighted=_object(services=many, sticky=_FREE), mirroring=mirroring, highestRandomWeight=_FREE)
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return _object(required=("metadata", "spec"), **head, spec=spec)
+
+
+def _http_proxy_schema() -> Manifest:
+    service = {
+        "type": "object",
+        "required": ["name", "port"],
+        "properties": {
+            "name": {"type": "string"},
+            "port": _whole(1, 65_536),
+            "weight": {"type": "integer", "format": "int64", "minimum": 0},
+            "mirror": {"type": "boolean"},
+        },
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    condition = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    route = {
+        "type": "object",
+        "properties": {
+            "conditions": {"type": "array", "items": condition},
+            "services": {"type": "array", "items": service},
+        },
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    spec = _object(
+        virtualhost=_FREE, routes={"type": "array", "items": route}, includes={"type": "array", "items": _FREE}
+    )
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return _whole_object(spec, status, "metadata", "spec")

@@ -1,0 +1,182 @@
+"""Clients of a Service, and what became of their requests.
+
+Each client sends at a constant rate through the kube-proxy of a node (`proxies.py`), which knows the endpoints as they were a
+moment ago. A request that reaches a pod that does not serve, or finds no endpoint, is lost; so is one whose pod ends under it.
+A kept connection stays with its pod; one whose pod ended while it was idle is replaced, as every pool does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rollouts.objects import ENDPOINT_SLICE, POD
+from rollouts.sim.actors.endpointslices import SERVICE_NAME
+from rollouts.sim.actors.kubelet import Kubelets
+from rollouts.sim.actors.work import World
+from rollouts.sim.network.proxies import IPTABLES, Endpoint, NodeProxy, ProxySettings
+from rollouts.sim.storage.history import DELETED, Change
+
+REVISION_LABEL = "rollouts.dev/revision"
+NO_REVISION = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of requests.
+
+    Args:
+        sent: by the revision of the pod they were sent to; no revision when there was no endpoint.
+        lost: of those.
+        by_second: sent and lost by loop second, then by revision.
+    """
+
+    sent: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    sent_by_second: Counter[tuple[int, str]] = field(default_factory=Counter)
+    lost_by_second: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """What clients do with connections.
+
+    Args:
+        kept: so many are kept open and used in turn; 0: one connection for each request.
+        ports: source ports that new connections use in turn; 0: each a port that was never used before.
+    """
+
+    kept: int = 0
+    ports: int = 0
+
+
+NEW = Connections()
+
+
+class Traffic:
+    """Clients of one Service.
+
+    Args:
+        world: the cluster.
+        kubelets: which know whether a pod serves.
+        namespace: of the Service.
+        service: its name.
+        rate_per_s: requests of all clients together.
+        proxy: how the kube-proxies work.
+        duration_s: of one request.
+        connections: what clients do with connections; by default each request has one of its own.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        kubelets: Kubelets,
+        *,
+        namespace: str,
+        service: str,
+        rate_per_s: float,
+        proxy: ProxySettings = IPTABLES,
+        duration_s: float = 0.02,
+        connections: Connections = NEW,
+    ) -> None:
+        self.tally = Tally()
+        self._world = world
+        self._kubelets = kubelets
+        self._where = (namespace, service)
+        self._interval_s = 1.0 / rate_per_s
+        self._duration_s = duration_s
+        self.proxies = tuple(NodeProxy(world.loop, world.rng, proxy) for _ in kubelets.nodes)
+        self._kept: list[tuple[int, Endpoint] | None] = [None] * connections.kept
+        self._ports = connections.ports
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._unlisten: Callable[[], None] = _nothing
+
+    def start(self) -> None:
+        """Begins to send; every proxy starts with what the slices say now."""
+        for stored in self._world.history.select(ENDPOINT_SLICE, self._where[0]):
+            self._on_slice(Change(ENDPOINT_SLICE, "ADDED", stored, None), at_once=True)
+        self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
+        self._timer = self._world.loop.call_later(self._interval_s, self._send)
+
+    def stop(self) -> None:
+        """Sends no more; requests on their way are still counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._unlisten()
+        self._unlisten = _nothing
+        for proxy in self.proxies:
+            proxy.stop()
+
+    def _on_slice(self, change: Change, *, at_once: bool = False) -> None:
+        if change.new.key[0] != self._where[0] or change.new.labels.get(SERVICE_NAME) != self._where[1]:
+            return
+        endpoints: tuple[Endpoint, ...] = ()
+        if change.event != DELETED:
+            endpoints = tuple(
+                Endpoint(
+                    entry["targetRef"]["namespace"],
+                    entry["targetRef"]["name"],
+                    entry["targetRef"]["uid"],
+                    entry["conditions"]["ready"],
+                    entry["conditions"]["serving"],
+                )
+                for entry in change.new.manifest["endpoints"]
+            )
+        name = change.new.metadata["name"]
+        for proxy in self.proxies:
+            proxy.hear(name, endpoints, at_once=at_once)
+
+    def _send(self) -> None:
+        loop = self._world.loop
+        timer = self._timer
+        due = timer.when() if timer is not None else loop.time()
+        # From the due time, not from now: a late loop sends late, never less.
+        self._timer = loop.call_at(due + self._interval_s, self._send)
+        second, number = int(due), self._number
+        self._number += 1
+        proxy, port, chosen = self._through_kept(number) if self._kept else self._through_new(number)
+        if chosen is None:
+            self._count(NO_REVISION, second, lost=True)
+            return
+        pod = self._world.history.get(POD, chosen.namespace, chosen.pod)
+        revision = pod.labels.get(REVISION_LABEL, NO_REVISION) if pod is not None else NO_REVISION
+        if self._duration_s and self._kubelets.serves(chosen.uid):
+            loop.call_later(self._duration_s, self._finish, proxy, port, chosen.uid, revision, second)
+        else:
+            self._finish(proxy, port, chosen.uid, revision, second)
+
+    def _through_new(self, number: int) -> tuple[NodeProxy, int, Endpoint | None]:
+        port = number % self._ports if self._ports else number
+        proxy = self.proxies[port % len(self.proxies)] if self._ports else self._world.rng.choice(self.proxies)
+        return proxy, port, proxy.connect(port)
+
+    def _through_kept(self, number: int) -> tuple[NodeProxy, int, Endpoint | None]:
+        index = number % len(self._kept)
+        proxy, kept = self.proxies[index % len(self.proxies)], self._kept[index]
+        if kept is not None and self._kubelets.serves(kept[1].uid):
+            return proxy, *kept
+        if kept is not None:  # it ended while nothing was asked of it
+            proxy.close(kept[0], reset=True)
+        chosen = proxy.connect(number)
+        self._kept[index] = (number, chosen) if chosen is not None else None
+        return proxy, number, chosen
+
+    def _finish(self, proxy: NodeProxy, port: int, uid: str, revision: str, second: int) -> None:
+        lost = not self._kubelets.serves(uid)
+        if not self._kept:
+            proxy.close(port)
+        self._count(revision, second, lost=lost)
+
+    def _count(self, revision: str, second: int, *, lost: bool) -> None:
+        self.tally.sent[revision] += 1
+        self.tally.sent_by_second[second, revision] += 1
+        if lost:
+            self.tally.lost[revision] += 1
+            self.tally.lost_by_second[second, revision] += 1
+
+
+def _nothing() -> None:
+    """Not listening."""

@@ -1,0 +1,1 @@
+"""Objects as the simulated API server keeps them: kinds, validation, patches, field owners, history."""

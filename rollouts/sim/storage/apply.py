@@ -1,0 +1,208 @@
+"""Field ownership: what every write does to `managedFields`, and the merge of a server-side apply.
+
+An owner is a manager with an operation and a subresource. An update takes what it changes; an apply owns what it says, is
+refused where another owner holds a field with another value, and removes what it said before and no longer says.
+Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and structured-merge-diff merge/update.go.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from rollouts.objects import Manifest
+from rollouts.sim.storage.fields import (
+    FieldSet,
+    Path,
+    as_fields_v1,
+    compare,
+    item_step,
+    owned_fields,
+    path_text,
+    reading_order,
+)
+from rollouts.sim.storage.refusals import apply_conflict
+from rollouts.sim.storage.shapes import Shape
+
+APPLY = "Apply"
+UPDATE = "Update"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One entry of `managedFields`.
+
+    Args:
+        manager: name of the program.
+        operation: `Apply` or `Update`.
+        subresource: `status`, `scale`, or empty.
+        api_version: in which the fields were written.
+        fields: what it owns.
+        time: RFC 3339 time of the last change of `fields`.
+    """
+
+    manager: str
+    operation: str
+    subresource: str
+    api_version: str
+    fields: FieldSet
+    time: str
+    _wire: list[msgspec.Raw] = field(default_factory=list, compare=False)
+
+    def is_same(self, other: Owner) -> bool:
+        """Whether both entries are one owner's."""
+        return (self.manager, self.operation, self.subresource) == (other.manager, other.operation, other.subresource)
+
+    def wire(self) -> msgspec.Raw:
+        """The JSON of the entry; made once."""
+        if not self._wire:
+            entry: Manifest = {
+                "manager": self.manager,
+                "operation": self.operation,
+                "apiVersion": self.api_version,
+                "time": self.time,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": as_fields_v1(self.fields),
+            }
+            if self.subresource:
+                entry["subresource"] = self.subresource
+            self._wire.append(msgspec.Raw(msgspec.json.encode(entry)))
+        return self._wire[0]
+
+    def describe(self) -> str:
+        """The owner as a conflict names it."""
+        if self.operation == APPLY:
+            return f'"{self.manager}"'
+        part = f' with subresource "{self.subresource}"' if self.subresource else ""
+        return f'"{self.manager}"{part} using {self.api_version}'
+
+
+def owners_after_update(
+    owners: tuple[Owner, ...], writer: Owner, old: Manifest, new: Manifest, shape: Shape
+) -> tuple[Owner, ...]:
+    """Ownership after a write that is not an apply: the writer owns what it changed, nobody owns what is gone."""
+    removed, changed = compare(old, new, shape)
+    if not removed and not changed:
+        return owners
+    gone = changed | removed
+    kept: list[Owner] = []
+    found = False
+    for owner in owners:
+        if owner.is_same(writer):
+            found = True
+            fields = (owner.fields | changed) - removed
+            if fields == owner.fields:
+                kept.append(owner)
+            elif fields:
+                kept.append(replace(writer, fields=fields, _wire=[]))
+        else:
+            _keep(kept, owner, owner.fields - gone)
+    if not found and changed:
+        kept.append(replace(writer, fields=frozenset(changed), _wire=[]))
+    return tuple(kept)
+
+
+def _keep(kept: list[Owner], owner: Owner, fields: FieldSet) -> None:
+    if len(fields) == len(owner.fields):
+        kept.append(owner)
+    elif fields:
+        kept.append(replace(owner, fields=fields, _wire=[]))
+
+
+def apply(
+    live: Manifest, owners: tuple[Owner, ...], config: Manifest, writer: Owner, shape: Shape, *, force: bool
+) -> tuple[Manifest, tuple[Owner, ...]]:
+    """The object after a server-side apply of `config`, and who owns what then.
+
+    Raises: Refused (409) for fields that other owners hold with another value, unless `force`.
+    """
+    spoken = owned_fields(config, shape)
+    merged = _merge(live, config, shape)
+    _, changed = compare(live, merged, shape)
+    others = [owner for owner in owners if not owner.is_same(writer)]
+    if not force:
+        conflicts = [
+            (owner.describe(), path_text(path))
+            for owner in others
+            for path in sorted(owner.fields & changed, key=reading_order)
+        ]
+        if conflicts:
+            raise apply_conflict(conflicts)
+    before = next((owner for owner in owners if owner.is_same(writer)), None)
+    held = frozenset().union(*(owner.fields - changed for owner in others)) if others else frozenset()
+    dropped = (before.fields if before else frozenset()) - spoken - held
+    pruned = _prune(merged, dropped, held, shape)
+    removed, _ = compare(live, pruned, shape)
+    kept: list[Owner] = []
+    for owner in owners:
+        if owner is not before:
+            _keep(kept, owner, owner.fields - changed - removed)
+        elif owner.fields == spoken and owner.api_version == writer.api_version:
+            kept.append(owner)
+        elif spoken:
+            kept.append(replace(writer, fields=spoken, _wire=[]))
+    if before is None and spoken:
+        kept.append(replace(writer, fields=spoken, _wire=[]))
+    return pruned, tuple(kept)
+
+
+def _merge(live: Any, config: Any, shape: Shape) -> Any:
+    if isinstance(live, dict) and isinstance(config, dict) and not shape.atomic:
+        merged = dict(live)
+        for name, value in config.items():
+            merged[name] = _merge(live[name], value, shape.child(name)) if name in live else value
+        return merged if merged != live else live
+    if isinstance(live, list) and isinstance(config, list) and not shape.atomic:
+        if shape.keys:
+            return _merge_list_map(live, config, shape)
+        if shape.is_set:
+            return live + [item for item in config if item not in live]
+    return live if live == config else config
+
+
+def _merge_list_map(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
+    wanted = {item_step(item, shape): item for item in config}
+    there = {item_step(item, shape): item for item in live}
+    merged = [_merge(item, wanted[step], shape.item) if step in wanted else item for step, item in there.items()]
+    merged.extend(item for step, item in wanted.items() if step not in there)
+    return live if merged == live else merged
+
+
+def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: Shape) -> Manifest:
+    """Removes what its only owner no longer speaks of, a list item whole unless somebody holds a part of it."""
+    for path in sorted(dropped, key=len):
+        if any(other[: len(path)] == path for other in held):
+            continue
+        manifest = _without(manifest, path, shape)
+    return manifest
+
+
+def _without(value: Any, path: Path, shape: Shape) -> Any:
+    """`value` without what is at `path`; maps that become empty go too."""
+    kind, _, rest = path[0].partition(":")
+    if kind == "f" and isinstance(value, dict) and rest in value:
+        return _without_field(value, rest, path[1:], shape.child(rest))
+    if kind == "k" and isinstance(value, list):
+        items = [
+            (_without(item, path[1:], shape.item) if path[1:] else None) if item_step(item, shape) == path[0] else item
+            for item in value
+        ]
+        return [item for item in items if item is not None]
+    if kind == "v" and isinstance(value, list):
+        return [item for item in value if item != json.loads(rest)]
+    return value
+
+
+def _without_field(value: Manifest, name: str, path: Path, shape: Shape) -> Manifest:
+    rest = {key: part for key, part in value.items() if key != name}
+    if not path:
+        return rest
+    left = _without(value[name], path, shape)
+    if left == value[name]:
+        return value
+    if left in ({}, []):
+        return rest
+    return {key: left if key == name else part for key, part in value.items()}

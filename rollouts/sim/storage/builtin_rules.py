@@ -1,0 +1,183 @@
+"""What the API server fills in and refuses for the built-in types: the part that rollouts can run into.
+
+Unlike the real server this one does not know every field of the built-in types, so it keeps unknown fields and checks no
+types in them. Source: k8s.io/kubernetes pkg/apis/{core,apps}/{v1/defaults.go,validation/validation.go}.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from rollouts.objects import Manifest
+from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.selectors import selects
+
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
+_NAME_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_LABEL_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def metadata_problems(metadata: Manifest) -> Iterator[Cause]:
+    """What is wrong with a name, labels or annotations, of any type."""
+    name = metadata.get("name", "")
+    if not _SUBDOMAIN.match(name) or len(name) > 253:
+        yield Cause("metadata.name", "FieldValueInvalid", f"Invalid value: {json.dumps(name)}: {_NAME_RULE}")
+    yield from label_problems(metadata.get("labels") or {}, "metadata.labels")
+    for key, value in (metadata.get("annotations") or {}).items():
+        if not isinstance(value, str):
+            yield Cause(f"metadata.annotations.{key}", "FieldValueTypeInvalid", "Invalid value: must be a string")
+
+
+def label_problems(labels: Manifest, path: str) -> Iterator[Cause]:
+    """Label values that are no label values."""
+    for value in labels.values():
+        if not isinstance(value, str) or len(value) > 63 or not _LABEL_VALUE.match(value):
+            yield Cause(path, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {_LABEL_RULE}")
+
+
+def pod_spec_with_defaults(spec: Manifest) -> Manifest:
+    """A pod's spec as the server stores it."""
+    filled = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        **spec,
+    }
+    for group in ("containers", "initContainers"):
+        if isinstance(spec.get(group), list):
+            filled[group] = _same_or(spec[group], [_container_with_defaults(item) for item in spec[group]])
+    return spec if filled == spec else filled
+
+
+def _same_or(old: Any, new: Any) -> Any:
+    return old if old == new else new
+
+
+def _container_with_defaults(container: Manifest) -> Manifest:
+    image = str(container.get("image", ""))
+    tag = image.rpartition("/")[2].partition(":")[2]
+    filled = {
+        "resources": {},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "Always" if tag in {"", "latest"} else "IfNotPresent",
+        **container,
+    }
+    if isinstance(container.get("ports"), list):
+        filled["ports"] = [{"protocol": "TCP", **port} for port in container["ports"]]
+    return filled
+
+
+def pod_defaults(pod: Manifest) -> Manifest:
+    """A Pod with the server's defaults."""
+    spec = pod_spec_with_defaults(pod.get("spec") or {})
+    return pod if spec is pod.get("spec") else {**pod, "spec": spec}
+
+
+def workload_defaults(workload: Manifest) -> Manifest:
+    """A ReplicaSet or Deployment with the server's defaults."""
+    spec = workload.get("spec") or {}
+    template = spec.get("template") or {}
+    pod_spec = pod_spec_with_defaults(template.get("spec") or {})
+    if "replicas" in spec and pod_spec is template.get("spec"):
+        return workload
+    return {**workload, "spec": {"replicas": 1, **spec, "template": {**template, "spec": pod_spec}}}
+
+
+def service_defaults(service: Manifest) -> Manifest:
+    """A Service with the server's defaults, cluster address apart."""
+    spec = service.get("spec") or {}
+    filled = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", **spec}
+    if isinstance(spec.get("ports"), list):
+        filled["ports"] = [{"protocol": "TCP", "targetPort": port.get("port"), **port} for port in spec["ports"]]
+    return service if filled == spec else {**service, "spec": filled}
+
+
+def pod_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
+    """What is wrong with a Pod."""
+    yield from _pod_spec_problems(new.get("spec") or {}, "spec")
+
+
+def _pod_spec_problems(spec: Manifest, path: str) -> Iterator[Cause]:
+    containers = spec.get("containers")
+    if not containers:
+        yield Cause(f"{path}.containers", "FieldValueRequired", "Required value")
+    names: set[str] = set()
+    for index, container in enumerate(containers or ()):
+        here = f"{path}.containers[{index}]"
+        if not container.get("name"):
+            yield Cause(f"{here}.name", "FieldValueRequired", "Required value")
+        elif container["name"] in names:
+            yield Cause(f"{here}.name", "FieldValueDuplicate", f"Duplicate value: {json.dumps(container['name'])}")
+        names.add(container.get("name", ""))
+        if path == "spec" and not container.get("image"):
+            yield Cause(f"{here}.image", "FieldValueRequired", "Required value")
+
+
+def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
+    """What is wrong with a ReplicaSet or Deployment, its immutable selector included."""
+    spec = new.get("spec") or {}
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if isinstance(spec.get("replicas"), int) and spec["replicas"] < 0:
+        message = f"Invalid value: {spec['replicas']}: must be greater than or equal to 0"
+        yield Cause("spec.replicas", "FieldValueInvalid", message)
+    if selector is None:
+        yield Cause("spec.selector", "FieldValueRequired", "Required value")
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        message = f"Invalid value: {_text(selector)}: empty selector is invalid for deployment"
+        yield Cause("spec.selector", "FieldValueInvalid", message)
+    elif not selects(selector, labels):
+        message = f"Invalid value: {_text(labels)}: `selector` does not match template `labels`"
+        yield Cause("spec.template.metadata.labels", "FieldValueInvalid", message)
+    yield from label_problems(labels, "spec.template.metadata.labels")
+    yield from _pod_spec_problems(template.get("spec") or {}, "spec.template.spec")
+    if old is not None and old["spec"].get("selector") != selector:
+        yield Cause("spec.selector", "FieldValueInvalid", f"Invalid value: {_text(selector)}: field is immutable")
+
+
+def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
+    """What is wrong with a Service."""
+    spec = new.get("spec") or {}
+    if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+        yield Cause("spec.ports", "FieldValueRequired", "Required value")
+    yield from label_problems(spec.get("selector") or {}, "spec.selector")
+
+
+def config_map_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
+    """Changes of an immutable ConfigMap."""
+    if old is None or not old.get("immutable"):
+        return
+    if not new.get("immutable"):
+        yield Cause("immutable", "FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set")
+    for name in ("data", "binaryData"):
+        if (new.get(name) or {}) != (old.get(name) or {}):
+            yield Cause(name, "FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set")
+
+
+def nothing_wrong(_new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
+    """Of types that are stored as they come."""
+    return iter(())
+
+
+def unchanged(manifest: Manifest) -> Manifest:
+    """Of types without defaults here."""
+    return manifest
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

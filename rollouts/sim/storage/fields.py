@@ -1,0 +1,180 @@
+"""Sets of field paths: who owns what, and what differs between two versions of an object.
+
+A path is a tuple of `fieldsV1` steps: `f:spec`, `k:{"name":"app"}`, `v:"finalizer"`. Source of the rules:
+sigs.k8s.io/structured-merge-diff (`ToFieldSet`, `Compare`) and `FieldsV1` in apimachinery meta/v1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from rollouts.objects import Manifest
+from rollouts.sim.storage.shapes import METADATA, Shape
+
+Path: TypeAlias = tuple[str, ...]
+FieldSet: TypeAlias = frozenset[Path]
+
+UNOWNED_METADATA = frozenset(
+    ("name", "generateName", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion",
+     "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
+)  # fmt: skip
+"""Fields of `metadata` that the server sets: nobody's."""
+
+
+@lru_cache(maxsize=65_536)
+def field_step(name: str) -> str:
+    """The step to a map's field."""
+    return f"f:{name}"
+
+
+def item_step(item: Any, shape: Shape) -> str:
+    """The step to an item of a list-map."""
+    names = item if isinstance(item, dict) else {}
+    return _key_step(shape.keys, tuple(names.get(name, shape.key_defaults.get(name)) for name in shape.keys))
+
+
+@lru_cache(maxsize=65_536)
+def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    return "k:" + json.dumps(dict(zip(keys, values, strict=True)), separators=(",", ":"), sort_keys=True)
+
+
+def owned_fields(manifest: Manifest, shape: Shape) -> FieldSet:
+    """The fields that an applied configuration speaks of: leaves and list items."""
+    found: set[Path] = set()
+    for name, value, child in _owned_parts(manifest, shape):
+        _collect(value, child, (name,), found, inner=False)
+    return frozenset(found)
+
+
+def _owned_parts(manifest: Manifest, shape: Shape) -> Iterable[tuple[str, Any, Shape]]:
+    for name, value in manifest.items():
+        if name == "metadata":
+            yield "f:metadata", {k: v for k, v in value.items() if k not in UNOWNED_METADATA}, METADATA
+        elif name not in {"apiVersion", "kind"}:
+            yield field_step(name), value, shape.child(name)
+
+
+def _collect(value: Any, shape: Shape, path: Path, found: set[Path], *, inner: bool) -> None:
+    """Adds the leaves under `value`; with `inner` also the maps on the way, as a comparison reports them."""
+    if isinstance(value, dict) and not shape.atomic:
+        if (inner or not value) and len(path) > 1:  # nobody owns `metadata`, `spec` or `status` as such
+            found.add(path)
+        for name, part in value.items():
+            _collect(part, shape.child(name), (*path, field_step(name)), found, inner=inner)
+    elif isinstance(value, list) and shape.keys and not shape.atomic:
+        if inner or not value:
+            found.add(path)
+        for item in value:
+            step = (*path, item_step(item, shape))
+            found.add(step)
+            if not shape.item.atomic and isinstance(item, dict):
+                for name, part in item.items():
+                    _collect(part, shape.item.child(name), (*step, field_step(name)), found, inner=inner)
+    elif isinstance(value, list) and shape.is_set:
+        if inner or not value:
+            found.add(path)
+        found.update((*path, "v:" + json.dumps(item)) for item in value)
+    else:
+        found.add(path)
+
+
+def compare(old: Manifest, new: Manifest, shape: Shape) -> tuple[set[Path], set[Path]]:
+    """Paths that `new` no longer has, and paths that it has added or changed. Equal parts that are one object cost nothing."""
+    removed: set[Path] = set()
+    changed: set[Path] = set()
+    before = {name: (value, child) for name, value, child in _owned_parts(old, shape)}
+    for name, value, child in _owned_parts(new, shape):
+        known = before.pop(name, None)
+        if known is None:
+            _collect(value, child, (name,), changed, inner=True)
+        else:
+            _compare(known[0], value, child, (name,), removed, changed)
+    for name, (value, child) in before.items():
+        _collect(value, child, (name,), removed, inner=True)
+    return removed, changed
+
+
+def _compare(
+    old: Any, new: Any, shape: Shape, path: Path, removed: set[Path], changed: set[Path]
+) -> None:  # six parts of one walk
+    if old is new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict) and not shape.atomic:
+        pairs = {field_step(name): (part, new.get(name, _MISSING), shape.child(name)) for name, part in old.items()}
+        for name, part in new.items():
+            if name not in old:
+                pairs[field_step(name)] = (_MISSING, part, shape.child(name))
+    elif isinstance(old, list) and isinstance(new, list) and shape.keys and not shape.atomic:
+        after = {item_step(item, shape): item for item in new}
+        before = {item_step(item, shape): item for item in old}
+        pairs = {
+            step: (before.get(step, _MISSING), after.get(step, _MISSING), shape.item) for step in {**before, **after}
+        }
+    elif isinstance(old, list) and isinstance(new, list) and shape.is_set:
+        was, now = ({"v:" + json.dumps(item) for item in items} for items in (old, new))
+        removed.update((*path, step) for step in was - now)
+        changed.update((*path, step) for step in now - was)
+        return
+    else:
+        if old != new:
+            changed.add(path)
+        return
+    for step, (was, now, child) in pairs.items():
+        here = (*path, step)
+        if was is _MISSING:
+            _collect(now, child, here, changed, inner=True)
+            changed.add(here)
+        elif now is _MISSING:
+            _collect(was, child, here, removed, inner=True)
+            removed.add(here)
+        else:
+            _compare(was, now, child, here, removed, changed)
+
+
+_MISSING = object()
+
+
+def as_fields_v1(fields: Iterable[Path]) -> Manifest:
+    """The tree form that `managedFields` carries."""
+    tree: Manifest = {}
+    for path in sorted(fields):
+        node = tree
+        for step in path[:-1]:
+            child = node.setdefault(step, {})
+            node = child
+        node.setdefault(path[-1], {})
+    paths = set(fields)
+    _mark_members(tree, (), paths)
+    return tree
+
+
+def _mark_members(node: Manifest, path: Path, members: set[Path]) -> None:
+    for step, child in list(node.items()):
+        here = (*path, step)
+        if child:
+            _mark_members(child, here, members)
+            if here in members:
+                child["."] = {}
+
+
+def reading_order(path: Path) -> tuple[tuple[bool, str], ...]:
+    """Sorts paths as the real server reads a set: at every level first what ends there, then what goes deeper."""
+    return tuple((depth < len(path) - 1, step) for depth, step in enumerate(path))
+
+
+def path_text(path: Path) -> str:
+    """A path as conflict messages write it: `.spec.containers[name="app"].image`."""
+    text = ""
+    for step in path:
+        kind, _, rest = step.partition(":")
+        match kind:
+            case "f":
+                text += f".{rest}"
+            case "k":
+                text += "[" + ",".join(f"{name}={json.dumps(value)}" for name, value in json.loads(rest).items()) + "]"
+            case _:
+                text += f"[={rest}]"
+    return text

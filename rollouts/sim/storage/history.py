@@ -1,0 +1,191 @@
+"""What the API server keeps: every object's last version, the log of changes that watches replay, one rising counter.
+
+Manifests in here are never changed in place: a new version shares with the old one every part that is equal.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rollouts.objects import Kind, Manifest
+from rollouts.sim.storage.apply import Owner
+
+ObjectKey: TypeAlias = tuple[str, str]
+"""Namespace (empty for cluster-scoped objects) and name."""
+
+ADDED = "ADDED"
+MODIFIED = "MODIFIED"
+DELETED = "DELETED"
+
+
+class Stored:
+    """One version of one object.
+
+    Args:
+        manifest: the object, without `managedFields`; frozen by convention; `kind` and `apiVersion` come first.
+        owners: its `managedFields`.
+        version: its resourceVersion.
+    """
+
+    __slots__ = ("_lines", "_raw", "manifest", "owners", "version")
+
+    def __init__(self, manifest: Manifest, owners: tuple[Owner, ...], version: int) -> None:
+        self.manifest = manifest
+        self.owners = owners
+        self.version = version
+        self._raw: bytes | None = None
+        self._lines: dict[str, bytes] = {}
+
+    def raw(self) -> bytes:
+        """The object's JSON, `managedFields` included; made once."""
+        if self._raw is None:
+            manifest = self.manifest
+            if self.owners:
+                metadata = {**manifest["metadata"], "managedFields": [owner.wire() for owner in self.owners]}
+                manifest = {**manifest, "metadata": metadata}
+            self._raw = msgspec.json.encode(manifest)
+        return self._raw
+
+    def line(self, event: str) -> bytes:
+        """The watch event that carries this version; made once for all watches."""
+        line = self._lines.get(event)
+        if line is None:
+            line = self._lines[event] = b'{"type":"%b","object":%b}\n' % (event.encode(), self.raw())
+        return line
+
+    @property
+    def metadata(self) -> Any:
+        """`manifest["metadata"]`."""
+        return self.manifest["metadata"]
+
+    @property
+    def key(self) -> ObjectKey:
+        """Where it is kept."""
+        metadata = self.manifest["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels."""
+        return self.manifest["metadata"].get("labels") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One committed write.
+
+    Args:
+        kind: of the object.
+        event: ADDED, MODIFIED or DELETED.
+        new: the version it made; of a deletion, the last version with the deletion's resourceVersion.
+        old: the version before, None for ADDED.
+    """
+
+    kind: Kind
+    event: str
+    new: Stored
+    old: Stored | None
+
+
+Listener: TypeAlias = Callable[[Change], None]
+
+
+class History:
+    """All objects, and the recent changes to them.
+
+    Args:
+        kept_changes: changes kept for each kind before the oldest half is compacted away.
+    """
+
+    def __init__(self, *, kept_changes: int = 20_000) -> None:
+        self.version = 1
+        self._kept_changes = kept_changes
+        self._objects: defaultdict[Kind, dict[ObjectKey, Stored]] = defaultdict(dict)
+        self._log: defaultdict[Kind, list[Change]] = defaultdict(list)
+        self._floor: defaultdict[Kind, int] = defaultdict(int)
+        self._listeners: defaultdict[Kind, list[Listener]] = defaultdict(list)
+        self._listeners_of_all: list[Listener] = []
+        self._sorted: dict[Kind, list[ObjectKey]] = {}
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """The last version of an object."""
+        return self._objects[kind].get((namespace, name))
+
+    def select(self, kind: Kind, namespace: str | None = None) -> Iterator[Stored]:
+        """The last versions of a kind's objects in the order of their keys; None for all namespaces."""
+        objects = self._objects[kind]
+        keys = self._sorted.get(kind)
+        if keys is None:
+            keys = self._sorted[kind] = sorted(objects)
+        if namespace is not None:
+            low = bisect.bisect_left(keys, (namespace, ""))
+            high = bisect.bisect_left(keys, (namespace + "\0", ""))
+            keys = keys[low:high]
+        return (objects[key] for key in list(keys))
+
+    def count(self, kind: Kind) -> int:
+        """How many objects of a kind there are."""
+        return len(self._objects[kind])
+
+    def commit(
+        self, kind: Kind, event: str, manifest: Manifest, owners: tuple[Owner, ...], old: Stored | None
+    ) -> Stored:
+        """Makes a version durable and tells every listener at once, in the order of their subscription.
+
+        `manifest` is not yet stamped with its resourceVersion. Listeners must not write from within the call.
+        """
+        self.version += 1
+        metadata = {**manifest["metadata"], "resourceVersion": str(self.version)}
+        head = {"kind": manifest["kind"], "apiVersion": manifest["apiVersion"], "metadata": metadata}
+        new = Stored(head | {k: v for k, v in manifest.items() if k not in head}, owners, self.version)
+        key = new.key
+        if event == DELETED:
+            del self._objects[kind][key]
+        else:
+            self._objects[kind][key] = new
+        if event != MODIFIED:
+            self._sorted.pop(kind, None)
+        change = Change(kind, event, new, old)
+        log = self._log[kind]
+        log.append(change)
+        if len(log) > self._kept_changes:
+            half = len(log) // 2
+            self._floor[kind] = log[half - 1].new.version
+            del log[:half]
+        for listener in (*self._listeners[kind], *self._listeners_of_all):
+            listener(change)
+        return new
+
+    def listen(self, kind: Kind | None, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` on every commit of a kind, or of all kinds, from now on; the answer ends that."""
+        listeners = self._listeners_of_all if kind is None else self._listeners[kind]
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
+
+    def kinds(self) -> list[Kind]:
+        """The kinds of which there are objects."""
+        return [kind for kind, objects in self._objects.items() if objects]
+
+    def since(self, kind: Kind, version: int) -> list[Change] | None:
+        """The changes after `version`; None when some of them are no longer kept."""
+        if version < self._floor[kind]:
+            return None
+        log = self._log[kind]
+        return log[bisect.bisect_right(log, version, key=lambda change: change.new.version) :]
+
+    def compact(self) -> None:
+        """Forgets every change so far: watches and pages from before now get 410."""
+        for kind in (*self._log, *(each for each in self._objects if each not in self._log)):
+            self.start_keeping(kind)
+
+    def start_keeping(self, kind: Kind) -> None:
+        """A kind's changes are kept from now on only."""
+        self.version += 1  # the counter moves on, so that also a watch from the kind's last change is too old
+        self._log[kind].clear()
+        self._floor[kind] = self.version

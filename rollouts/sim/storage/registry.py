@@ -1,0 +1,245 @@
+"""The resource types that the simulated API server serves: the built-in ones, and custom ones from their CRD manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rollouts import objects
+from rollouts.objects import Kind, Manifest
+from rollouts.sim.storage import builtin_rules as rules
+from rollouts.sim.storage import shapes
+from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
+
+Defaults: TypeAlias = Callable[[Manifest], Manifest]
+Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
+
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+
+_NAMES = frozenset(("metadata.name", "metadata.namespace"))
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a type keeps what its scale subresource shows; dotted JSON paths without the first dot."""
+
+    spec_replicas: str = "spec.replicas"
+    status_replicas: str = "status.replicas"
+    selector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served type.
+
+    Args:
+        kind: its names.
+        shape: what server-side apply merges.
+        has_status: it has a status subresource.
+        scale: it has a scale subresource.
+        has_generation: the server counts changes of its spec.
+        defaults: fills in a manifest.
+        check: what is wrong with a new version.
+        schema: of a custom resource; None for built-in types.
+        selectable: field selectors it supports.
+        short_names: for kubectl.
+        categories: groups that kubectl lists it in, such as `all`.
+        needs_version_to_update: a PUT without resourceVersion is refused.
+    """
+
+    kind: Kind
+    shape: shapes.Shape = shapes.PLAIN
+    has_status: bool = False
+    scale: ScalePaths | None = None
+    has_generation: bool = False
+    defaults: Defaults = rules.unchanged
+    check: Check = rules.nothing_wrong
+    schema: Manifest | None = None
+    selectable: frozenset[str] = _NAMES
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    needs_version_to_update: bool = False
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it comes from a CRD."""
+        return self.schema is not None
+
+
+_POD_FIELDS = _NAMES | {
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+}
+_EVENT_FIELDS = _NAMES | {"regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "reason", "type"}
+
+_ALL = ("all",)  # what `kubectl get all` lists
+
+BUILT_IN = (
+    Resource(objects.POD, shapes.POD, has_status=True, has_generation=True, defaults=rules.pod_defaults,
+             check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=_ALL),
+    Resource(objects.SERVICE, shapes.SERVICE, has_status=True, defaults=rules.service_defaults,
+             check=rules.service_problems, short_names=("svc",), categories=_ALL),
+    Resource(CONFIG_MAP, check=rules.config_map_problems, short_names=("cm",)),
+    Resource(SERVICE_ACCOUNT, short_names=("sa",)),
+    Resource(NAMESPACE, has_status=True, short_names=("ns",)),
+    Resource(NODE, has_status=True, short_names=("no",)),
+    Resource(objects.REPLICA_SET, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
+             short_names=("rs",), categories=_ALL),
+    Resource(DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
+             has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
+             short_names=("deploy",), categories=_ALL),
+    Resource(objects.ENDPOINT_SLICE, has_generation=True),
+    Resource(objects.EVENT, short_names=("ev",)),
+    Resource(objects.LEASE, needs_version_to_update=True),
+    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",), categories=_ALL),
+    Resource(DISRUPTION_BUDGET, shapes.POD_DISRUPTION_BUDGET, has_status=True, has_generation=True, short_names=("pdb",)),
+    Resource(CRD, has_status=True, has_generation=True, short_names=("crd",)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _CustomRules:
+    schema: Manifest
+    scale: ScalePaths | None
+    has_cel_rules: bool
+
+
+def custom_resources(crd: Manifest) -> list[Resource]:
+    """The types that a CustomResourceDefinition manifest (`apiextensions.k8s.io/v1`) declares, one a served version.
+
+    Raises: KeyError when the manifest lacks a field that the real server requires.
+    """
+    spec = crd["spec"]
+    names = spec["names"]
+    found = []
+    for version in spec["versions"]:
+        if not version.get("served", True):
+            continue
+        kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced")
+        subresources = version.get("subresources") or {}
+        found.append(_custom(kind, version["schema"]["openAPIV3Schema"], subresources, names))
+    return found
+
+
+def _custom(kind: Kind, schema: Manifest, subresources: Manifest, names: Manifest) -> Resource:
+    paths = subresources.get("scale")
+    scale = None
+    if paths:
+        scale = ScalePaths(
+            paths["specReplicasPath"].lstrip("."),
+            paths["statusReplicasPath"].lstrip("."),
+            (paths.get("labelSelectorPath") or "").lstrip(".") or None,
+        )
+    own_rules = _CustomRules(schema, scale, has_cel_rules="x-kubernetes-validations" in json.dumps(schema))
+    return Resource(
+        kind,
+        shapes.shape_of_schema(schema),
+        has_status="status" in subresources,
+        scale=scale,
+        has_generation=True,
+        defaults=lambda manifest: _custom_defaults(manifest, schema),
+        check=lambda new, old: _custom_problems(own_rules, new, old),
+        schema=schema,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        needs_version_to_update=True,
+    )
+
+
+def _custom_defaults(manifest: Manifest, schema: Manifest) -> Manifest:
+    head: Manifest = {name: manifest[name] for name in ("apiVersion", "kind", "metadata") if name in manifest}
+    body = {name: part for name, part in manifest.items() if name not in head}
+    properties = {
+        k: v for k, v in (schema.get("properties") or {}).items() if k not in ("apiVersion", "kind", "metadata")
+    }
+    filled = with_defaults(body, {**schema, "properties": properties})
+    return manifest if filled is body else {**head, **filled}
+
+
+_BLOCKING = frozenset(("FieldValueTypeInvalid", "FieldValueRequired", "FieldValueNotSupported", "FieldValueTooLong",
+                       "FieldValueTooMany", "FieldValueDuplicate"))  # fmt: skip
+_NOT_CHECKED = Cause(
+    "<nil>",
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None) -> Iterator[Cause]:
+    looked_at, schema = new, resource.schema
+    if old is not None and old.keys() == new.keys():
+        # What is one object with the old version was looked at when that was written.
+        looked_at = {name: part for name, part in new.items() if part is not old[name]}
+        schema = {**schema, "required": ()}
+    found = list(problems(looked_at, schema))
+    yield from found
+    if resource.scale is not None:
+        yield from _scale_problems(resource.scale, new)
+    if resource.has_cel_rules and any(cause.reason in _BLOCKING for cause in found):
+        yield _NOT_CHECKED
+    elif old is not None:
+        yield from immutable_problems(new, old, resource.schema)
+
+
+def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
+    for path in (scale.spec_replicas, scale.status_replicas):
+        value: Any = new
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            kind = "string" if isinstance(value, str) else type(value).__name__
+            message = f"Invalid value: 0: .{path} accessor error: {value} is of the type {kind}, expected int64"
+            yield Cause(f".{path}", "FieldValueInvalid", message)
+        elif value is not None and value < 0:
+            yield Cause(f".{path}", "FieldValueInvalid", f"Invalid value: {value}: should be a non-negative integer")
+
+
+@dataclass
+class Registry:
+    """The types being served, by the path under which they are served."""
+
+    _by_path: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
+    changes: int = 0
+    """How often types were added: who keeps a `Resource` must look again when this moves."""
+
+    def add(self, resources: Iterable[Resource]) -> None:
+        """Serves more types; one with the same path is replaced."""
+        self.changes += 1
+        for resource in resources:
+            self._by_path[resource.kind.group, resource.kind.version, resource.kind.plural] = resource
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The type at a path."""
+        return self._by_path.get((group, version, plural))
+
+    def of(self, kind: Kind) -> Resource:
+        """The type of a kind.
+
+        Raises: KeyError when it is not served.
+        """
+        return self._by_path[kind.group, kind.version, kind.plural]
+
+    def all(self) -> list[Resource]:
+        """Every type served."""
+        return list(self._by_path.values())
+
+    def named(self, api_version: str, kind: str) -> Resource | None:
+        """The type that an owner reference or a scale target names."""
+        return next(
+            (r for r in self._by_path.values() if r.kind.kind == kind and r.kind.api_version == api_version), None
+        )

@@ -1,0 +1,1 @@
+"""AWS load balancers, by the annotations of an Ingress."""

@@ -1,0 +1,148 @@
+"""AWS Application Load Balancer: weights in the `actions.<Service>` annotation of the user's Ingress.
+
+Settings are Argo Rollouts'. The Ingress names the Service with the port `use-annotation`, and the AWS Load Balancer Controller
+reads the target groups from the annotation's JSON (`action.py`). Target groups of others stay as they are. Source: AWS Load
+Balancer Controller v2, ingress annotations.
+
+Its controller works changes off one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
+follow. Seen by its users: 40 s and more from a change until it was made, minutes when the API throttles (issues 1080, 2070 and
+3588 of kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster tells when it is done; AWS does (`probes/alb.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
+from rollouts.core.model.traffic import Answer, Verdict
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.alb.action import Action, service_of, weighted
+from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.rules.annotations import OneAnnotation
+from rollouts.traffic.rules.weights import weights_for
+from rollouts.traffic.settings import Settings
+
+KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
+USE_ANNOTATION = "use-annotation"
+_SETTLE_S = 60.0
+_WEIGHT_MOST = 999  # of a target group: AWS, Elastic Load Balancing, TargetGroupTuple
+_STICKY_MOST_S = 604_800  # a week: AWS, Elastic Load Balancing, TargetGroupStickinessConfig
+_STICKY_DEFAULT_S = 3_600
+_SERVICE_MOST = KEY_NAME_MOST - len("actions.")
+_PORT_MOST = 65_535
+_NEEDS_ROOT = (
+    "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation has the name of "
+    "the stable Service, and the paths would lead to another one after the first promotion"
+)
+
+
+class _Alb(OneAnnotation):
+    name = "alb"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
+        port = read.number("servicePort", needed=True, least=1, most=_PORT_MOST)
+        options: dict[str, Any] = {
+            "root": read.object_name("rootService"),
+            "prefix": read.text("annotationPrefix", default="alb.ingress.kubernetes.io").rstrip("/"),
+        }
+        if not is_object_name(options["prefix"]):
+            read.refuse("annotationPrefix", f"{options['prefix']!r} is no prefix of annotations; name a DNS subdomain")
+        if len(options["root"]) > _SERVICE_MOST:
+            read.refuse(
+                "rootService", f"is too long: an annotation actions.<rootService> takes {_SERVICE_MOST} characters"
+            )
+        if (sticky := read.part("stickinessConfig")) is not None:
+            options["sticky"] = _stickiness(sticky)
+        if not names:
+            read.refuse("ingress", "is required, or ingresses")
+        read.done()
+        one = Target(
+            kinds=KINDS,
+            namespace=namespace,
+            name="",
+            options=options,
+            settle_s=_SETTLE_S,
+            service_port=port,
+            no_ping_pong="" if options["root"] else _NEEDS_ROOT,
+        )
+        return tuple(replace(one, name=name) for name in names)
+
+    def annotation(self, target: Target, context: Context) -> str:
+        return f"{target.options['prefix']}/actions.{_root(target, context)}"
+
+    def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
+        _check_paths(user, _root(target, context))
+        return None if text is None else Action.of(text).pair(context).share
+
+    def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
+        pair = [(context.stable_service, 100), (context.canary_service, 0)]
+        first = [_group(service, target, weight) for service, weight in pair]
+        action = Action({"type": "forward", "forwardConfig": {"targetGroups": first}})
+        if before is not None:
+            action = Action.of(before)
+        services = [service_of(each) for each in action.groups]
+        foreign = any(each not in (context.stable_service, context.canary_service) for each in services)
+        weights = weights_for(share, users=action.pair(context), most=_WEIGHT_MOST, fixed_total=foreign)
+        by_service = {context.stable_service: weights.stable, context.canary_service: weights.canary}
+        groups = [
+            weighted(each, by_service[service]) if service in by_service else each
+            for each, service in zip(action.groups, services, strict=True)
+        ]
+        if context.canary_service not in services:
+            groups.append(_group(context.canary_service, target, weights.canary))
+        return action.changed(groups, target.options.get("sticky"))
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """The load balancer's controller writes Events, and an address into the status; nothing about this generation."""
+        return Verdict(Answer.YES)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return ()
+
+
+def _group(service: str, target: Target, weight: int) -> Manifest:
+    return {"serviceName": service, "servicePort": str(target.service_port), "weight": weight}
+
+
+def _stickiness(read: Settings) -> Manifest:
+    """What is written of it: a duration counts only where it is enabled, so any other is taken as Argo Rollouts takes it."""
+    enabled = read.flag("enabled")
+    duration_s = read.number("durationSeconds", default=_STICKY_DEFAULT_S)
+    if enabled and not 1 <= duration_s <= _STICKY_MOST_S:
+        read.refuse("durationSeconds", f"must be from 1 to {_STICKY_MOST_S}, not {duration_s}")
+    read.done()
+    return {"enabled": True, "durationSeconds": duration_s} if enabled else {"enabled": False}
+
+
+def _root(target: Target, context: Context) -> str:
+    """The Service that the paths and the annotation name. Raises: Unroutable when no annotation can name it."""
+    root: str = target.options["root"] or context.stable_service
+    if len(root) > _SERVICE_MOST:
+        raise Unroutable(
+            f"an annotation actions.{root} would be too long: name a Service of at most {_SERVICE_MOST} characters as "
+            "alb.rootService, and in the paths"
+        )
+    return root
+
+
+def _check_paths(user: Manifest, root: str) -> None:
+    """Raises: Unroutable when the load balancer's controller would not look at the annotation."""
+    spec = user.get("spec") or {}
+    backends = [spec.get("defaultBackend")]
+    for rule in spec.get("rules") or ():
+        backends += [path.get("backend") for path in (rule.get("http") or {}).get("paths") or ()]
+    services = [(each or {}).get("service") or {} for each in backends]
+    if not any((each.get("name"), (each.get("port") or {}).get("name")) == (root, USE_ANNOTATION) for each in services):
+        raise Unroutable(
+            f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action would have no "
+            f"effect; write backend: {{service: {{name: {root}, port: {{name: {USE_ANNOTATION}}}}}}}"
+        )
+
+
+PROVIDER = _Alb()

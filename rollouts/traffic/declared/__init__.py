@@ -1,0 +1,1 @@
+"""A router that a TrafficProvider declares in paths and CEL."""

@@ -1,0 +1,495 @@
+"""A provider that is declared, not written: where the backends are, what names their Service, and which field is the weight.
+
+For routers whose objects hold lists of weighted backends; `header` says how a rule is copied for requests with a header. The
+declaration brings its own tests, and `declared` runs them: one that fails is no provider. Another package declares one in Python,
+an administrator in the cluster: the spec of a TrafficProvider is the same declaration, without the name.
+
+    PROVIDER = declared(
+        {
+            "name": "apisix",
+            "match": {"group": "apisix.apache.org", "kind": "ApisixRoute", "plural": "apisixroutes", "versions": ["v2"]},
+            "backends": "spec.http[].backends[]",
+            "service": "serviceName",
+            "weight": {"path": "weight", "absent": 100},
+            "accepted": {"conditions": "status.conditions", "type": "ResourcesAvailable"},
+            "tests": [{"object": {...}, "canaryPercent": 10, "result": {...}}],
+        }
+    )
+
+A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one; without
+it no object outside of the Rollout's namespace can be steered, for none would lead to its Services.
+
+`live` says whom to ask whether the router does it (`oracle.py`); without it a time is waited.
+
+`service`, `serviceNamespace` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend,
+and `{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from rollouts.core.model.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
+from rollouts.errors import (
+    ExpressionFailed,
+    ExpressionInvalid,
+    ExpressionsTooCostly,
+    SpecInvalid,
+    SpecProblem,
+    Unroutable,
+)
+from rollouts.expressions import Expression, Result, compiled, metered
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
+from rollouts.traffic.declared.oracle import Oracle, read_oracle, run_answers
+from rollouts.traffic.rules.ledger import NOTHING, with_ledger
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side, rules_at
+from rollouts.traffic.settings import Settings
+
+SETTLE_MAX_S = 300
+SPEC_BYTES_MAX = 12 * 1024
+TESTS_UNITS_MAX = 100_000
+"""Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
+
+_TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
+_WEIGHT_MOST = 2**31 - 1
+
+
+def declared(declaration: Mapping[str, Any]) -> Declared:
+    """The provider of a declaration. In its tests the Services are `stable` and `canary`, in the namespace `test`.
+
+    Raises: SpecInvalid, with every problem at once, failed tests among them.
+    """
+    size_bytes = len(json.dumps(declaration, ensure_ascii=False).encode(errors="replace"))
+    if size_bytes > SPEC_BYTES_MAX:
+        message = (
+            f"has {size_bytes} bytes, and {SPEC_BYTES_MAX} are allowed; leave tests out, or make their objects smaller"
+        )
+        raise SpecInvalid((SpecProblem("tests", message),))
+    read = Settings(declaration)
+    match, weight = read.part("match"), read.part("weight")
+    places, service = read.text("backends", needed=True), _service(read, declaration)
+    space = _named(read.part("serviceNamespace"))
+    header = read_header(read.part("header"), places=places)
+    found = Declared(
+        name=read.text("name", needed=True),
+        kinds=_kinds(match) if match is not None else (),
+        backends=places,
+        weight="weight" if weight is None else weight.text("path", default="weight"),
+        service=service,
+        service_namespace=space,
+        dialect_of=_dialect(read, places, (service, space), weight, header),
+        header=header,
+        accepts=_acceptance(read.part("accepted")),
+        settle_s=_settle_s(read),
+        live=read_oracle(read.part("live")),
+    )
+    if match is None:
+        read.refuse("match", "is required: {group, kind, plural, versions}")
+    else:
+        match.done()
+    if weight is not None:
+        weight.done()
+    tests = read.parts("tests")
+    if not tests:
+        read.refuse("tests", "is required: [{object, canaryPercent, result}]")
+    tried: list[frozenset[object]] = []
+    try:
+        with metered(TESTS_UNITS_MAX):
+            tried += [_run(found, test, usable=not read.problems) for test in tests]
+    except ExpressionsTooCostly:
+        read.refuse("tests", "cost too much together; leave some out, or make their objects and answers smaller")
+    if not read.problems:
+        _check_tried(read, found, frozenset[object]().union(*tried))
+    read.done()
+    return found
+
+
+def steered_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
+    """The object as it is written for one of the declaration's tests, our annotation with it, and what it says then.
+
+    Args:
+        test: one that passed.
+        user: its object, as the API server has it.
+
+    Raises: Unroutable.
+    """
+    want = Split(Fraction(test["canaryPercent"], 100), read_headers(Settings({"headers": test.get("headers")})))
+    with _as_declared(provider):
+        return _tested(provider).with_us(user, want), want
+
+
+def says_in_test(provider: Declared, user: Manifest) -> Split:
+    """What an object says, as in the declaration's tests. Raises: Unroutable."""
+    with _as_declared(provider):
+        return _tested(provider).read(user)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What names a backend's Service, or its namespace: a path to a field, or an expression over the backend."""
+
+    path: tuple[str, ...] = ()
+    expression: Expression | None = None
+
+    def of(self, backend: Manifest) -> str:
+        """The name; "" when the backend has none."""
+        if self.expression is None:
+            found = _get(backend, self.path) if self.path else ""
+            return found if isinstance(found, str) else ""
+        try:
+            return self.expression.text({"item": backend})
+        except ExpressionFailed:  # somebody else's backend, which may look otherwise
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What tells that the router has taken an object: a condition in a list, or an expression over the object."""
+
+    conditions: str = ""
+    type: str = ""
+    expression: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared(Rules):
+    """What `declared` makes. A Rollout's settings for it: `name` and maybe `namespace` of the object.
+
+    Args:
+        backends: path to the lists of backends.
+        weight: field of a backend.
+        accepts: None when nothing tells it.
+        settle_s: how long after an accepted write it counts as live; None for the general number.
+        service_namespace: what names the namespace of a backend's Service; None for the object's own.
+        live: who tells instead that it is; None for nobody.
+        header: how requests are routed by headers; None for not at all.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    backends: str
+    weight: str
+    service: Named
+    service_namespace: Named | None = None
+    dialect_of: type[Dialect]
+    accepts: Acceptance | None = None
+    settle_s: float | None = None
+    live: Oracle | None = None
+    header: HeaderTemplate | None = None
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        """One object."""
+        read = Settings(settings)
+        where = read.object_name("namespace", default=namespace)
+        name = read.object_name("name", needed=True)
+        if where != namespace and self.service_namespace is None:
+            read.refuse(
+                "namespace",
+                f"must be the Rollout's own, {namespace}: TrafficProvider {self.name} does not say where a backend names the "
+                "namespace of its Service (serviceNamespace), so an object elsewhere cannot lead here",
+            )
+        read.done()
+        return (Target(kinds=self.kinds, namespace=where, name=name, settle_s=self.settle_s),)
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        """As declared."""
+        return self.dialect_of(target, context)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """See `codec.Provider`."""
+        with _as_declared(self):
+            return Rules.read(self, objects, target, context)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        with _as_declared(self):
+            return Rules.plan(self, objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """See `codec.Provider`. Raises: Unroutable, when the object no longer has the form that was declared."""
+        with _as_declared(self):
+            return Rules.undo(self, objects, target, context)
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """Weights, and headers where it is declared how."""
+        return frozenset() if self.header is None else self.header.features
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """What is declared to tell it, of this generation; yes when nothing is declared, which proves nothing."""
+        if self.accepts is None:
+            return Verdict(Answer.YES)
+        user = objects.user
+        generation = user.get("metadata", {}).get("generation", 0)
+        status = user.get("status")
+        if isinstance(status, dict) and _older(status.get("observedGeneration"), generation):
+            return Verdict(Answer.UNKNOWN, f"its status is not of generation {generation} yet")
+        if self.accepts.expression is not None:
+            return _by_expression(self.accepts.expression, user)
+        return _by_condition(self.accepts, user, generation)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        """Not known."""
+        return ()
+
+
+def _by_expression(expression: Expression, user: Manifest) -> Verdict:
+    try:
+        if expression.truth({"object": user}):
+            return Verdict(Answer.YES)
+    except ExpressionFailed as error:  # before its router has looked at it, an object has no status
+        return Verdict(Answer.UNKNOWN, str(error))
+    return Verdict(Answer.UNKNOWN, f"not true yet: {expression.source}")
+
+
+def _by_condition(accepts: Acceptance, user: Manifest, generation: int) -> Verdict:
+    conditions = _get(user, accepts.conditions.split("."))
+    told = [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
+    found = next((each for each in told if each.get("type") == accepts.type), None)
+    if found is None or _older(found.get("observedGeneration"), generation):
+        return Verdict(Answer.UNKNOWN, f"{accepts.type} is not told of generation {generation} yet")
+    if found.get("status") == "True":
+        return Verdict(Answer.YES)
+    return Verdict(Answer.NO, f"{accepts.type} is {found.get('status')}: {found.get('message', '')}")
+
+
+def _older(observed: Any, generation: int) -> bool:
+    return isinstance(observed, int) and observed < generation
+
+
+@contextmanager
+def _as_declared(provider: Declared) -> Iterator[None]:
+    """No object can break a pass: nobody but its author knows what objects of the kind look like."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Unroutable(
+            f"it does not have the form that provider {provider.name} declares ({provider.backends}): "
+            f"{type(error).__name__} {error}; change the object, or the provider"
+        ) from error
+
+
+def _kinds(match: Settings) -> tuple[Kind, ...]:
+    group, kind, plural = (match.text(field, needed=True) for field in ("group", "kind", "plural"))
+    versions = match.texts("versions")
+    if not versions:
+        match.refuse("versions", "is required, the best one first")
+    return tuple(Kind(group, version, kind, plural) for version in versions)
+
+
+def _service(read: Settings, declaration: Mapping[str, Any]) -> Named:
+    if not isinstance(declaration.get("service"), Mapping):
+        return Named(tuple(read.text("service", needed=True).split(".")))
+    named = _named(read.part("service"))
+    assert named is not None  # noqa: S101 - it is an object
+    return named
+
+
+def _named(part: Settings | None) -> Named | None:
+    if part is None:
+        return None
+    path, source = part.text("path"), part.text("cel")
+    part.done()
+    if bool(path) == bool(source):
+        part.refuse("", "exactly one of path and cel is required")
+    if not source:
+        return Named(tuple(path.split(".")))
+    return Named(expression=_compiled(part, source, variable="item", result=Result.TEXT))
+
+
+def _acceptance(part: Settings | None) -> Acceptance | None:
+    if part is None:
+        return None
+    source = part.text("cel")
+    found = Acceptance(
+        conditions=part.text("conditions", needed=not source),
+        type=part.text("type", needed=not source),
+        expression=_compiled(part, source, variable="object", result=Result.TRUTH) if source else None,
+    )
+    part.done()
+    if source and (found.conditions or found.type):
+        part.refuse("", "cel stands alone: leave conditions and type out, or cel")
+    return found
+
+
+def _compiled(part: Settings, source: str, *, variable: str, result: Result) -> Expression | None:
+    try:
+        return compiled(source, variables=(variable,), result=result)
+    except ExpressionInvalid as error:
+        part.refuse("cel", str(error))
+        return None
+
+
+def _settle_s(read: Settings) -> float | None:
+    seconds = read.number("settleSeconds", default=-1)
+    if seconds == 0 or seconds > SETTLE_MAX_S:
+        read.refuse("settleSeconds", f"must be 1 to {SETTLE_MAX_S}")
+    return float(seconds) if seconds > 0 else None
+
+
+def _dialect(
+    read: Settings,
+    places: str,
+    named_by: tuple[Named, Named | None],
+    weight: Settings | None,
+    template: HeaderTemplate | None,
+) -> type[Dialect]:
+    *holders, key = places.split(".")
+    name = "weight" if weight is None else weight.text("path", default="weight")
+    absent = 1 if weight is None else weight.number("absent", default=1)
+    most = _WEIGHT_MOST if weight is None else weight.number("most", default=_WEIGHT_MOST)
+    if not key.endswith("[]"):
+        read.refuse("backends", "must be a path to a list, such as spec.rules[].backends[]")
+
+    @dataclass(frozen=True, slots=True)
+    class Backends(_Backends):
+        backends: ClassVar[str] = key.removesuffix("[]")
+        weight: ClassVar[str] = name
+        weight_absent: ClassVar[int] = absent
+        weight_most: ClassVar[int] = most
+        steps: ClassVar[tuple[str, ...]] = tuple(holders)
+        service: ClassVar[Named] = named_by[0]
+        space: ClassVar[Named | None] = named_by[1]
+        header: ClassVar[HeaderTemplate | None] = template
+
+    return Backends
+
+
+@dataclass(frozen=True, slots=True)
+class _Backends(Dialect):
+    """How rules are written as declared; no super() here: a dataclass with slots is another class than the one that was written.
+
+    `steps` lead to what holds a list of backends, `service` names a backend's Service, and `space` that one's namespace.
+    """
+
+    steps: ClassVar[tuple[str, ...]]
+    service: ClassVar[Named]
+    space: ClassVar[Named | None]
+    header: ClassVar[HeaderTemplate | None]
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        if self.header is None:
+            return tuple(place for place in _places(user, self.steps) if isinstance(_get(user, place), dict))
+        heads = (*self.steps[:-1], self.steps[-1].removesuffix("[]"))  # of lists of rules: copies are put there
+        return tuple(place for place in _places(user, heads) if isinstance(_get(user, place), list))
+
+    def takes_requests(self, path: Path) -> bool:
+        return self.header is not None
+
+    def side(self, backend: Manifest) -> Side | None:
+        named = self.space.of(backend) if self.space is not None else ""
+        if (named or self.target.namespace) != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(name) if (name := self.service.of(backend)) else None
+
+    def read(self, user: Manifest) -> Split:
+        found = Dialect.read(self, user)
+        if self.service.expression is not None and not self._holds_both(user):
+            raise Unroutable(_one_alone(self.context))
+        return found
+
+    def beside(self, stable: Manifest) -> Manifest:
+        if self.service.expression is not None:
+            raise Unroutable(_one_alone(self.context))
+        changed: Manifest = _with(self._weighted(stable, None), self.service.path, self.context.canary_service)
+        return changed
+
+    def identity(self, rule: Manifest) -> Any:
+        return rule.get("name") if self.header is None else self.header.of(rule)
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        if self.header is None or len(matches) != 1:
+            return Dialect.narrowed(self, rule, matches, name)
+        return self.header.narrowed(rule, matches[0], name)
+
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        return self.header is not None and self.header.last
+
+    def _holds_both(self, user: Manifest) -> bool:
+        found = [self._find(rule) for place in self.lists(user) for rule in rules_at(user, place)]
+        return any(stable is not None and canary is not None for stable, canary in found)
+
+
+def _one_alone(context: Context) -> str:
+    return (
+        f"none of its lists has both {context.stable_service} and {context.canary_service} as backends, and what names them "
+        f"is an expression, so none can be made: add {context.canary_service} beside {context.stable_service} with weight 0"
+    )
+
+
+def _tested(provider: Declared) -> Dialect:
+    return provider.dialect(Target(kinds=provider.kinds, namespace="test", name="test"), _TESTED)
+
+
+def _check_tried(read: Settings, provider: Declared, tried: frozenset[object]) -> None:
+    """Whether the tests try what is declared.
+
+    Args:
+        tried: what `_run` gave.
+    """
+    if provider.live is not None and not {True, False} <= tried:
+        read.refuse("tests", "need answers of the router's for live, one at least that is live, and one that is not")
+    if provider.header is None:
+        return
+    for kind in (MatchKind.EXACT, MatchKind.REGEX) if provider.header.regex else (MatchKind.EXACT,):
+        if kind not in tried:
+            read.refuse("tests", f"need one with headers for header, with one that is {kind}")
+
+
+def _run(provider: Declared, test: Settings, *, usable: bool) -> frozenset[object]:
+    """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that.
+
+    Gives what it tried: how headers are matched, and what its answers mean, true or false.
+    """
+    start, result = dict(test.value("object")), dict(test.value("result"))
+    percent, matches = test.number("canaryPercent", needed=True), read_headers(test)
+    if percent > 100:
+        test.refuse("canaryPercent", "must be 0 to 100")
+        usable = False
+    if not usable:
+        test.parts("answers")
+        test.done()
+        return frozenset()
+    meant = run_answers(provider.live, test, result, percent)
+    test.done()
+    want = Split(Fraction(percent, 100), matches)
+    dialect = _tested(provider)
+    try:
+        with _as_declared(provider):
+            dialect.read(start)
+            steered = dialect.with_us(start, want)
+            if dialect.read(steered) != want:
+                test.refuse("canaryPercent", "is not what is read back")
+            if with_ledger(steered, NOTHING) != result:
+                test.refuse("result", f"is not what becomes of the object: {with_ledger(steered, NOTHING)}")
+    except Unroutable as error:
+        test.refuse("object", f"cannot be steered: {error}")
+    return meant | {each.value.kind for route in matches for each in route.match.headers}
+
+
+def _places(user: Manifest, steps: Sequence[str]) -> list[Path]:
+    """Where the path leads: `[]` is every item of a list."""
+    places: list[Path] = [()]
+    for step in steps:
+        places = [(*place, step.removesuffix("[]")) for place in places]
+        if step.endswith("[]"):
+            places = [(*place, at) for place in places for at in range(len(_get(user, place) or ()))]
+    return places
+
+
+def _get(value: Any, steps: Path | list[str]) -> Any:
+    for step in steps:
+        named = value.get(step) if isinstance(value, dict) else None
+        value = value[step] if isinstance(step, int) else named
+    return value
+
+
+def _with(value: Manifest, steps: tuple[str, ...], new: str) -> Manifest:
+    return {**value, steps[0]: _with(value[steps[0]], steps[1:], new) if steps[1:] else new}

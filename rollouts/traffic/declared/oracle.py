@@ -1,0 +1,153 @@
+"""Whether a declared router does what its object says: a URL of the router's own, and an expression over what it answers.
+
+The host is the administrator's text; an object gives no more than the path below it, so nobody who writes an object decides who
+is asked. Pure: `probes/oracles.py` asks.
+
+    "live": {"http": {"url": "http://router-admin.edge:9000", "path": {"cel": "'/routes/' + object.metadata.name"}},
+             "cel": "body.weight == want"}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+from urllib.parse import urlsplit
+
+from rollouts.core.model.traffic import Answer, Split, Verdict
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.expressions import Expression, Result, compiled
+from rollouts.objects import Manifest
+from rollouts.traffic.settings import Settings
+
+PATH_VARIABLES = ("object",)
+ANSWER_VARIABLES = ("body", "want", "object", "stable", "canary")
+
+_PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
+_PATH_MOST = 2_048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oracle:
+    """Whom to ask, and what the answer means.
+
+    Args:
+        url: `http://` or `https://`, host, port and maybe a path, without a trailing slash.
+        path: gives what comes after it, over `object`; None for nothing.
+        says: true over ANSWER_VARIABLES when the router does what is wanted.
+    """
+
+    url: str
+    path: Expression | None
+    says: Expression
+
+    def path_of(self, user: Manifest) -> str:
+        """The path with its query, below the URL. Raises: ExpressionFailed."""
+        if self.path is None:
+            return ""
+        found = self.path.text({"object": user})
+        if len(found) > _PATH_MOST or not _PATH.fullmatch(found) or "/.." in found:
+            raise ExpressionFailed(
+                f"{self.path.source}: gives no path that begins with / and can be asked for: {found[:200]!r}"
+            )
+        return found
+
+    def judged(self, answer: bytes, user: Manifest, want: Split, *, stable: str, canary: str) -> Verdict:
+        """What the answer means: YES when it does what is wanted, NO when not, UNKNOWN when that cannot be told.
+
+        Args:
+            answer: JSON.
+            stable, canary: the names of the Services, which are variables too.
+        """
+        try:
+            body = json.loads(answer)
+        except (ValueError, RecursionError) as error:
+            return Verdict(Answer.UNKNOWN, f"its answer is no JSON: {str(error)[:200]}")
+        data: Mapping[str, Any] = {
+            "body": body,
+            "want": float(
+                want.share * 100
+            ),  # of one type always, so that the tests find what cannot be calculated with it
+            "object": user,
+            "stable": stable,
+            "canary": canary,
+        }
+        try:
+            if self.says.truth(data):
+                return Verdict(Answer.YES)
+        except ExpressionFailed as error:
+            return Verdict(Answer.UNKNOWN, str(error))
+        return Verdict(Answer.NO, f"not true yet: {self.says.source}")
+
+
+def read_oracle(part: Settings | None) -> Oracle | None:
+    """That of a declaration, None when it has none; what is wrong is noted in `part`."""
+    if part is None:
+        return None
+    http = part.part("http")
+    source = part.text("cel", needed=True)
+    part.done()
+    if http is None:
+        part.refuse("http", "is required: {url, path}")
+        return None
+    url, path = http.text("url", needed=True), http.part("path")
+    http.done()
+    if url and not _is_base(url):
+        http.refuse("url", "is not http://HOST:PORT or https://HOST:PORT, with a path at most")
+    path_source = path.text("cel", needed=True) if path is not None else ""
+    if path is not None:
+        path.done()
+    below = _compiled(path, path_source, PATH_VARIABLES, Result.TEXT) if path is not None and path_source else None
+    says = _compiled(part, source, ANSWER_VARIABLES, Result.TRUTH) if source else None
+    return Oracle(url=url.rstrip("/"), path=below, says=says) if says is not None else None
+
+
+def run_answers(oracle: Oracle | None, test: Settings, user: Manifest, percent: int) -> frozenset[bool]:
+    """Holds the answers of one test against what they are to mean; which meanings there were.
+
+    Args:
+        user: the test's object as the router is to have it.
+    """
+    found = set[bool]()
+    steered = {**user, "metadata": {"name": "test", "namespace": "test", **(user.get("metadata") or {})}}
+    answers = test.parts("answers")
+    if answers and oracle is None:
+        test.refuse("answers", "are those of live, which is not declared")
+    if oracle is None:
+        return frozenset()
+    try:
+        oracle.path_of(steered)
+    except ExpressionFailed as error:
+        test.refuse("object", f"has no path to ask for: {error}")
+    for each in answers:
+        body, live = each.anything("body"), each.flag("live")
+        each.done()
+        verdict = oracle.judged(
+            json.dumps(body).encode(), steered, Split(Fraction(percent, 100)), stable="stable", canary="canary"
+        )
+        found.add(live)
+        if (verdict.answer is Answer.YES) is not live:
+            said = "is live" if verdict.answer is Answer.YES else f"is not live: {verdict.message}"
+            each.refuse("live", f"is not what comes out: it {said}")
+    return frozenset(found)
+
+
+def _is_base(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is no number, an address with half a bracket
+        return False
+    plain = parts.username is None and not parts.query and not parts.fragment
+    return named and plain and not re.search(r"\s", url)
+
+
+def _compiled(part: Settings, source: str, variables: tuple[str, ...], result: Result) -> Expression | None:
+    try:
+        return compiled(source, variables=variables, result=result)
+    except ExpressionInvalid as error:
+        part.refuse("cel", str(error))
+        return None

@@ -1,0 +1,159 @@
+"""Gateway API: weights of `backendRefs` in HTTPRoute, GRPCRoute, TLSRoute and TCPRoute, changed in the user's route.
+
+A managed route is a copy of each steered rule, narrowed to the requests that match, so that filters, timeouts and the order of
+precedence (path, method, number of headers) stay the user's. It stands at the end of the rules, and a mirror of all requests in
+the rule itself: gateways name what they make of a rule by its index, and a rule that moves is made anew under traffic. Where
+only the order decides, the copy stands before the rule. Source: gateway-api v1.6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.gateway_api.features import CLASS_FEATURES, check_mirror, lacking
+from rollouts.traffic.gateway_api.limits import check_limits
+from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank
+from rollouts.traffic.gateway_api.mirrors import with_mirror, without_mirrors
+from rollouts.traffic.gateway_api.parents import GROUP, gateways_of, taken_by_parents
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.warming import Warming
+from rollouts.traffic.settings import Settings
+
+_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, and that can be matched once
+_GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
+
+
+def _kinds(kind: str, plural: str, *versions: str) -> tuple[Kind, ...]:
+    return tuple(Kind(GROUP, version, kind, plural) for version in versions)
+
+
+KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "httpRoutes": _kinds("HTTPRoute", "httproutes", "v1", "v1beta1"),
+    "grpcRoutes": _kinds("GRPCRoute", "grpcroutes", "v1", "v1alpha2"),
+    "tlsRoutes": _kinds("TLSRoute", "tlsroutes", "v1", "v1alpha3", "v1alpha2"),
+    "tcpRoutes": _kinds("TCPRoute", "tcproutes", "v1", "v1alpha2"),
+}
+"""Fields of the settings, and the kinds that they name routes of, in every version that can be read, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Route(Warming):
+    backends: ClassVar[str] = "backendRefs"
+    weight_most: ClassVar[int] = 1_000_000
+    path: ClassVar[Path] = ("spec", "rules")
+
+    def side(self, backend: Manifest) -> Side | None:
+        here = backend.get("namespace") or self.target.namespace
+        if backend.get("group") or backend.get("kind", "Service") != "Service" or here != self.context.namespace:
+            return None
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(backend.get("name", ""))
+
+    def beside(self, stable: Manifest) -> Manifest:
+        return {**self._weighted(stable, None), "name": self.context.canary_service}
+
+    def takes_requests(self, path: Path) -> bool:
+        return self.target.kinds[0].kind in ("HTTPRoute", "GRPCRoute")
+
+    def identity(self, rule: Manifest) -> Any:
+        return [rule.get("matches"), rule.get("filters")]
+
+    @property
+    def grpc(self) -> bool:
+        return self.target.kinds[0].kind == "GRPCRoute"
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        copy = {field: value for field, value in rule.items() if field != "name"}  # names are unique in a route
+        if not matches:
+            return copy
+        found = narrowed_matches(rule.get("matches") or (), matches, grpc=self.grpc)
+        return {**copy, "matches": found} if found else None
+
+    def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
+        # A path or a method of the mirror's ranks above any number of headers: the same requests once more, as precise as there.
+        above = [match for mirror in mirrors for match in mirror.matches if match.path or match.method]
+        both = self.narrowed(copy, above, "the mirror") if above else None
+        return {**copy, "matches": merged(copy["matches"], both["matches"])} if both else copy
+
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        return outrank(copy.get("matches") or (), rule.get("matches") or ())
+
+    def idle(self, copy: Manifest) -> Manifest:
+        return {**copy, "matches": [idle_match(grpc=self.grpc)]}
+
+    def is_idle(self, rule: Manifest) -> bool:
+        return bool(rule.get("matches") == [idle_match(grpc=self.grpc)])
+
+    def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
+        return with_mirror(rule, mirror, canary)
+
+    def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
+        empty = rule.get("filters") == []  # could not be told from none when it is given back
+        whole = are_all(mirror.matches, rule.get("matches") or (), grpc=self.grpc)
+        return with_mirror(rule, mirror, canary) if whole and not empty else None
+
+    def unmirrored(self, rule: Manifest) -> Manifest:
+        return without_mirrors(rule, lambda backend: self.side(backend) is Side.CANARY)
+
+    def check(self, user: Manifest) -> None:
+        check_limits(user)
+
+
+class _GatewayApi(Rules):
+    name = "gatewayAPI"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        read = Settings(settings)
+        found: list[Target] = []
+        for old, field in (
+            ("httpRoute", "httpRoutes"),
+            ("grpcRoute", "grpcRoutes"),
+            ("tcpRoute", "tcpRoutes"),
+            ("tlsRoute", "tlsRoutes"),
+        ):
+            if name := read.text(old):
+                read.refuse(old, f"is written {field}: [{{name: {name}}}] here")
+        features = read.texts("features")
+        for feature in features:
+            if feature not in CLASS_FEATURES:
+                read.refuse("features", f"must be of {', '.join(CLASS_FEATURES)}, not {feature}")
+        for field, kinds in KINDS.items():
+            for route in read.parts(field):
+                options = {"rules": route.texts("rules"), "features": features}
+                where = route.object_name("namespace", default=namespace)
+                found.append(
+                    Target(kinds=kinds, namespace=where, name=route.object_name("name", needed=True), options=options)
+                )
+                route.done()
+        if not found and not read.problems:
+            read.refuse("", "names no route; write httpRoutes: [{name: …}]")
+        read.done()
+        return tuple(found)
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _Route(target, context)
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return {"HTTPRoute": _HTTP, "GRPCRoute": _GRPC}.get(target.kinds[0].kind, frozenset())
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return self.supported(target) - lacking(objects.user)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        for mirror in want.mirrors:
+            check_mirror(mirror, objects.user)
+        return super().plan(objects, target, context, want)
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        return taken_by_parents(objects.user, namespace=target.namespace)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        return gateways_of(objects.user, namespace=target.namespace)
+
+
+PROVIDER = _GatewayApi()

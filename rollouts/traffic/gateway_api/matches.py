@@ -1,0 +1,180 @@
+"""Matches of the Gateway API's routes: a rule's own, each and-ed with what a managed route asks for.
+
+Source: gateway-api v1.6.1, HTTPRouteMatch and GRPCRouteMatch. PathPrefix goes by path elements, as the API says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, NamedMatch, RequestMatch, TextMatch
+from rollouts.errors import Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.rules.text_matches import as_regex, cookie_pattern
+
+_ALL_PATHS = {"type": "PathPrefix", "value": "/"}
+
+
+def narrowed_matches(own: Sequence[Manifest], wanted: Sequence[RequestMatch], *, grpc: bool) -> list[Manifest]:
+    """Requests that match one of `own` and one of `wanted`; [] when none can.
+
+    Raises: Unroutable when it cannot be told whether a request can be both, or the API has no words for it.
+    """
+    narrow = _grpc if grpc else _http
+    return merged([both for match in own or [{}] for want in wanted if (both := narrow(match, want)) is not None])
+
+
+def merged(*lists: Sequence[Manifest]) -> list[Manifest]:
+    """All matches of the lists, each once."""
+    every = [match for matches in lists for match in matches]
+    return [match for at, match in enumerate(every) if match not in every[:at]]
+
+
+def are_all(wanted: Sequence[RequestMatch], own: Sequence[Manifest], *, grpc: bool) -> bool:
+    """Whether every request of `own` matches one of `wanted`, of which there is none for all requests. Raises: as above."""
+    if not wanted:
+        return True
+    narrowed = narrowed_matches(own, wanted, grpc=grpc)
+    return all(any(_same(match, other) for other in narrowed) for match in own or [{}])
+
+
+def _same(match: Manifest, other: Manifest) -> bool:
+    return {**match, "path": match.get("path") or _ALL_PATHS} == {**other, "path": other.get("path") or _ALL_PATHS}
+
+
+def idle_match(*, grpc: bool) -> Manifest:
+    """What no request matches."""
+    header = {"type": "Exact", "name": IDLE_HEADER, "value": IDLE_VALUE}
+    return {**({} if grpc else {"path": _ALL_PATHS}), "headers": [header]}
+
+
+def outrank(narrowed: Sequence[Manifest], own: Sequence[Manifest]) -> bool:
+    """Whether requests go to `narrowed` rather than to `own` wherever in the route the two stand; False where it is not sure.
+
+    Source: HTTPRouteRule.matches: an exact path, the longest prefix, a method, more headers, more query parameters, the order.
+    How regular expressions rank among paths is each product's affair.
+    """
+    return all(_rank(match) > _rank(other) for match in narrowed for other in own or [{}] if _may_meet(match, other))
+
+
+def _may_meet(match: Manifest, other: Manifest) -> bool:
+    """Whether the path of `other` may cover that of `match`. One that lies within is narrowed itself."""
+    mine, theirs = match.get("path") or _ALL_PATHS, other.get("path") or _ALL_PATHS
+    match mine.get("type", "PathPrefix"), theirs.get("type", "PathPrefix"):
+        case (("Exact" | "PathPrefix"), "PathPrefix"):
+            return _is_under(mine["value"], theirs["value"])
+        case (("Exact" | "PathPrefix"), "Exact"):
+            return bool(mine == theirs)
+        case _:
+            return True
+
+
+def _rank(match: Manifest) -> tuple[int, ...]:
+    path, method = match.get("path") or _ALL_PATHS, match.get("method") or ""
+    kind, length = path.get("type", "PathPrefix"), len(path.get("value", "/"))
+    if kind == "RegularExpression":
+        length = -1
+    called = (len(method.get("service", "")), len(method.get("method", ""))) if isinstance(method, dict) else (0, 0)
+    named = len(match.get("headers") or ()), len(match.get("queryParams") or ())
+    return (kind == "Exact", length, bool(method), *called, *named)
+
+
+def _grpc(match: Manifest, want: RequestMatch) -> Manifest | None:
+    if want.path or want.method or want.query or want.cookies:
+        raise Unroutable("a GRPCRoute matches by headers only; take path, method, query and cookies out of the step")
+    return _with(match, headers=_named(match.get("headers"), _headers(want), header=True))
+
+
+def _http(match: Manifest, want: RequestMatch) -> Manifest | None:
+    path = _path(match.get("path") or _ALL_PATHS, want.path)
+    method = _method(match.get("method"), want.method)
+    if path is None or method is None:
+        return None
+    query = [_condition(each) for each in want.query]
+    return _with(
+        {**match, "path": path, **({"method": method} if method else {})},
+        headers=_named(match.get("headers"), _headers(want), header=True),
+        queryParams=_named(match.get("queryParams"), query, header=False),
+    )
+
+
+def _with(match: Manifest, **lists: list[Manifest] | None) -> Manifest | None:
+    if any(items is None for items in lists.values()):
+        return None
+    return {**match, **{name: items for name, items in lists.items() if items}}
+
+
+def _method(own: str | None, want: TextMatch | None) -> str | None:
+    """ "" for any method, None when no request can have both."""
+    if want is None:
+        return own or ""
+    if want.kind is not MatchKind.EXACT:
+        raise Unroutable("the Gateway API matches methods exactly; write method.exact")
+    return want.value if own in (None, want.value) else None
+
+
+def _path(own: Manifest, want: TextMatch | None) -> Manifest | None:
+    if want is None:
+        return own
+    kind, value = own.get("type", "PathPrefix"), str(own.get("value", "/"))
+    match kind, want.kind:
+        case "Exact", MatchKind.EXACT:
+            return own if value == want.value else None
+        case "Exact", MatchKind.PREFIX:
+            return own if _is_under(value, want.value) else None
+        case "PathPrefix", MatchKind.EXACT:
+            return {"type": "Exact", "value": want.value} if _is_under(want.value, value) else None
+        case "PathPrefix", MatchKind.PREFIX if _is_under(want.value, value):
+            return {"type": "PathPrefix", "value": want.value}
+        case "PathPrefix", MatchKind.PREFIX:
+            return own if _is_under(value, want.value) else None
+        case "PathPrefix", MatchKind.REGEX if value == "/":
+            return {"type": "RegularExpression", "value": want.value}
+        case _ if (kind, want.kind) == ("RegularExpression", MatchKind.REGEX) and value == want.value:
+            return own
+    raise Unroutable(
+        f"nobody can tell which paths match both {kind} {value} and {want.kind} {want.value}; "
+        "use exact or prefix, or leave the path out of the step"
+    )
+
+
+def _is_under(path: str, prefix: str) -> bool:
+    prefix = prefix.rstrip("/")
+    return path == prefix or path.startswith(prefix + "/")
+
+
+def _headers(want: RequestMatch) -> list[Manifest]:
+    if len(want.cookies) > 1:
+        raise Unroutable("the Gateway API can match one cookie at most: all are one header; leave one of them")
+    return [*map(_condition, want.headers), *map(_cookie, want.cookies)]
+
+
+def _cookie(cookie: NamedMatch) -> Manifest:
+    return {"type": "RegularExpression", "name": "cookie", "value": cookie_pattern(cookie)}
+
+
+def _condition(want: NamedMatch) -> Manifest:
+    if want.value.kind is MatchKind.EXACT:
+        return {"type": "Exact", "name": want.name, "value": want.value.value}
+    return {"type": "RegularExpression", "name": want.name, "value": as_regex(want.value)}
+
+
+def _named(own: Any, more: list[Manifest], *, header: bool) -> list[Manifest] | None:
+    """Both lists, each name once; None when one name would need two values."""
+    found: list[Manifest] = list(own or ())
+    for want in more:
+        same = next((each for each in found if _same_name(each["name"], want["name"], header=header)), None)
+        if same is None:
+            found.append(want)
+        elif (kinds := {same.get("type", "Exact"), want["type"]}) and same.get("value") != want["value"]:
+            if kinds == {"Exact"}:
+                return None
+            raise Unroutable(
+                f"a rule matches {want['name']} already, and one match holds each name once; use another name"
+            )
+    return found
+
+
+def _same_name(one: str, other: str, *, header: bool) -> bool:
+    return one.lower() == other.lower() if header else one == other

@@ -1,0 +1,29 @@
+"""Mirrors of the Gateway API: a filter of a rule that sends copies of its requests to one more backend.
+
+Source: gateway-api v1.6.1, HTTPRequestMirrorFilter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rollouts.core.model.traffic import MirrorRoute
+from rollouts.objects import Manifest
+
+
+def with_mirror(rule: Manifest, mirror: MirrorRoute, backend: Manifest) -> Manifest:
+    """The rule with copies of its requests going to the backend's Service."""
+    to = {name: backend[name] for name in ("group", "kind", "name", "namespace", "port") if name in backend}
+    percent = {"percent": mirror.percent} if mirror.percent < 100 else {}
+    ours = {"type": "RequestMirror", "requestMirror": {"backendRef": to, **percent}}
+    return {**rule, "filters": [*(rule.get("filters") or ()), ours]}
+
+
+def without_mirrors(rule: Manifest, is_ours: Callable[[Manifest], bool]) -> Manifest:
+    """The rule without mirrors to backends that are ours, and without a list of filters that is empty then; or the same."""
+    filters = rule.get("filters") or []
+    kept = [each for each in filters if not is_ours((each.get("requestMirror") or {}).get("backendRef") or {})]
+    if len(kept) == len(filters):
+        return rule
+    rest = {name: value for name, value in rule.items() if name != "filters"}
+    return {**rest, "filters": kept} if kept else rest

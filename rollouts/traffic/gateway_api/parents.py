@@ -1,0 +1,76 @@
+"""What the parents of a Gateway API route say of it: `status.parents`, read with care.
+
+Necessary and never sufficient: Traefik says yes two seconds before it acts on it (docs/traffic.md). Source: gateway-api v1.6.1,
+RouteParentStatus; gateway-api issue 4980.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rollouts.core.model.traffic import Answer, Verdict
+from rollouts.objects import Manifest
+
+GROUP = "gateway.networking.k8s.io"
+
+
+def taken_by_parents(route: Manifest, *, namespace: str) -> Verdict:
+    """Yes when every parent that the spec names has taken the latest generation whole; else what the worst one says.
+
+    Entries of parents that the spec does not name count for nothing.
+    """
+    spec, status = route.get("spec") or {}, route.get("status") or {}
+    generation = route.get("metadata", {}).get("generation", 0)
+    entries = status.get("parents") or ()
+    verdicts = [_parent(each, entries, generation, namespace=namespace) for each in spec.get("parentRefs") or ()]
+    if not verdicts:
+        return Verdict(Answer.UNKNOWN, "it names no parent")
+    worst = {verdict.answer: verdict for verdict in reversed(verdicts)}
+    return worst.get(Answer.NO) or worst.get(Answer.UNKNOWN) or worst[Answer.YES]
+
+
+def gateways_of(route: Manifest, *, namespace: str) -> tuple[str, ...]:
+    """The Gateways among its parents, as `namespace/name`; a Service as a parent is a mesh."""
+    parents = [_reference(each, namespace) for each in (route.get("spec") or {}).get("parentRefs") or ()]
+    found = [f"{each['namespace']}/{each['name']}" for each in parents if each["kind"] == "Gateway"]
+    return tuple(dict.fromkeys(found))
+
+
+def controllers_of(route: Manifest) -> frozenset[str]:
+    """The controllers that have ever written into its status."""
+    entries = (route.get("status") or {}).get("parents") or ()
+    return frozenset(str(each.get("controllerName", "")) for each in entries)
+
+
+def _reference(reference: Manifest, namespace: str) -> Manifest:
+    return {"group": GROUP, "kind": "Gateway", "namespace": namespace, **reference}
+
+
+def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *, namespace: str) -> Verdict:
+    """The best that any controller says of this parent: a controller that is gone leaves its entry for ever."""
+    wanted = _reference(reference, namespace)
+    name = f"{wanted['kind']} {wanted['name']}"
+    found = [
+        _entry(each, name, generation)
+        for each in entries
+        if _reference(each.get("parentRef") or {}, namespace) == wanted
+    ]
+    by_answer = {verdict.answer: verdict for verdict in reversed(found)}
+    nobody = Verdict(
+        Answer.UNKNOWN, f"{name} has not said anything yet; does it exist, and does a controller serve it?"
+    )
+    return by_answer.get(Answer.YES) or by_answer.get(Answer.NO) or by_answer.get(Answer.UNKNOWN) or nobody
+
+
+def _entry(entry: Manifest, name: str, generation: int) -> Verdict:
+    conditions = {each.get("type"): each for each in entry.get("conditions") or ()}
+    for kind, good in (("Accepted", "True"), ("ResolvedRefs", "True"), ("PartiallyInvalid", "False")):
+        condition = conditions.get(kind)
+        if condition is None and kind == "PartiallyInvalid":
+            continue
+        if condition is None or condition.get("observedGeneration", 0) < generation:
+            return Verdict(Answer.UNKNOWN, f"{name} has not looked at generation {generation} yet")
+        if condition.get("status") != good:
+            told = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+            return Verdict(Answer.NO, f"{name} says {kind} {condition.get('status')}: {told}")
+    return Verdict(Answer.YES)

@@ -1,0 +1,142 @@
+"""Istio: weights of `route[].destination` in the http, tls and tcp routes of a VirtualService. Settings as Argo Rollouts' are.
+
+Routes are tried in order, so a managed route stands right before the one that it copies. Destinations of others stay as they are.
+The two sides are two hosts, or two subsets of one host that a DestinationRule has (`subsets.py`).
+Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rollouts.core.model.traffic import Answer, Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.errors import Unroutable
+from rollouts.objects import Kind, Manifest
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.istio.matches import narrower
+from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
+from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
+from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+
+KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
+_LISTS = ("http", "tls", "tcp")
+_HTTP_FEATURES = frozenset(Feature) - {
+    Feature.SEVERAL_COOKIES
+}  # all cookies are one header, and that can be matched once
+
+
+@dataclass(frozen=True, slots=True)
+class _VirtualService(Dialect):
+    backends: ClassVar[str] = "route"
+    weight_most: ClassVar[int] = 2**31 - 1
+    weight_alone: ClassVar[int] = 100
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        return tuple(("spec", name) for name in _LISTS)
+
+    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+        kind, _, rest = name.partition(" ")
+        if kind != path[-1]:
+            return False
+        if kind == "http":
+            return bool(rule.get("name") == rest)
+        port, _, hosts = rest.partition(" ")
+        # Matches are alternatives, and none at all matches everything.
+        there = [each for each in rule.get("match") or [{}] if not port or str(each.get("port", "")) == port]
+        names = {name for each in there for name in each.get("sniHosts") or ()}
+        return bool(there) and set(filter(None, hosts.split(","))) <= names
+
+    def side(self, backend: Manifest) -> Side | None:
+        destination = backend.get("destination", {})
+        host = str(destination.get("host", ""))
+        if "." not in host and self.target.namespace != self.context.namespace:
+            return None
+        name = service_of_host(host, namespace=self.context.namespace)
+        if "/" in self.context.stable_service:
+            name = f"{name}/{destination.get('subset', '')}"
+        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
+        return sides.get(name)
+
+    def beside(self, stable: Manifest) -> Manifest:
+        destination = stable["destination"]
+        _, is_subset, subset = self.context.canary_service.partition("/")
+        if is_subset:
+            to = {**destination, "subset": subset}
+        else:
+            host = str(destination["host"]).replace(self.context.stable_service, self.context.canary_service, 1)
+            to = {**destination, "host": host}
+        return {**self._weighted(stable, None), "destination": to}
+
+    def takes_requests(self, path: Path) -> bool:
+        return path[-1] == "http"
+
+    def weight_of(self, backend: Manifest, rule: Manifest) -> int:
+        found = backend.get("weight")
+        return int(found) if found else 100 if len(rule["route"]) == 1 else 0
+
+    def identity(self, rule: Manifest) -> Any:
+        return [rule.get(name) for name in ("name", "match", "mirror", "mirrors")]
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        if not matches:
+            return {**rule, "name": name}
+        found = [narrower(own, want) for own in rule.get("match") or [{}] for want in matches]
+        kept = [each for each in found if each is not None]
+        return {**rule, "name": name, "match": kept} if kept else None
+
+    def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
+        if "mirror" in rule:
+            raise Unroutable("a route mirrors already; write it as mirrors, which holds several")
+        to, percent = canary["destination"], {"value": float(mirror.percent)}
+        if "mirrors" in rule:
+            return {**rule, "mirrors": [*rule["mirrors"], {"destination": to, "percentage": percent}]}
+        return {**rule, "mirror": to, "mirrorPercentage": percent}
+
+
+class _Istio(Rules):
+    name = "istio"
+
+    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+        return targets_of(settings, namespace=namespace)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        _refuse_rule(target)
+        return super().read(objects, target, context)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        _refuse_rule(target)
+        return super().plan(objects, target, context, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        return released(objects.user) if _is_rule(target) else super().undo(objects, target, context)
+
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        return _VirtualService(target, context)
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        return _HTTP_FEATURES
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
+
+    def accepted(self, objects: Objects, target: Target) -> Verdict:
+        """Istio writes no status unless it is told to (PILOT_ENABLE_STATUS): what is invalid its webhook has refused."""
+        return Verdict(Answer.YES)
+
+    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
+        named = (objects.user.get("spec") or {}).get("gateways") or ()
+        return tuple(each if "/" in each else f"{target.namespace}/{each}" for each in named if each != "mesh")
+
+
+def _is_rule(target: Target) -> bool:
+    return target.kinds[0].kind == RULE_KINDS[0].kind
+
+
+def _refuse_rule(target: Target) -> None:
+    if _is_rule(target):
+        raise Unroutable("a DestinationRule has no weights: they are in a VirtualService")
+
+
+PROVIDER = _Istio()

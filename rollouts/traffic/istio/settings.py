@@ -1,0 +1,61 @@
+"""Istio's part of the spec, as Argo Rollouts has it: the VirtualServices, and the DestinationRule of their subsets.
+
+istiod waits until changes pause for 0.1 s, but pushes after 10 s at the latest (`PILOT_DEBOUNCE_MAX`, its default in
+`pilot/pkg/features`); then a push to every proxy, so many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.objects import Kind
+from rollouts.traffic.codec import Target
+from rollouts.traffic.istio.subsets import RULE_KINDS
+from rollouts.traffic.settings import Settings
+
+SERVICE_KINDS = tuple(
+    Kind("networking.istio.io", version, "VirtualService", "virtualservices")
+    for version in ("v1", "v1beta1", "v1alpha3")
+)
+_SETTLE_S = 15.0  # PILOT_DEBOUNCE_MAX, and half as much for the push
+
+
+def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+    """The places that it names. Raises: SpecInvalid, with every problem at once."""
+    read = Settings(settings)
+    one = read.part("virtualService")
+    services = [each for each in (one, *read.parts("virtualServices")) if each is not None]
+    found = [_target(each, namespace) for each in services]
+    if (rule := read.part("destinationRule")) is not None:
+        found.append(_rule_target(rule, namespace))
+    if not services:
+        read.refuse("virtualService", "is required")
+    read.done()
+    return tuple(found)
+
+
+def _rule_target(read: Settings, namespace: str) -> Target:
+    """In the Rollout's namespace, as its host's pods are."""
+    name = read.object_name("name", needed=True)
+    stable, canary = (read.text(field, needed=True) for field in ("stableSubsetName", "canarySubsetName"))
+    if stable and stable == canary:
+        read.refuse("canarySubsetName", "must not be the stableSubsetName too")
+    if read.texts("additionalSubsetNames"):
+        read.refuse("additionalSubsetNames", "are for experiments, which are not here; leave it out")
+    read.done()
+    return Target(kinds=RULE_KINDS, namespace=namespace, name=name, subsets=(stable, canary))
+
+
+def _target(read: Settings, namespace: str) -> Target:
+    """`name` may be `name.namespace`, as Argo Rollouts has it."""
+    name, _, elsewhere = read.object_name("name", needed=True).partition(".")
+    named = [f"http {each}" for each in read.texts("routes")]
+    for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):
+        for route in read.parts(field):
+            hosts = ",".join(route.texts("sniHosts"))
+            named.append(f"{kind} {route.number('port') or ''} {hosts}".rstrip())
+            route.done()
+    read.done()
+    options = {"rules": tuple(named)}
+    return Target(kinds=SERVICE_KINDS, namespace=elsewhere or namespace, name=name, options=options, settle_s=_SETTLE_S)

@@ -1,0 +1,1 @@
+"""Canary Ingresses of ingress-nginx."""

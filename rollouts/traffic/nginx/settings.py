@@ -1,0 +1,62 @@
+"""The part of the spec for the annotations of ingress-nginx, as Argo Rollouts has it: Ingresses, a prefix, annotations.
+
+Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
+backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
+they may wait 10 s (`istio/codec.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb/codec.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rollouts.objects import Kind
+from rollouts.traffic.codec import Target
+from rollouts.traffic.nginx.canary_annotations import read_annotations
+from rollouts.traffic.settings import Settings
+
+INGRESS_KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
+DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
+_NO_PING_PONG = (
+    "cannot be carried out by nginx: its Ingress leads to one Service whichever is stable; take pingPong out, and write "
+    "stableService and canaryService"
+)
+_NAME_MOST = 253
+_SETTLE_S = {
+    DEFAULT_PREFIX: 10.0,  # two changes at --sync-rate-limit, a reload and a look
+    "alb.ingress.kubernetes.io": 60.0,
+    "higress.io": 15.0,
+    "mse.ingress.kubernetes.io": 15.0,
+}
+"""By the prefix of those who know what a canary is; to others it would be a second full Ingress."""
+
+
+def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+    """The Ingresses that it names. Raises: SpecInvalid, with every problem at once."""
+    read = Settings(settings)
+    names = tuple(filter(None, (read.object_name("stableIngress"), *read.object_names("stableIngresses"))))
+    prefix = read.text("annotationPrefix", default=DEFAULT_PREFIX).rstrip("/")
+    if prefix not in _SETTLE_S:
+        known = ", ".join(_SETTLE_S)
+        read.refuse(
+            "annotationPrefix",
+            f"{prefix[:80]!r} is none of {known}: to a router that does not know it the canary is a second full Ingress",
+        )
+    options = {"prefix": prefix, "annotations": read_annotations(read, prefix)}
+    if not names:
+        read.refuse("stableIngress", "is required, or stableIngresses")
+    for name in names:
+        if len(name) > _NAME_MOST - len("-canary"):
+            read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
+    read.done()
+    one = Target(
+        kinds=INGRESS_KINDS,
+        namespace=namespace,
+        name="",
+        options=options,
+        settle_s=_SETTLE_S[prefix],
+        weight_total=None if prefix == DEFAULT_PREFIX else 100,
+        no_ping_pong=_NO_PING_PONG,
+    )
+    return tuple(replace(one, name=name, owned_name=f"{name}-canary") for name in names)

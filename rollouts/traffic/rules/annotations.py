@@ -1,0 +1,84 @@
+"""Steers an object by one of its annotations, whose text says how requests are shared: AWS's ALB, Skipper.
+
+The ledger holds the text that was there, to the letter, and the one that we wrote: a text that is
+neither is a later edit of the user's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+
+from rollouts.core.model.traffic import Feature, Split
+from rollouts.errors import Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.rules.difference import patch_of
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, Text, ledger_of, with_annotation, with_ledger
+
+
+class OneAnnotation(ABC):
+    """The part of a provider (`codec.Provider`) that the meaning of its annotation's text answers."""
+
+    @abstractmethod
+    def annotation(self, target: Target, context: Context) -> str:
+        """Its name."""
+
+    @abstractmethod
+    def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
+        """What the text says; None when it says nothing that could be in force. Raises: Unroutable."""
+
+    @abstractmethod
+    def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
+        """The text that says `share` and leaves everything else of `before` as it is. Raises: Unroutable."""
+
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`."""
+        return frozenset()
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`."""
+        return self.supported(target)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """See `codec.Provider`."""
+        user = objects.user
+        share = self.share(_told(user, self.annotation(target, context)), user, target, context)
+        found = Split(share or Fraction(0))
+        whole = share is not None and self._with_us(_without_us(user), target, context, found) == user
+        return found if whole else Split(found.share, whole=False)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        if want.sticky:
+            raise Unroutable("its annotation shares requests, and cannot tell clients apart; take stickiness out")
+        if want.matches or want.mirrors:
+            names = ", ".join([*(each.name for each in want.matches), *(each.name for each in want.mirrors)])
+            raise Unroutable(f"its annotation shares requests and nothing else; take {names} out of the steps")
+        return patch_of(objects.user, self._with_us(_without_us(objects.user), target, context, want))
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        return patch_of(objects.user, _without_us(objects.user))
+
+    def _with_us(self, pristine: Manifest, target: Target, context: Context, want: Split) -> Manifest:
+        name = self.annotation(target, context)
+        before = _told(pristine, name)
+        if self.share(before, pristine, target, context) == want.share:
+            return pristine
+        text = self.text(before, want.share, pristine, target, context)
+        return with_ledger(with_annotation(pristine, name, text), Ledger(texts=(Text(name, before, text),)))
+
+
+def _without_us(user: Manifest) -> Manifest:
+    ledger = ledger_of(user)
+    for each in ledger.texts:
+        if _told(user, each.annotation) == each.wrote:
+            user = with_annotation(user, each.annotation, each.before)
+    return with_ledger(user, NOTHING)
+
+
+def _told(user: Manifest, name: str) -> str | None:
+    annotations = user.get("metadata", {}).get("annotations") or {}
+    found = annotations.get(name)
+    return None if found is None else str(found)

@@ -1,0 +1,162 @@
+"""The codec's memory: one annotation on the user's object, written and removed in the same write as what it tells of.
+
+It holds the weights that the user wrote, those that we wrote over them (so that a later edit of the user's is known as theirs),
+the routes that we made, and what the rules look like that carry them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import LEDGER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """One pair of backends.
+
+    Args:
+        rule: what its rule looks like, without our part.
+        stable, canary: the weights that the user wrote; None for a backend without a weight.
+        added: the canary's backend is ours, the user wrote none.
+        wrote: the two weights that we wrote.
+    """
+
+    rule: str
+    stable: int | None
+    canary: int | None
+    added: bool
+    wrote: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One annotation: the text that the user wrote, None for none, and the one that we wrote."""
+
+    annotation: str
+    before: str | None
+    wrote: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What we did to one object.
+
+    Args:
+        between: names of the stable and the canary Service that it was done for.
+        made: what each rule looks like that we put in.
+        sticky, share: the share that is one of clients, and by what; None and 0 for one of requests, which weights say.
+    """
+
+    between: tuple[str, str] = ("", "")
+    pairs: tuple[Noted, ...] = ()
+    matches: tuple[MatchRoute, ...] = ()
+    mirrors: tuple[MirrorRoute, ...] = ()
+    made: tuple[str, ...] = ()
+    texts: tuple[Text, ...] = ()
+    sticky: Sticky | None = None
+    share: Fraction = Fraction(0)
+
+
+NOTHING = Ledger()
+
+
+def ledger_of(user: Manifest) -> Ledger:
+    """What the annotation says; what cannot be read counts as nothing: somebody changed it by hand."""
+    text = (user.get("metadata", {}).get("annotations") or {}).get(LEDGER)
+    if not text:
+        return NOTHING
+    try:
+        noted = json.loads(text)
+        stable, canary = noted.get("between") or ("", "")
+        return Ledger(
+            between=(str(stable), str(canary)),
+            pairs=tuple(
+                Noted(rule=rule, stable=s, canary=c, added=added, wrote=(int(wrote[0]), int(wrote[1])))
+                for rule, s, c, added, wrote in noted.get("pairs", ())
+            ),
+            matches=tuple(MatchRoute(name, _match(match)) for name, match in noted.get("matches", ())),
+            mirrors=tuple(
+                MirrorRoute(name, tuple(map(_match, matches)), percent)
+                for name, matches, percent in noted.get("mirrors", ())
+            ),
+            made=tuple(noted.get("made", ())),
+            texts=tuple(Text(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
+            sticky=Sticky(*map(str, noted["sticky"])) if noted.get("sticky") else None,
+            share=Fraction(noted.get("share", 0)),
+        )
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, ZeroDivisionError):
+        return NOTHING
+
+
+def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
+    """A copy of the object with this ledger; without one for `NOTHING`."""
+    if ledger == NOTHING and LEDGER not in (user.get("metadata", {}).get("annotations") or {}):
+        return user
+    return with_annotation(user, LEDGER, None if ledger == NOTHING else _text(ledger))
+
+
+def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manifest:
+    """A copy of the object with that annotation; None takes it off, and a map of annotations that is empty then."""
+    metadata = user.get("metadata", {})
+    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != annotation}
+    if text is not None:
+        annotations[annotation] = text
+    kept = {name: value for name, value in metadata.items() if name != "annotations"}
+    if annotations:
+        kept["annotations"] = annotations
+    rest = {name: value for name, value in user.items() if name != "metadata"}
+    return {**rest, "metadata": kept} if kept else rest
+
+
+def _text(ledger: Ledger) -> str:
+    said: dict[str, Any] = {
+        "between": ledger.between if any(ledger.between) else (),
+        "pairs": [[each.rule, each.stable, each.canary, each.added, each.wrote] for each in ledger.pairs],
+        "matches": [[each.name, _told(each.match)] for each in ledger.matches],
+        "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
+        "made": ledger.made,
+        "texts": [[each.annotation, each.before, each.wrote] for each in ledger.texts],
+        "sticky": [ledger.sticky.cookie, ledger.sticky.digits, ledger.sticky.seed] if ledger.sticky else (),
+        "share": str(ledger.share) if ledger.sticky else "",
+    }
+    return json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _told(match: RequestMatch) -> dict[str, Any]:
+    said = {
+        "method": _text_told(match.method),
+        "path": _text_told(match.path),
+        "headers": [[each.name, *_text_told(each.value)] for each in match.headers],
+        "cookies": [[each.name, *_text_told(each.value)] for each in match.cookies],
+        "query": [[each.name, *_text_told(each.value)] for each in match.query],
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _text_told(text: TextMatch | None) -> list[str]:
+    return [] if text is None else [text.kind.value, text.value]
+
+
+def _match(said: Mapping[str, Any]) -> RequestMatch:
+    return RequestMatch(
+        method=_text_of(said.get("method")),
+        path=_text_of(said.get("path")),
+        headers=_named(said.get("headers", ())),
+        cookies=_named(said.get("cookies", ())),
+        query=_named(said.get("query", ())),
+    )
+
+
+def _text_of(said: Any) -> TextMatch | None:
+    return TextMatch(MatchKind(said[0]), said[1]) if said else None
+
+
+def _named(said: Any) -> tuple[NamedMatch, ...]:
+    return tuple(NamedMatch(name, TextMatch(MatchKind(kind), value)) for name, kind, value in said)

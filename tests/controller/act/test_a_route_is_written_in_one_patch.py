@@ -1,0 +1,301 @@
+"""Render: what is decided about a route becomes one guarded patch of it, our marks included, or none at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.cluster.decoding import decode_route
+from rollouts.controller.act.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
+from rollouts.controller.act.render import render
+from rollouts.controller.observe.observer import Seen
+from rollouts.controller.observe.places import Place
+from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.status import Cutover
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Split
+from rollouts.errors import ApiConflict, Unroutable
+from rollouts.objects import Manifest
+from rollouts.ports import JSON_PATCH
+from rollouts.sim.clock import run_virtual
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from rollouts.sim.storage.patches import json_patch
+from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Target
+from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route_manifest, routed
+from tests.controller.world import World, rollout
+
+HALF = Split(Fraction(1, 2))
+GUARD = {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+
+
+def seen_with(manifest: Manifest, *, spec_names_it: bool = True) -> Seen:
+    """What is observed while the watch shows this route."""
+    found: list[Seen] = []
+
+    async def main() -> None:
+        reading = Reading(World())
+        reading.world.rollouts.put("", routed() if spec_names_it else rollout())
+        reading.shown(decode_route(msgspec.json.encode(manifest)))
+        found.append(reading.seen())
+
+    run_virtual(main())
+    return found[0]
+
+
+def set_traffic(split: Split, *, version: str = "7") -> SetTraffic:
+    """The decision."""
+    return SetTraffic(route=ROUTE, uid="cart-uid", resource_version=version, split=split)
+
+
+def patched(before: Manifest, calls: tuple[Any, ...]) -> Manifest:
+    """The object after the one patch that there is."""
+    (call,) = calls
+    assert isinstance(call, Patch)
+    assert (call.kind, call.namespace, call.name) == (HTTP_ROUTE, "shop", before["metadata"]["name"])
+    assert (call.content_type, call.route) == (JSON_PATCH, ROUTE)
+    after: Manifest = json_patch(before, list(call.body))
+    return after
+
+
+def without_ledger(manifest: Manifest) -> Manifest:
+    """The object without the codec's note, which is its own affair."""
+    metadata = manifest["metadata"]
+    annotations = {name: text for name, text in metadata["annotations"].items() if name != "rollouts.dev/route"}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        {},
+        {"labels": {"team": "shop"}},
+        {"annotations": {"note": "x/y~z"}},
+        {"labels": {}, "annotations": {}},
+        {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+    ],
+)
+def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manifest):
+    """Two writes would leave a moment in which somebody's route is changed and nobody knows by whom."""
+    before = route_manifest(version=7, **users)
+    seen = seen_with(before)
+
+    calls = render(seen.snapshot, set_traffic(HALF), seen.routes)
+
+    after = without_ledger(patched(before, calls))
+    assert calls[0].body[0] == GUARD  # type: ignore[union-attr]
+    assert [each["weight"] for each in after["spec"]["rules"][0]["backendRefs"]] == [1, 1]
+    assert after["metadata"]["labels"] == {**users.get("labels", {}), **MARKS["labels"]}
+    assert after["metadata"]["annotations"] == {**users.get("annotations", {}), **MARKS["annotations"]}
+
+
+def test_a_weight_change_is_one_write_and_touches_no_mark():
+    """The cluster is asked for nothing it need not do."""
+    before = route_manifest(version=7, **MARKS)
+    seen = seen_with(before)
+
+    (call,) = render(seen.snapshot, set_traffic(HALF), seen.routes)
+
+    assert isinstance(call, Patch)
+    assert not [each for each in call.body if each["path"].endswith(("managed", "managed-by", "router"))]
+
+
+def test_what_is_so_already_is_not_written():
+    """A patch that changes nothing costs the API server as much as one that does."""
+    seen = seen_with(route_manifest(version=7, **MARKS))
+
+    assert render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes) == ()
+
+
+def test_a_route_that_says_the_right_thing_is_still_marked_as_ours():
+    """Unmarked it would not be watched, and another Rollout could take it."""
+    before = route_manifest(version=7)
+    seen = seen_with(before)
+
+    after = patched(before, render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes))
+
+    assert after == {**before, "metadata": {**before["metadata"], **MARKS}}
+
+
+def test_a_released_route_is_as_its_user_wrote_it():
+    """Weights, managed rules, the codec's note and our marks: nothing of ours stays, and nothing of theirs goes."""
+    users = route_manifest(version=7, labels={"team": "shop"}, annotations={"note": "x"}, weights=(3, 0))
+    seen = seen_with(users)
+    steered = patched(users, render(seen.snapshot, set_traffic(HALF), seen.routes))
+    steered["metadata"] = steered["metadata"] | {"resourceVersion": "8"}
+
+    left = seen_with(steered, spec_names_it=False)
+    release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="8")
+    calls = render(left.snapshot, release, left.routes)
+
+    assert calls[0].leaves_watch  # type: ignore[union-attr]
+    assert patched(steered, calls) == {**users, "metadata": users["metadata"] | {"resourceVersion": "8"}}
+
+
+@pytest.mark.parametrize("version", ["6", "8"])
+def test_a_plan_for_another_version_is_a_conflict(version: str):
+    """What another wrote since must be looked at first."""
+    seen = seen_with(route_manifest(version=7))
+
+    with pytest.raises(ApiConflict):
+        render(seen.snapshot, set_traffic(HALF, version=version), seen.routes)
+
+
+def test_a_route_that_was_not_read_is_never_written():
+    """There is nothing to compute a patch against."""
+    seen = seen_with(route_manifest(version=7))
+
+    with pytest.raises(ApiConflict):
+        render(seen.snapshot, set_traffic(HALF), {})
+
+
+def test_a_route_without_its_codec_is_left_alone():
+    """Only the codec knows what of it is ours."""
+    marks = {**MARKS, "annotations": {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}}
+    seen = seen_with(route_manifest(version=7, **marks), spec_names_it=False)
+    release = ReleaseRoute(route=RouteName("acme", "HTTPRoute", "shop", "cart"), uid="cart-uid", resource_version="7")
+
+    with pytest.raises(Unroutable, match="acme"):
+        render(seen.snapshot, release, seen.routes)
+
+
+def test_questions_carry_what_their_answer_needs():
+    """They are asked on the side, when nobody has the snapshot at hand any more."""
+    seen = seen_with(route_manifest(version=7, **MARKS))
+    cutovers = (
+        Cutover(service="cart-canary", from_revision="v1", to_revision="v2"),
+        Cutover(service="cart", from_revision="v1", to_revision="v2"),
+    )
+    snapshot = replace(seen.snapshot, status=replace(seen.snapshot.status, cutovers=cutovers))
+
+    (read,) = render(snapshot, AskRoute(ROUTE), seen.routes)
+    asks = AskLive(route=ROUTE, resource_version="7", split=HALF, since_s=5.0, before=Fraction(1, 5))
+    (live,) = render(snapshot, asks, seen.routes)
+    (drained,) = render(snapshot, AskDrained("v1"), seen.routes)
+
+    assert read == ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
+    assert isinstance(live, AskPlanes)
+    assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
+    assert (live.question.gateways, live.question.names) == (("shop/public",), {"cart"})
+    assert (live.question.since_s, live.question.before) == (5.0, Fraction(1, 5))
+    assert isinstance(drained, AskProbes)
+    assert (drained.question.revision, drained.question.service, drained.question.gateways) == (
+        "v1",
+        "cart",
+        ("shop/public",),
+    )
+    assert drained.label_selector == "rollouts.dev/name=cart"
+
+
+@dataclass(frozen=True)
+class Owning:
+    """A codec that keeps its weights in an object of its own beside the user's."""
+
+    ops: tuple[Op, ...]
+
+    def plan(self, *_: Any) -> tuple[Op, ...]:
+        """What it was told."""
+        return self.ops
+
+    undo = plan
+
+
+def owning(seen: Seen, *ops: Op, owned: Manifest | None = None) -> dict[RouteName, RouteRead]:
+    """The same route, read by such a codec."""
+    read = seen.routes[ROUTE]
+    assert read.objects is not None and isinstance(read.route, RouteSeen)
+    target = Target(kinds=(HTTP_ROUTE,), namespace="shop", name="cart", owned_name="cart-weights")
+    place: Any = Place(ROUTE, Owning(ops), target)  # type: ignore[arg-type]
+    context = Context(rollout="cart", namespace="shop", stable_service="cart", canary_service="cart-canary")
+    return {
+        ROUTE: RouteRead(
+            place=place,
+            context=context,
+            route=read.route,
+            kind=HTTP_ROUTE,
+            owned_kind=HTTP_ROUTE,
+            objects=Objects(read.objects.user, owned),
+        )
+    }
+
+
+OWNING_MARKS = {**MARKS, "annotations": MARKS["annotations"] | {"rollouts.dev/beside": "cart-weights"}}
+OWNED = {"metadata": {"name": "cart-weights"}, "spec": {"weights": [1, 1]}}
+
+
+def test_an_object_of_ours_goes_with_the_rollout_and_is_watched():
+    """Deleting the Rollout must leave nothing behind, and a change by anybody must wake us."""
+    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+
+    (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED)))
+
+    assert isinstance(call, Apply)
+    assert call.manifest["apiVersion"] == HTTP_ROUTE.api_version
+    metadata = call.manifest["metadata"]
+    assert (metadata["namespace"], metadata["ownerReferences"][0]["uid"]) == ("shop", "cart-uid")
+    assert (metadata["labels"], metadata["annotations"]) == (MARKS["labels"], MARKS["annotations"])
+    assert "resourceVersion" not in metadata
+
+
+def test_an_object_of_ours_is_changed_only_as_it_was_read():
+    """Another one may have its name by now."""
+    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
+
+    (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED), owned=owned))
+
+    assert isinstance(call, Apply)
+    assert (call.manifest["metadata"]["uid"], call.manifest["metadata"]["resourceVersion"]) == ("u", "5")
+
+
+def test_the_users_object_is_marked_though_only_ours_changes():
+    """And the codec's order holds: what is pointed at is there first."""
+    seen = seen_with(route_manifest(version=7))
+
+    calls = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED)))
+
+    assert [type(call) for call in calls] == [Apply, Patch]
+    assert isinstance(calls[1], Patch)
+    assert (
+        json_patch(route_manifest(version=7), list(calls[1].body))["metadata"]["annotations"]
+        == OWNING_MARKS["annotations"]
+    )
+
+
+def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route():
+    """The marks tell its name: a canary Ingress that is left behind would go on taking its part of the requests."""
+    seen = seen_with(route_manifest(version=7, **OWNING_MARKS), spec_names_it=False)
+
+    assert seen.routes[ROUTE].place.target.owned_name == "cart-weights"
+
+
+def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it():
+    """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
+    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
+    undo = {"op": "remove", "path": "/spec/rules"}
+    release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="7")
+
+    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((undo,)), owned=owned))
+    second = render(seen.snapshot, release, owning(seen, DeleteOwned(), owned=owned))
+
+    assert isinstance(first, Patch)
+    assert (list(first.body), first.leaves_watch) == ([GUARD, undo], False)
+    assert [type(call) for call in second] == [Delete, Patch]
+    assert second[0] == Delete(kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop")
+    assert isinstance(second[1], Patch)
+    assert second[1].leaves_watch
+    after = json_patch(route_manifest(version=7, **OWNING_MARKS), list(second[1].body))
+    assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
+
+
+def test_an_object_of_ours_that_is_gone_already_is_a_conflict():
+    """The view is old: look again."""
+    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+
+    with pytest.raises(ApiConflict):
+        render(seen.snapshot, set_traffic(HALF), owning(seen, DeleteOwned()))

@@ -1,0 +1,461 @@
+"""Act: writes one at a time, stopping at the first failure; questions on the side, answered through the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from rollouts.controller.act.answers import ASK_AGAIN_CRASHED_S
+from rollouts.controller.act.calls import (
+    Adopt,
+    Create,
+    Delete,
+    Evict,
+    ListPods,
+    Patch,
+    ReadService,
+    RemoveRolloutAnnotation,
+    WriteStatus,
+)
+from rollouts.controller.act.performer import Performer
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
+from rollouts.objects import POD, REPLICA_SET, SERVICE
+from rollouts.ports import MERGE_PATCH, Request, Response
+from rollouts.sim.clock import run_virtual
+from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says, service
+
+Scenario = Callable[[World, Performer], Awaitable[None]]
+
+GROW = Patch(
+    kind=REPLICA_SET, name="cart-v1", uid="cart-v1-uid", body={"spec": {"replicas": 3}}, content_type=MERGE_PATCH
+)
+MAKE = Create(
+    kind=REPLICA_SET,
+    name="cart-v2",
+    manifest={"metadata": {"name": "cart-v2"}},
+    owner_uid=CART_UID,
+    revision="v2",
+)
+ADOPT = Adopt(GROW)
+STATUS = WriteStatus(patch={"phase": "Healthy"})
+
+
+def run(scenario: Scenario, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> World:
+    """Plays a scenario on virtual time; all questions are answered when it returns."""
+    worlds: list[World] = []
+
+    async def main() -> None:
+        world = World(*answers, may_write=may_write)
+        worlds.append(world)
+        async with asyncio.TaskGroup() as questions:
+            await scenario(world, world.performer(questions))
+
+    run_virtual(main())
+    return worlds[0]
+
+
+def test_status_is_written_last_and_against_the_version_that_was_decided_on():
+    """A stale plan gets a 409 rather than overwriting what somebody else has decided since."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target("7"), [GROW, STATUS]) == 2
+
+    api = run(scenario).api
+
+    assert [request.path.rsplit("/", 2)[-1] for request in api.requests] == ["cart-v1", "status"]
+    assert api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
+
+
+def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made():
+    """Two writes to one object in a pass must not conflict with each other."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        verb = RemoveRolloutAnnotation(annotation="rollouts.dev/promote", value="true")
+        await performer.perform(world.target("7"), [verb, STATUS])
+
+    api = run(scenario, says(ok(8)), says(ok(9))).api
+
+    assert api.body(0) == [
+        {"op": "test", "path": "/metadata/annotations/rollouts.dev~1promote", "value": "true"},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "remove", "path": "/metadata/annotations/rollouts.dev~1promote"},
+    ]
+    assert api.body(1)["metadata"] == {"resourceVersion": "8"}
+
+
+def test_the_first_failure_stops_the_rest():
+    """Any prefix of a decision is safe; a decision with a hole in it is not."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiForbidden):
+            await performer.perform(world.target(), [GROW, MAKE, STATUS])
+
+    api = run(scenario, says(ok(8)), says(error(403, "Forbidden"))).api
+
+    assert [request.method for request in api.requests] == ["PATCH", "POST"]
+
+
+def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do():
+    """The right to change every pod is the chart's to leave out; a Rollout that needs it must not wait for a riddle's answer."""
+    metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or take canaryMetadata") as refused:
+            await performer.perform(world.target(), [metadata])
+        assert 'cannot patch resource "pods"' in str(refused.value)
+
+    run(scenario, says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"')))
+
+
+def test_no_write_leaves_without_the_lease():
+    """A leader that was paused past its lease may wake up anywhere in a pass."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(NotLeader):
+            await performer.perform(world.target(), [GROW])
+
+    assert run(scenario, may_write=lambda: False).api.requests == []
+
+
+def test_a_replica_set_that_is_ours_already_is_as_good_as_made():
+    """The answer to the first attempt may have been lost on its way."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), [MAKE, STATUS])
+
+        assert world.store.is_behind(REPLICA_SET, "shop", "cart-v2")
+
+    ours = ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v2"})
+    api = run(scenario, says(error(409, "AlreadyExists")), says(ours)).api
+
+    assert [request.method for request in api.requests] == ["POST", "GET", "PATCH"]
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        ok(5, labels={"rollouts.dev/revision": "v2"}),
+        ok(5, ownerReferences=owned(uid="an older cart"), labels={"rollouts.dev/revision": "v2"}),
+        ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v1"}),
+        ok(5, ownerReferences=owned(name="till"), labels={"rollouts.dev/revision": "v2"}),
+        ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels={"rollouts.dev/revision": "v2"}),
+    ],
+)
+def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response):
+    """Adopting somebody's pods would roll out what nobody asked for."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiExists):
+            await performer.perform(world.target(), [MAKE, STATUS])
+
+    run(scenario, says(error(409, "AlreadyExists")), says(foreign))
+
+
+@pytest.mark.parametrize("call", [GROW, MAKE, STATUS])
+def test_an_object_that_is_gone_means_that_our_view_is_old(call):
+    """404 on a write is no verdict about the spec: observe again."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target(), [call])
+
+    run(scenario, says(error(404, "NotFound")))
+
+
+def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout():
+    """The watch may lag: what is adopted for a Rollout that is going would be collected with it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target("7"), [ADOPT]) == 1
+
+    api = run(scenario, says(ok(7, uid=CART_UID)), says(ok(8))).api
+
+    assert [request.method for request in api.requests] == ["GET", "PATCH"]
+    assert [request.path.rsplit("/", 1)[-1] for request in api.requests] == ["cart", "cart-v1"]
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        ok(9, uid="another"),
+        ok(9, uid=CART_UID, deletionTimestamp="2026-01-01T00:00:00Z"),
+        error(404, "NotFound"),
+    ],
+    ids=["another", "going", "gone"],
+)
+def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Response):
+    """Its pods would go with it, or to a Rollout that somebody else has applied."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target("7"), [ADOPT])
+
+    assert [request.method for request in run(scenario, says(live)).api.requests] == ["GET"]
+
+
+def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so():
+    """Or each pass makes a ReplicaSet, the garbage collector takes it, and its end brings the next pass."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout())
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target(), [STATUS])
+
+        assert world.barrier.holds_back(CART)
+        world.rollouts.remove("", rollout(version=9))
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(error(404, "NotFound")))
+
+
+def test_a_view_that_was_refused_is_not_decided_on_again():
+    """The same decision would be refused the same way, however many events of other objects ask for a pass."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout(version=7))
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target("7"), [STATUS])
+
+        assert world.barrier.holds_back(CART)
+        world.rollouts.put("", rollout(version=8))
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(error(409, "Conflict")))
+
+
+def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else():
+    """Destructive writes carry uid and resourceVersion: a namesake is left alone."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        call = Delete(kind=REPLICA_SET, name="cart-v0", uid="v0-uid", resource_version="3")
+        assert await performer.perform(world.target(), [call]) == 1
+
+    api = run(scenario, says(error(404, "NotFound"))).api
+
+    assert api.body(0)["preconditions"] == {"uid": "v0-uid", "resourceVersion": "3"}
+
+
+def test_a_refused_eviction_is_an_answer_not_a_failure():
+    """A PodDisruptionBudget says "not now"; the rest of the pass goes on and the next one knows."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS])
+
+        refusal = world.inbox.refusal(CART)
+        assert refusal is not None
+        assert refusal.pod == "cart-v1-abcde"
+        assert await world.queue.take() == CART
+
+    api = run(scenario, says(error(429, "TooManyRequests", "needs 2 healthy pods"))).api
+
+    assert api.requests[-1].path.endswith("/status")
+
+
+def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes():
+    """Deciding on a view from before our own write would repeat it, or undo it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.replica_sets.put("", replica_set(version=4))
+        await performer.perform(world.target(), [GROW])
+
+        assert world.barrier.holds_back(CART)
+
+        world.replica_sets.put("", replica_set(version=6))
+        world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
+
+        assert world.barrier.holds_back(CART)
+
+        world.replica_sets.put("", replica_set(version=8))
+        world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
+
+        assert await world.queue.take() == CART
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(ok(8)))
+
+
+def test_a_write_that_is_never_shown_holds_its_key_for_30_seconds_only():
+    """A lost event must not wedge a Rollout for ever."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout(version=7))
+        await performer.perform(world.target(), [STATUS])
+
+        assert world.barrier.holds_back(CART)
+        assert await world.queue.take() == CART
+        assert asyncio.get_running_loop().time() == pytest.approx(30.0, abs=0.1)
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(ok(8)))
+
+
+def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back():
+    """A Service that our label-filtered watch never had will not be shown by it either."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        release = Patch(kind=SERVICE, name="web", uid="w", body={}, content_type=MERGE_PATCH, leaves_watch=True)
+        await performer.perform(world.target(), [release])
+
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario)
+
+
+def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key():
+    """A slow answer must never delay a reconcile."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target(), [ReadService("web"), ReadService("web"), STATUS]) == 1
+        assert world.api.requests[0].path.endswith("/status")
+        assert world.inbox.service(CART, "web") is None
+
+        assert await world.queue.take() == CART
+        answer = world.inbox.service(CART, "web")
+        assert answer is not None
+        assert answer.service is not None
+
+    def reply(request):
+        return Response(200, msgspec.json.encode(service("web"))) if "services" in request.path else ok(8)
+
+    api = run(scenario, reply, reply, reply).api
+
+    assert len(api.requests) == 2  # the same question is asked once at a time
+
+
+def test_an_absent_service_is_an_answer_and_an_error_is_none():
+    """An API error is never read as "absent"."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), [ReadService("gone"), ReadService("secret")])
+        assert await world.queue.take() == CART
+
+        answer = world.inbox.service(CART, "gone")
+        assert answer is not None
+        assert answer.service is None
+        assert world.inbox.service(CART, "secret") is None
+
+    run(scenario, says(error(404, "NotFound")), says(error(403, "Forbidden")))
+
+
+def test_only_pods_of_our_replica_sets_are_seen():
+    """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
+
+    def pod(name: str, /, **owner: object) -> dict[str, object]:
+        true = {"kind": "ReplicaSet", "name": "cart-v1", "uid": "cart-v1-uid", "controller": True}
+        references = [{"apiVersion": "apps/v1", **true, **owner}]
+        waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+        labels = {"rollouts.dev/revision": "v1"}
+        return {
+            "metadata": {
+                "name": name,
+                "namespace": "shop",
+                "uid": name,
+                "labels": labels,
+                "ownerReferences": references,
+            },
+            "status": {"phase": "Pending", "containerStatuses": [waiting]},
+        }
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.replica_sets.put("", replica_set())
+        await performer.perform(world.target(), [ListPods("rollouts.dev/name=cart")])
+        await world.queue.take()
+
+        seen = world.inbox.pods(CART)
+        assert seen is not None
+        assert [(each.name, each.revision, each.problem) for each in seen.pods] == [
+            ("a", "v1", "ImagePullBackOff: no such image")
+        ]
+
+    lies = ({"uid": "someone's"}, {"name": "other"}, {"kind": "Job"}, {"apiVersion": "x/v1"}, {"controller": False})
+    items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
+    listed = {"metadata": {"resourceVersion": "9"}, "items": items}
+    run(scenario, says(Response(200, msgspec.json.encode(listed))))
+
+
+def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it():
+    """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        ask = [ReadService("web")]
+        await performer.perform(world.target(), ask)
+        await world.queue.take()
+        world.queue.done(CART)
+
+        assert world.inbox.service(CART, "web") is not None
+
+        point = Patch(kind=SERVICE, name="web", uid="web-uid", body={}, content_type=MERGE_PATCH)
+        await performer.perform(world.target(), [point])
+
+        assert world.inbox.service(CART, "web") is None
+
+        await performer.perform(world.target(), ask)
+        await world.queue.take()
+        await asyncio.sleep(10.5)  # virtual
+
+        assert world.inbox.service(CART, "web") is None
+
+    reply = says(Response(200, msgspec.json.encode(service("web"))))
+    run(scenario, reply, says(ok(3)), reply)
+
+
+def test_what_the_inbox_knows_of_a_rollout_goes_with_it():
+    """Memory must not grow with Rollouts that come and go."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), [ReadService("web"), Evict(pod="p", uid="u")])
+        await world.queue.take()
+        world.inbox.forget(CART)
+
+        assert world.inbox.service(CART, "web") is None
+        assert world.inbox.refusal(CART) is None
+        assert world.inbox.askers("shop", "web") == frozenset()
+
+    run(scenario, says(error(429, "TooManyRequests")), says(error(404, "NotFound")))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(200, b'{"metadata":{"name":"web","labels":%b}}' % (b"[" * 1_100 + b"]" * 1_100)),
+        Response(200, b'{"metadata":{"name":"web","resourceVersion":"seven"}}'),
+        Response(200, b"[" * 9_000),
+        Response(200, b"\xff"),
+        Response(403, b"[" * 9_000),
+    ],
+    ids=["deep", "no version", "endless", "no text", "deep error"],
+)
+def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response):
+    """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.api.answers = [lambda _request: answer]
+        await performer.perform(world.target(), [ReadService(name="web")])
+        await asyncio.sleep(1)
+        world.api.answers = [lambda _request: ok(4)]
+        await performer.perform(world.target(), [ReadService(name="other")])
+        await asyncio.sleep(1)
+        assert world.inbox.service(CART, "web") is None
+        assert world.inbox.service(CART, "other") is not None
+
+    run(scenario)
+
+
+def test_a_bug_in_a_question_is_its_rollouts_trouble_alone():
+    """Whatever an answer brings out: the key comes again later, and the group of questions lives."""
+
+    def fails(_request: Request) -> Response:
+        raise RuntimeError("a bug")
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.api.answers = [fails]
+        began_s = asyncio.get_running_loop().time()
+        await performer.perform(world.target(), [ReadService(name="web")])
+
+        assert await world.queue.take() == CART
+        assert asyncio.get_running_loop().time() - began_s == pytest.approx(ASK_AGAIN_CRASHED_S, abs=0.1)
+
+    run(scenario)

@@ -1,0 +1,147 @@
+"""Promise: the whole controller asks the cluster how it proxies before its first pass, and the pods it makes end accordingly."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from rollouts.api.schema import crd_manifests
+from rollouts.controller.facts.proxies import FRESH_S
+from rollouts.controller.wiring import run_controller
+from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.settings import ProxyModeSetting, Settings
+from rollouts.sim.actors.kubelet import KubeletSettings
+from rollouts.sim.clock import run_virtual
+from rollouts.sim.cluster import SimulatedCluster
+
+CART: Manifest = {
+    "apiVersion": "rollouts.dev/v1alpha1",
+    "kind": "Rollout",
+    "metadata": {"name": "cart", "namespace": "default"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "cart"}},
+        "strategy": {"canary": {}},
+        "template": {
+            "metadata": {"labels": {"app": "cart"}},
+            "spec": {"containers": [{"name": "app", "image": "cart:1"}]},
+        },
+    },
+}
+
+
+def _rolled_out(
+    *,
+    kube_proxy: str,
+    kernel: str = "6.1.0",
+    proxy_mode: ProxyModeSetting = "auto",
+    later_s: float = 0.0,
+    later_mode: str = "",
+) -> tuple[Manifest, Manifest, list[str]]:
+    """The pod spec that was made, the Rollout's status, and what its Events say.
+
+    Args:
+        later_s: so long the controller goes on after the Rollout is Healthy.
+        later_mode: kube-proxy's ConfigMap names this mode from then on; empty for no change.
+    """
+    pods: list[Manifest] = []
+    statuses: list[Manifest] = []
+    notes: list[str] = []
+
+    def is_healthy(seen: Manifest | None) -> bool:
+        return seen is not None and seen.get("status", {}).get("phase") == "Healthy"
+
+    async def main() -> None:
+        async with SimulatedCluster(
+            seed=3, crds=crd_manifests(), kube_proxy=kube_proxy, kubelet=KubeletSettings(kernel=kernel)
+        ) as cluster:
+            stop = asyncio.Event()
+            controller = asyncio.create_task(
+                run_controller(
+                    Settings(leader_elect=False, proxy_mode=proxy_mode),
+                    api=cluster.api,
+                    clock=cluster.clock,
+                    rng=random.Random(1),  # noqa: S311 - jitter
+                    stop=stop,
+                )
+            )
+            cluster.apply(CART)
+            await cluster.until(is_healthy, kind=ROLLOUT, namespace="default", name="cart", deadline_s=60)
+            if later_mode:
+                cluster.apply(_config(later_mode), manager="kubeadm")
+            await asyncio.sleep(later_s)
+            stop.set()
+            await controller
+            pods.extend(each["spec"]["template"]["spec"] for each in cluster.list(REPLICA_SET))
+            statuses.extend(each["status"] for each in cluster.list(ROLLOUT))
+            notes.extend(str(each["note"]) for each in cluster.list(EVENT))
+
+    run_virtual(main())
+    (pod,), (status,) = pods, statuses
+    return pod, status, notes
+
+
+def _config(mode: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
+        "data": {"config.conf": f"kind: KubeProxyConfiguration\nmode: {mode}\n"},
+    }
+
+
+def _unknown(status: Manifest) -> list[Any]:
+    return [each["message"] for each in status["conditions"] if each["type"] == "ProxyModeKnown"]
+
+
+@pytest.mark.parametrize(
+    ("kube_proxy", "kernel", "seconds", "grace_s"),
+    [
+        ("iptables", "5.4.0", 6, 41),
+        ("nftables", "6.12.0", 6, 41),
+        ("ipvs", "6.1.0", 6, 41),
+        ("ipvs", "5.4.0", 126, 161),
+    ],
+)
+def test_the_sleep_is_that_of_the_proxy_mode(kube_proxy: str, kernel: str, seconds: int, grace_s: int) -> None:
+    """From kube-proxy's ConfigMap and the nodes, all the way to the pods; said in status and in the Event of the update."""
+    pod, status, notes = _rolled_out(kube_proxy=kube_proxy, kernel=kernel)
+
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": seconds}}}
+    assert pod["terminationGracePeriodSeconds"] == grace_s
+    assert status["drain"]["preStop"] == {
+        "containers": ["app"],
+        "seconds": seconds,
+        "graceSeconds": grace_s,
+        "native": True,
+    }
+    assert any(f"preStop sleep of {seconds} s in app" in note for note in notes)
+    assert _unknown(status) == []
+
+
+def test_a_cluster_that_does_not_say_gets_the_safe_number_and_a_condition() -> None:
+    """The remedy is in the condition's message; the Rollout goes on."""
+    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0")
+
+    assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 130}}
+    (message,) = _unknown(status)
+    assert "--proxy-mode" in message
+
+
+def test_an_administrator_may_name_the_mode() -> None:
+    """For clusters that hide it, or where the controller may not ask."""
+    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0", proxy_mode="nftables")
+
+    assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 6}}
+    assert _unknown(status) == []
+
+
+def test_a_mode_that_becomes_known_is_noticed_and_rolls_nobodys_pods() -> None:
+    """An hour later at most; the condition goes, and the ReplicaSet that there is keeps its template."""
+    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0", later_s=FRESH_S + 10, later_mode="iptables")
+
+    assert _unknown(status) == []
+    assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 130}}

@@ -1,0 +1,278 @@
+"""The worker: one pass, and what becomes of it when something goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.loop.held import HeldStatus
+from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
+from rollouts.controller.observe.observer import Observation, Observer
+from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.objects import Key
+from rollouts.ports import Request, Response
+from rollouts.sim.clock import run_virtual
+from rollouts.telemetry import Telemetry
+from tests.controller.world import CART, CART_UID, World, error, ok, rollout, says, service, stored
+
+TILL = Key("shop", "till")
+
+
+class BuggyObserver(Observer):
+    """A bug that one object's content sets off."""
+
+    def observe(self, key: Key) -> Observation:
+        """Fails for Rollout till."""
+        if key == TILL:
+            raise RuntimeError("poisoned")
+        return super().observe(key)
+
+
+class Shell:
+    """Workers over a scripted API server."""
+
+    def __init__(self, world: World, questions: asyncio.TaskGroup) -> None:
+        self.world = world
+        self.telemetry = Telemetry()
+        self.steered = SteeredServices()
+        self.events = EventSender(client=world.client, telemetry=self.telemetry)
+        self.worker = Worker(
+            queue=world.queue,
+            barrier=world.barrier,
+            observer=BuggyObserver(store=world.store, inbox=world.inbox, steered=self.steered, clock=world.clock),
+            performer=world.performer(questions),
+            orphans=Orphans(client=world.client, store=world.store, barrier=world.barrier, steered=self.steered),
+            held=HeldStatus(clock=world.clock),
+            events=self.events,
+            telemetry=self.telemetry,
+            clock=world.clock,
+            identity="me",
+        )
+
+    async def passes(self, *keys: Key) -> None:
+        """Hands the keys to one worker, which goes home after them."""
+        for key in keys:
+            self.world.queue.add(key)
+        task = asyncio.create_task(self.worker.run())
+        while (len(self.world.queue) or self.world.queue.active) and not task.done():  # noqa: ASYNC110 - turns of the loop
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+
+    async def next_in_s(self) -> float:
+        """Virtual seconds until the queue hands a key out again."""
+        began_s = asyncio.get_running_loop().time()
+        key = await self.world.queue.take()
+        assert key is not None
+        self.world.queue.done(key)
+        return asyncio.get_running_loop().time() - began_s
+
+
+def run(scenario: Callable[[Shell], Awaitable[None]], *answers: Any) -> list[Request]:
+    """Plays a scenario on virtual time; answers what was asked of the API server."""
+    seen: list[Request] = []
+
+    async def main() -> None:
+        world = World(*answers)
+        async with asyncio.TaskGroup() as questions:
+            await scenario(Shell(world, questions))
+        seen.extend(world.api.requests)
+
+    run_virtual(main())
+    return seen
+
+
+def test_a_new_rollout_gets_its_replica_set_and_then_its_status():
+    """The whole picture once: observe, decide, render, act, one line."""
+
+    async def scenario(shell: Shell) -> None:
+        shell.world.rollouts.put("", rollout())
+        with capture_logs() as lines:
+            await shell.passes(CART)
+
+        assert [line["event"] for line in lines] == ["reconciled"]
+        assert lines[0]["rollout"] == "shop/cart"
+        assert lines[0]["intents"] == ("CreateReplicaSet",)
+        assert lines[0]["writes"] == 2
+
+    requests = run(scenario)
+
+    assert [(request.method, request.path.rsplit("/", 1)[-1]) for request in requests] == [
+        ("POST", "replicasets"),
+        ("PATCH", "status"),
+    ]
+
+
+def test_a_pass_over_a_settled_world_writes_nothing():
+    """An idle Rollout costs no request."""
+
+    async def scenario(shell: Shell) -> None:
+        world = shell.world
+        world.rollouts.put("", rollout())
+        await shell.passes(CART)
+        made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
+        world.replica_sets.put("", stored(made, version=100))
+        world.rollouts.put("", rollout(version=100, status=wrote["status"]))
+        asked = len(world.api.requests)
+        await shell.passes(CART)
+
+        assert len(world.api.requests) == asked
+
+    run(scenario)
+
+
+def test_one_poisoned_object_does_not_stop_the_others():
+    """No content of an object may end the process or hold up another Rollout; it is tried again, slowly."""
+
+    async def scenario(shell: Shell) -> None:
+        shell.world.rollouts.put("", rollout())
+        with capture_logs() as lines:
+            await shell.passes(TILL, CART)
+
+        assert [line["event"] for line in lines] == ["reconcile_crashed", "reconciled"]
+        assert b'rollouts_pass_errors_total{error="RuntimeError"} 1.0' in shell.telemetry.exposition()
+        shell.world.queue.forget(CART)
+        assert await shell.next_in_s() == pytest.approx(POISONED_RETRY_S, abs=0.1)
+
+    run(scenario)
+
+
+def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once():
+    """The user must see who has to change what; trying again at once would only fill the audit log."""
+
+    async def scenario(shell: Shell) -> None:
+        shell.world.rollouts.put("", rollout())
+        with capture_logs() as lines:
+            await shell.passes(CART)
+
+        assert lines[0]["event"] == "reconcile_stopped"
+        assert lines[0]["reason"] == "ApiForbidden"
+        assert await shell.next_in_s() == pytest.approx(60.0, abs=0.1)
+
+    create, status = run(scenario, says(error(403, "Forbidden", "may not create replicasets")))
+    patch = msgspec.json.decode(status.body)["status"]
+    conditions = {condition["type"]: condition for condition in patch["conditions"]}
+
+    assert create.method == "POST"
+    assert patch["phase"] == "Degraded"
+    assert conditions["Stalled"]["status"] == "True"
+    assert "may not create replicasets" in conditions["Stalled"]["message"]
+    assert "currentRevision" not in patch  # nothing is claimed that did not happen
+
+
+def test_a_failed_write_is_tried_again_soon():
+    """A 5xx says nothing about the spec."""
+
+    async def scenario(shell: Shell) -> None:
+        shell.world.rollouts.put("", rollout())
+        with capture_logs() as lines:
+            await shell.passes(CART)
+
+        assert lines[0]["event"] == "reconcile_failed"
+        assert await shell.next_in_s() <= 0.05
+
+    assert len(run(scenario, says(error(500, "InternalError")))) == 1
+
+
+def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched():
+    """The running revision stays as it is while the user mends the spec."""
+
+    async def scenario(shell: Shell) -> None:
+        shell.world.rollouts.put("", rollout(spec={"replicas": -1, "strategy": {}}))
+        await shell.passes(CART)
+
+    (status,) = run(scenario)
+    patch = msgspec.json.decode(status.body)["status"]
+
+    assert status.path.endswith("/status")
+    assert "spec.replicas" in patch["message"]
+    assert "spec.strategy" in patch["message"]
+
+
+def test_changed_pod_counts_alone_wait_for_five_seconds():
+    """Counts change with every pod; a write costs the API server as much as one that matters."""
+    requests: list[int] = []
+
+    async def scenario(shell: Shell) -> None:
+        world = shell.world
+        world.rollouts.put("", rollout())
+        await shell.passes(CART)
+        made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
+        status = wrote["status"] | {"replicas": 1}  # the ReplicaSet below has none
+        world.replica_sets.put("", stored(made, version=100))
+        world.rollouts.put("", rollout(version=100, status=status))
+        await shell.passes(CART)
+        requests.append(len(world.api.requests))
+        assert await shell.next_in_s() == pytest.approx(5.0, abs=0.1)
+        await shell.passes(CART)
+        requests.append(len(world.api.requests))
+
+    run(scenario)
+
+    assert requests == [2, 3]
+
+
+def test_a_deleted_rollout_gives_its_services_back():
+    """Its selector would name one revision's pods for ever."""
+
+    async def scenario(shell: Shell) -> None:
+        world = shell.world
+        steered = service("web", version=3, managed_by="cart", **{"rollouts.dev/revision": "v1"})
+        world.rollouts.replace("", [], "5")
+        world.services.replace("", [steered], "5")
+        shell.steered.learn(None, steered)
+        await shell.passes(CART)
+
+    get, patch = run(scenario, says(error(404, "NotFound")))
+    body = msgspec.json.decode(patch.body)
+
+    assert get.path.endswith("/rollouts/cart")
+    assert patch.path.endswith("/services/web")
+    assert body["spec"] == {"selector": {"rollouts.dev/revision": None}}
+    assert body["metadata"]["resourceVersion"] == "3"
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_service_is_never_given_back_on_a_doubt(synced):
+    """An API error, or a store that is not complete yet, is not "the Rollout is gone"."""
+
+    async def scenario(shell: Shell) -> None:
+        steered = service("web", version=3, managed_by="cart")
+        if synced:
+            shell.world.rollouts.replace("", [], "5")
+            shell.world.services.replace("", [steered], "5")
+        shell.steered.learn(None, steered)
+        await shell.passes(CART)
+
+    requests = run(scenario, says(error(403, "Forbidden")))
+
+    assert [request.method for request in requests] == (["GET"] if synced else [])
+
+
+def test_events_are_sent_beside_the_passes_and_never_fail_one():
+    """An admission webhook that refuses Events must not stop a rollout."""
+
+    async def scenario(shell: Shell) -> None:
+        sending = asyncio.create_task(shell.events.run())
+        shell.world.rollouts.put("", rollout())
+        with capture_logs() as lines:
+            await shell.passes(CART)
+            await shell.events.drained(deadline_s=5.0)
+        sending.cancel()
+
+        assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["reconciled"]
+        assert b'rollouts_events_dropped_total{why="ApiForbidden"}' in shell.telemetry.exposition()
+
+    def answer(request: Request) -> Response:
+        return error(403, "Forbidden") if request.path.endswith("/events") else ok(50, uid=CART_UID)
+
+    paths = [request.path.rsplit("/", 1)[-1] for request in run(scenario, *[answer] * 20)]
+
+    assert "events" in paths

@@ -1,0 +1,112 @@
+"""Counts in status cost a write each, so they wait for one another; but never for ever, and not longer than there is a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollouts.controller.loop.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
+from rollouts.core.model.status import RolloutStatus
+from rollouts.objects import Key
+
+CART = Key("shop", "cart")
+
+
+class ClockByHand:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.at_s = 1_000.0
+
+    def now_s(self) -> float:
+        """The wall clock; the same here."""
+        return self.at_s
+
+    def monotonic_s(self) -> float:
+        """The monotonic clock."""
+        return self.at_s
+
+
+def test_a_count_is_due_when_its_patience_is_over():
+    """A lasting difference reaches people within the patience, from when it was first seen."""
+    clock = ClockByHand()
+    held = HeldStatus(clock=clock)
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+
+    clock.at_s += COUNTERS_HELD_S - 1
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 1
+    clock.at_s += 1
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 0
+
+
+def test_an_act_makes_the_count_wait_for_what_follows():
+    """Between two acts of one update the counts change again within moments: writing them in between is one write too many."""
+    clock = ClockByHand()
+    held = HeldStatus(clock=clock)
+    held.wait_s(CART, patience_s=COUNTERS_HELD_S)
+
+    clock.at_s += COUNTERS_HELD_S - 1
+    held.moved(CART)
+
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+
+
+def test_a_rollout_that_never_rests_is_written_all_the_same():
+    """An autoscaler that changes its mind every second must not hide the counts for ever."""
+    clock = ClockByHand()
+    held = HeldStatus(clock=clock)
+    for _ in range(int(HELD_MAX_S)):
+        assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) > 0
+        clock.at_s += 1
+        held.moved(CART)
+
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("others", "wait_s"), [(0, COUNTERS_HELD_S), (199, 200 / HELD_WRITES_PER_S), (10_000, CROWDED_MAX_S)]
+)
+def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float):
+    """When a thousand Rollouts move at once, their counts must not take the API server's time from their pods."""
+    held = HeldStatus(clock=ClockByHand())
+    for number in range(others):
+        held.wait_s(Key("shop", f"other-{number}"), patience_s=COUNTERS_HELD_S)
+
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == wait_s
+
+
+def test_what_is_written_is_forgotten():
+    """The next difference has all of its patience."""
+    clock = ClockByHand()
+    held = HeldStatus(clock=clock)
+    held.wait_s(CART, patience_s=COUNTERS_HELD_S)
+    clock.at_s += 4
+
+    held.settled(CART)
+
+    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+
+
+def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass():
+    """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
+    held = HeldStatus(clock=ClockByHand())
+    read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
+    assert held.recalled(CART, read) is read
+
+    held.hold(CART, read, decided)
+
+    assert held.recalled(CART, RolloutStatus(updated_replicas=1)) is decided
+
+
+@pytest.mark.parametrize("change", ["written", "edited"])
+def test_what_was_decided_on_another_status_is_forgotten(change: str):
+    """Once it is written, or somebody else writes the status, what is there holds."""
+    held = HeldStatus(clock=ClockByHand())
+    read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)
+    held.hold(CART, read, decided)
+
+    if change == "written":
+        held.settled(CART)
+    else:
+        read = RolloutStatus(updated_replicas=1, restarted_at_s=7.0)
+
+    assert held.recalled(CART, read) is read

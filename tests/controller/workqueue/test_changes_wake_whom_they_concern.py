@@ -1,0 +1,134 @@
+"""Triggers: from one change in the cluster to the Rollouts whose decision it may change."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rollouts.cluster.structs import RolloutObject
+from rollouts.controller.workqueue.inbox import ServiceAnswer
+from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.triggers import Watched
+from rollouts.manifests.ownership import name_label
+from rollouts.objects import Key
+from rollouts.sim.clock import run_virtual
+from tests.controller.world import CART, World, replica_set, rollout, service, slice_of
+
+
+def woken(
+    before: Watched | None,
+    after: Watched | None,
+    *,
+    steered: str = "",
+    asked: str = "",
+    there: RolloutObject | None = None,
+) -> set[Key]:
+    """Who is woken in a world where Service web is steered by `steered`, `asked` has asked about it, and Rollout `there` is."""
+    found: set[Key] = set()
+
+    async def main() -> None:
+        world = World()
+        if there is not None:
+            world.rollouts.put("", there)
+        if steered:
+            world.services.put("", service("web", managed_by=steered))
+        if asked:
+            world.inbox.put_service(Key("shop", asked), "web", ServiceAnswer(None, 0.0))
+        found.update(world.triggers().keys(before, after))
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, rollout()),
+        (rollout(), None),
+        (rollout(), rollout(version=2, generation=2)),
+        (rollout(), rollout(version=2, annotations={"rollouts.dev/abort": "x"})),
+        (rollout(), rollout(version=2, status={"phase": "Healthy"})),
+        (None, replica_set()),
+        (replica_set(), None),
+        (replica_set(), replica_set(version=2, status={"availableReplicas": 1})),
+        (None, service("web", managed_by="cart")),
+        (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
+        (service("web", managed_by="cart"), None),
+    ],
+)
+def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before, after):
+    """A missed wake-up is a Rollout that stands still."""
+    assert woken(before, after) == {CART}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (rollout(), rollout(version=2)),
+        (rollout(), rollout(version=2, managedFields=[{"manager": "somebody"}])),
+        (replica_set(), replica_set(version=2)),
+        (replica_set(), replica_set(version=2, status={"fullyLabeledReplicas": 2})),
+        (service(managed_by="cart"), service(managed_by="cart", version=2)),
+        (slice_of("web", "a"), slice_of("web", "a", version=2)),
+    ],
+)
+def test_a_change_that_no_decision_reads_wakes_nobody(before, after):
+    """Every pass costs CPU; managedFields change with every write of anybody."""
+    assert woken(before, after, steered="cart") == set()
+
+
+def test_a_replica_set_of_another_controller_wakes_nobody():
+    """A Deployment's ReplicaSets may carry our label by mistake."""
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": True}
+
+    assert woken(None, replica_set(ownerReferences=[owner])) == set()
+
+
+def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name():
+    """It may adopt it; also when the owner reference goes without a change of anything else."""
+    assert woken(None, replica_set(ownerReferences=None)) == {CART}
+    assert woken(replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
+    assert woken(None, replica_set(ownerReferences=None, labels={})) == set()
+
+
+def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too():
+    """Its ReplicaSets carry the beginning of its name and a hash."""
+    name = "cart" * 20
+    labels = {"rollouts.dev/name": name_label(name), "rollouts.dev/revision": "v1"}
+
+    assert woken(None, replica_set(ownerReferences=None, labels=labels), there=rollout(name)) == {Key("shop", name)}
+
+
+def test_a_service_that_changes_hands_wakes_both():
+    """The one that lost it must say so, the one that got it may go on."""
+    assert woken(service(managed_by="cart"), service(managed_by="till", version=2)) == {CART, Key("shop", "till")}
+
+
+def test_endpoints_wake_the_rollout_that_steers_their_service():
+    """Confirmation that a Service has switched comes from its EndpointSlices."""
+    assert woken(slice_of("web", "a"), slice_of("web", "a", "b", version=2), steered="cart") == {CART}
+
+
+def test_a_service_wakes_those_who_asked_about_it():
+    """A Service that a spec names can be under another Rollout's steering, or come under it."""
+    assert woken(None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
+
+
+def test_the_index_of_steered_services_follows_every_change():
+    """It replaces a scan over all Services in every pass."""
+    steered = SteeredServices()
+    mine, yours = service(managed_by="cart"), service(managed_by="till", version=2)
+    steered.learn(None, mine)
+    steered.learn(None, service("api", managed_by="cart"))
+
+    assert steered.of(CART) == ("api", "web")
+
+    steered.learn(mine, yours)
+
+    assert (steered.of(CART), steered.of(Key("shop", "till"))) == (("api",), ("web",))
+
+    steered.learn(yours, None)
+
+    assert steered.of(Key("shop", "till")) == ()

@@ -1,0 +1,214 @@
+"""Each field of a Service that bends a canary's share or makes a cutover unsafe is told, with what it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.core.advice.findings import Rule, Severity
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.decide import decide
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.service_traits import ServiceTraits, read_traits
+from rollouts.core.model.status import Condition
+from rollouts.core.model.steps import SetWeight
+from tests.core.model import World, snapshot, spec
+from tests.core.model import service as seen_service
+from tests.core.worlds import edited, running, settled
+
+LABELS = {"app": "cart", "tier": "web"}
+SERVICES = Canary(steps=(SetWeight(50),), max_surge=1, max_unavailable=0, stable_service="cart", canary_service="new")
+STICKY = ServiceTraits(client_ip_s=60)
+
+
+def service(name: str = "cart", **fields: Any) -> dict[str, Any]:
+    """A Service of the pods labelled `app: cart`."""
+    return {"metadata": {"name": name}, "spec": {"selector": {"app": "cart"}, **fields}}
+
+
+def severities(relation: Relation, **fields: Any) -> dict[Rule, Severity]:
+    """What is found in a Service with these fields."""
+    return {each.rule: each.severity for each in service_findings(service(**fields), relation=relation)}
+
+
+@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
+    """Defaults that the API server writes out are not somebody's choice."""
+    defaults = {
+        "type": "ClusterIP", "clusterIP": "10.96.0.7", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+        "publishNotReadyAddresses": False, "externalTrafficPolicy": "Cluster",
+    }  # fmt: skip
+
+    assert severities(relation, **defaults) == {}
+
+
+@pytest.mark.parametrize("value", ["PreferClose", "PreferSameZone", "PreferSameNode"])
+def test_traffic_distribution_bends_shares(value: str) -> None:
+    """A zone whose only pod is the canary sends it everything; where a Service has one revision there is no share to bend."""
+    assert severities(Relation.SHARED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.UNSAFE}
+    assert severities(Relation.STEERED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.WARNING}
+
+
+@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+def test_internal_traffic_policy_local_is_unsafe(relation: Relation) -> None:
+    """There is no way to another node: where the last pod leaves, connections are dropped."""
+    assert severities(relation, internalTrafficPolicy="Local") == {Rule.INTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
+
+
+def test_external_traffic_policy_local_is_unsafe_for_a_switch() -> None:
+    """The load balancer learns by its health check, after the connections were dropped; a ClusterIP has no outside."""
+    local = {"externalTrafficPolicy": "Local", "type": "LoadBalancer"}
+
+    assert severities(Relation.STEERED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
+    assert severities(Relation.SHARED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.WARNING}
+    assert severities(Relation.SHARED, externalTrafficPolicy="Local", type="ClusterIP") == {}
+
+
+@pytest.mark.parametrize(("config", "seconds"), [(None, "10800"), ({"clientIP": {"timeoutSeconds": 60}}, "60")])
+def test_session_affinity_is_told_with_its_timeout(config: dict[str, Any] | None, seconds: str) -> None:
+    """So long a client sticks to its pod; three hours when nobody said otherwise."""
+    (finding,) = service_findings(
+        service(sessionAffinity="ClientIP", sessionAffinityConfig=config), relation=Relation.SHARED
+    )
+
+    assert (finding.rule, finding.severity) == (Rule.SESSION_AFFINITY, Severity.WARNING)
+    assert f"{seconds} s" in finding.what
+
+
+def test_a_headless_service_cannot_be_switched_by_a_proxy() -> None:
+    """Clients hold addresses of pods; the controller's waits for proxies say nothing about them."""
+    assert severities(Relation.STEERED, clusterIP="None") == {Rule.HEADLESS: Severity.UNSAFE}
+    assert severities(Relation.SHARED, clusterIP="None") == {Rule.HEADLESS: Severity.WARNING}
+
+
+def test_addresses_of_pods_that_are_not_ready_are_unsafe() -> None:
+    """The slices call every pod ready, so they confirm nothing."""
+    assert severities(Relation.STEERED, publishNotReadyAddresses=True) == {Rule.PUBLISHES_NOT_READY: Severity.UNSAFE}
+
+
+def test_a_steered_service_needs_a_selector() -> None:
+    """The revision is one key of it."""
+    assert severities(Relation.STEERED, selector=None) == {Rule.NO_SELECTOR: Severity.UNSAFE}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name", "relation"),
+    [
+        (Canary(), "cart", Relation.SHARED),
+        (Canary(stable_service="cart", canary_service="other"), "cart", Relation.STEERED),
+        (Canary(stable_service="other"), "cart", Relation.SHARED),
+        (Canary(traffic_routing=TrafficRouting(), stable_service="other"), "cart", Relation.BESIDE),
+        (BlueGreen(active_service="cart"), "cart", Relation.STEERED),
+        (BlueGreen(active_service="other"), "cart", Relation.BESIDE),
+    ],
+)
+def test_what_a_service_has_to_do_with_a_rollout(strategy: Strategy, name: str, relation: Relation) -> None:
+    """Named: it is switched. Not named, and of the same pods: it shows both revisions, which a switch must not be mixed with."""
+    assert relation_of(service(name), spec(strategy), LABELS) is relation
+
+
+@pytest.mark.parametrize("selector", [{"app": "other"}, {"app": "cart", "tier": "db"}, {}, None])
+def test_a_service_of_other_pods_is_nobodys_business(selector: dict[str, str] | None) -> None:
+    """A namespace has many Services."""
+    assert relation_of(service(selector=selector), spec(Canary()), LABELS) is None
+
+
+def test_the_revision_in_a_selector_is_ours() -> None:
+    """A Service that was steered by an earlier spec still selects these pods."""
+    steered = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
+
+    assert relation_of(steered, spec(Canary()), LABELS) is Relation.SHARED
+
+
+def test_a_service_beside_the_switch_is_told() -> None:
+    """Its clients meet the new revision before anybody promoted it."""
+    assert severities(Relation.BESIDE) == {Rule.BESIDE_THE_SWITCH: Severity.WARNING}
+
+
+@pytest.mark.parametrize("broken", [{}, {"spec": 3}, {"spec": {"selector": 3, "sessionAffinity": "ClientIP"}}])
+def test_a_broken_service_raises_nothing(broken: dict[str, Any]) -> None:
+    """As in pod templates."""
+    assert isinstance(service_findings(broken, relation=Relation.SHARED), tuple)
+
+
+def with_services(there: World, **traits: ServiceTraits) -> World:
+    """The world with those traits given to its Services."""
+    return replace(
+        there,
+        services={name: replace(each, traits=traits.get(name, each.traits)) for name, each in there.services.items()},
+    )
+
+
+def unsafe_services(there: World) -> list[Condition]:
+    """The condition, if it is there."""
+    return [each for each in there.status.conditions if each.type == "ServiceUnsafe"]
+
+
+def test_a_condition_tells_what_is_found_in_the_services_that_are_switched() -> None:
+    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, and the fix."""
+    there = settled(with_services(running(SERVICES), cart=STICKY, new=ServiceTraits(headless=True)))
+
+    (condition,) = unsafe_services(there)
+
+    assert (condition.status, condition.reason) == (True, Reason.SERVICE_UNSAFE)
+    assert "Service cart: spec.sessionAffinity: a client stays with its pod for 60 s" in condition.message
+    assert "Service new: spec.clusterIP: a headless Service has no proxy" in condition.message
+
+
+def test_the_same_of_two_services_is_said_once() -> None:
+    """A chart gives both the same fields; a message of a page is not read."""
+    there = settled(with_services(running(SERVICES), cart=STICKY, new=STICKY))
+
+    (condition,) = unsafe_services(there)
+
+    assert condition.message.startswith("Service cart and new: spec.sessionAffinity: ")
+    assert condition.message.count("sessionAffinity") == 1
+
+
+def test_one_event_tells_what_was_found_for_as_long_as_nothing_else_is() -> None:
+    """Each Event is a write, and the same one all through an update would be noise."""
+    there = settled(edited(with_services(running(SERVICES), cart=STICKY), revision="b"))
+    told = [each for each in there.notices if each.reason is Reason.SERVICE_UNSAFE]
+    more = settled(with_services(there, cart=replace(STICKY, publish_not_ready_addresses=True)))
+
+    assert [each.warning for each in told] == [True]
+    assert len([each for each in more.notices if each.reason is Reason.SERVICE_UNSAFE]) == 2
+
+
+def test_the_condition_goes_when_the_service_is_mended() -> None:
+    """Like the other conditions about what is wrong: there only while it is."""
+    sticky = settled(with_services(running(SERVICES), cart=STICKY))
+    mended = settled(with_services(sticky, cart=ServiceTraits()))
+
+    assert len(unsafe_services(sticky)) == 1
+    assert unsafe_services(mended) == []
+
+
+def test_a_service_that_the_strategy_no_longer_names_is_not_told() -> None:
+    """It is given back: what it does is its user's business."""
+    there = settled(edited(with_services(running(SERVICES), cart=STICKY), strategy=Canary(steps=(SetWeight(50),))))
+
+    assert unsafe_services(there) == []
+
+
+def test_ordinary_services_say_nothing() -> None:
+    """No condition, so no write of it; an address or a type of its own is nothing to tell."""
+    there = settled(with_services(running(SERVICES), cart=ServiceTraits(type="LoadBalancer")))
+
+    assert unsafe_services(there) == []
+    assert decide(snapshot(there)).status == there.status
+
+
+def test_a_manifest_and_a_watch_say_the_same() -> None:
+    """`plan` reads manifests, the controller structs: what the API server fills in is no trait."""
+    written = {
+        "type": "ClusterIP",
+        "internalTrafficPolicy": "Cluster",
+        "sessionAffinity": "None",
+        "clusterIP": "10.96.0.7",
+    }
+
+    assert read_traits(written) == read_traits({}) == seen_service("cart").traits

@@ -1,0 +1,111 @@
+"""Promise: a template whose pods would end too soon is completed or told about, and what its owner wrote is never changed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.drain.pre_stop import injection, unsafe
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
+from rollouts.core.model.pod_exit import ContainerExit, Injection, PodExit
+
+FACTS = ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0)
+SPEC = DrainSpec(max_request_s=30.0)
+NUMBERS = drain_numbers(SPEC, FACTS)
+VALIDATE = DrainSpec(pre_stop=PreStop.VALIDATE, max_request_s=30.0)
+PLAIN = ContainerExit("app")
+
+
+def _sleeps(seconds: int) -> ContainerExit:
+    return ContainerExit("proxy", has_pre_stop=True, sleep_s=seconds)
+
+
+def test_a_container_without_a_pre_stop_gets_a_sleep() -> None:
+    """6 s to be forgotten by the proxies, 30 for the longest request, 5 to end in."""
+    assert injection(SPEC, PodExit(30, (PLAIN, _sleeps(10))), NUMBERS, native=True) == Injection(
+        containers=("app",), pre_stop_s=6, grace_s=45, native=True
+    )
+    assert injection(SPEC, PodExit(30, (PLAIN,)), NUMBERS, native=False) == Injection(
+        containers=("app",), pre_stop_s=6, grace_s=41, native=False
+    )
+
+
+def test_a_grace_period_is_never_lowered() -> None:
+    """Who gives pods ten minutes to end has a reason."""
+    made = injection(SPEC, PodExit(600, (PLAIN,)), NUMBERS, native=True)
+
+    assert made is not None
+    assert made.grace_s == 600
+
+
+@pytest.mark.parametrize("spec", [VALIDATE, DrainSpec(pre_stop=PreStop.OFF), DrainSpec(mode=DrainMode.OFF)])
+def test_nothing_is_injected_unless_it_is_asked_for(spec: DrainSpec) -> None:
+    """Validate only looks; Off does not even do that."""
+    assert injection(spec, PodExit(30, (PLAIN,)), drain_numbers(spec, FACTS), native=True) is None
+
+
+def test_a_pre_stop_of_the_users_own_is_left_alone() -> None:
+    """A template whose containers all have one is sent as it was written."""
+    assert injection(SPEC, PodExit(1, (_sleeps(1),)), NUMBERS, native=True) is None
+
+
+def test_what_is_missing_is_told_as_need_and_have() -> None:
+    """A person can act on two numbers; "unsafe" alone they cannot."""
+    message = unsafe(VALIDATE, PodExit(30, (PLAIN, _sleeps(2))), NUMBERS)
+
+    assert message == (
+        "container app: need a preStop sleep of 6 s, have none; "
+        "container proxy: need a preStop sleep of 6 s, have 2 s; "
+        "terminationGracePeriodSeconds: need 41, have 30"
+    )
+
+
+def test_what_is_injected_is_not_missing() -> None:
+    """With Inject only what the user wrote can be too short."""
+    assert unsafe(SPEC, PodExit(30, (PLAIN,)), NUMBERS) == ""
+    assert unsafe(SPEC, PodExit(30, (PLAIN, _sleeps(2))), NUMBERS) == (
+        "container proxy: need a preStop sleep of 6 s, have 2 s"
+    )
+    assert unsafe(SPEC, PodExit(30, (_sleeps(10),)), NUMBERS) == "terminationGracePeriodSeconds: need 45, have 30"
+
+
+def test_a_safe_template_is_not_complained_of() -> None:
+    """Nor is one whose preStop takes a time that nobody can tell, nor one of a Rollout that is not to be looked at."""
+    assert unsafe(VALIDATE, PodExit(41, (_sleeps(6),)), NUMBERS) == ""
+    assert unsafe(VALIDATE, PodExit(41, (ContainerExit("app", has_pre_stop=True),)), NUMBERS) == ""
+    off = DrainSpec(mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE)
+    assert unsafe(off, PodExit(1, (PLAIN,)), drain_numbers(off, FACTS)) == ""
+
+
+EXITS = st.builds(
+    PodExit,
+    grace_s=st.integers(0, 4_000),
+    containers=st.lists(
+        st.builds(
+            ContainerExit, st.sampled_from("abc"), has_pre_stop=st.just(True), sleep_s=st.none() | st.integers(0, 4_000)
+        )
+        | st.builds(ContainerExit, st.sampled_from("abc")),
+        max_size=3,
+    ).map(tuple),
+)
+
+
+@given(
+    ends=EXITS,
+    request_s=st.floats(0, 4_000),
+    facts=st.sampled_from([FACTS, ProxyFacts(), ProxyFacts(mode=ProxyMode.IPVS)]),
+)
+def test_no_template_that_is_changed_sleeps_longer_than_its_grace_period(
+    ends: PodExit, request_s: float, facts: ProxyFacts
+) -> None:
+    """The API server refuses such a sleep, and a kubelet cuts it short: the longest request fits in behind every sleep."""
+    spec = DrainSpec(max_request_s=request_s)
+
+    made = injection(spec, ends, drain_numbers(spec, facts), native=True)
+
+    if made is not None:
+        sleeps_s = [made.pre_stop_s, *(each.sleep_s for each in ends.containers if each.sleep_s is not None)]
+        assert made.grace_s >= max(sleeps_s) + request_s
+        assert made.grace_s >= ends.grace_s

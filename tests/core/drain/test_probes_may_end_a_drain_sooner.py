@@ -1,0 +1,347 @@
+"""Promise: when nothing is in flight any more a drain ends early; what could not be asked is never taken for nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.decide import decide
+from rollouts.core.drain.cutover import POLLS_APART_S, drain_questions
+from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode
+from rollouts.core.model.intents import AskDrained, PatchReplicaSet
+from rollouts.core.model.plan import view_of
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.status import Cutover, Idle, Phase
+from tests.core.model import World, snapshot
+from tests.core.worlds import edited, quiet, reconciled, running, sizes, steps_of
+
+LAG_S = 3.0
+DRAIN = DrainSpec(max_request_s=20.0, probes=(EnvoyProbe(name="requests"),))
+STREAMS = replace(DRAIN, probes=(EnvoyProbe(name="requests"), EnvoyProbe(name="sockets", max_s=30.0)))
+ONLY_STREAMS = replace(DRAIN, max_request_s=5.0, probes=(EnvoyProbe(name="sockets", max_s=30.0),))
+GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", scale_down_delay_s=0)
+
+NOTHING = DrainSeen(0.0, 0, streams=0)
+BUSY = DrainSeen(0.0, 7, streams=2)
+STREAMING = DrainSeen(0.0, 0, streams=2)
+UNKNOWN = DrainSeen(0.0, None, "envoy 10.0.0.7:19000: refused", streams=None)
+
+
+def _worlds(drain: DrainSpec, *answers: tuple[float, DrainSeen]) -> Iterator[World]:
+    """An update; from so many seconds after its cutover was confirmed on the probes find this."""
+    there = edited(running(GREEN, drain=drain), revision="b")
+    for _ in range(400):
+        for after in steps_of(there):
+            there = _told(after, answers)
+            yield there
+            break
+        else:
+            return
+
+
+def _told(there: World, answers: tuple[tuple[float, DrainSeen], ...]) -> World:
+    confirmed_at_s = _cutover(there).confirmed_at_s if there.status.cutovers else None
+    if confirmed_at_s is None:
+        return there
+    for after_s, answer in answers:
+        if there.now_s >= confirmed_at_s + after_s:
+            there = replace(there, probed=answer)
+    return there
+
+
+def _cutover(there: World) -> Cutover:
+    return there.status.cutovers[-1]
+
+
+def _end(drain: DrainSpec, *answers: tuple[float, DrainSeen]) -> tuple[World, float]:
+    """The world at the end, and how long the old pods were kept."""
+    gone_s = None
+    there = None
+    for after in _worlds(drain, *answers):
+        if there is not None and "a" in sizes(there) and "a" not in sizes(after):
+            gone_s = after.now_s
+        there = after
+    assert there is not None
+    assert gone_s is not None
+    cutover = _cutover(there)
+    assert cutover.confirmed_at_s is not None
+    return there, gone_s - cutover.confirmed_at_s
+
+
+def test_three_polls_with_nothing_in_flight_end_the_wait() -> None:
+    """A second apart, from the moment on when no proxy sends anything new: nobody waits for requests that do not exist."""
+    there, kept_s = _end(DRAIN, (0.0, NOTHING))
+
+    assert LAG_S + 2.0 <= kept_s <= LAG_S + 3.2
+    cutover = _cutover(there)
+    assert (cutover.drained, cutover.timed_out, cutover.in_flight, cutover.streams) == (True, False, 0, None)
+    assert cutover.message.endswith("over sooner: nothing was in flight on 3 polls in a row")
+    assert there.status.phase is Phase.HEALTHY
+
+
+@pytest.mark.parametrize(("probes", "revisions"), [(1, 1), (4, 1), (8, 1), (8, 2), (8, 5)])
+def test_no_rollout_asks_more_than_four_times_a_second(probes: int, revisions: int) -> None:
+    """Proxies and Prometheus are everybody's; the count of polls still goes on, as they are less than five seconds apart."""
+    drain = replace(DRAIN, probes=tuple(EnvoyProbe(name=f"p{at}") for at in range(probes)))
+    there = next(each for each in _worlds(drain, (0.0, BUSY)) if each.status.cutovers and each.drains)
+    cutover, old = _cutover(there), next(each for each in there.replica_sets if each.revision == "a")
+    names = [f"a{at}" for at in range(revisions)]
+    there = replace(
+        there,
+        status=replace(there.status, cutovers=tuple(replace(cutover, from_revision=name) for name in names)),
+        replica_sets=(*there.replica_sets, *(replace(old, name=n, uid=n, revision=n) for n in names)),
+        drains={},
+    )
+    asked: list[tuple[float, str]] = []
+    start_s = there.now_s
+    while there.now_s < start_s + 12.0:
+        seen = snapshot(there)
+        for each in drain_questions(view_of(seen, seen.status)):
+            asked.append((there.now_s, each.revision))
+            there = replace(there, drains={**there.drains, each.revision: replace(BUSY, at_s=there.now_s)})
+        there = replace(there, now_s=there.now_s + 0.1)
+
+    assert len(asked) * probes <= 4 * 12 + 2 * probes  # the first ones come at once
+    for name in {revision for _, revision in asked}:
+        times = [at_s for at_s, revision in asked if revision == name]
+        assert len(times) >= 3
+        assert max(after - before for before, after in pairwise(times)) < POLLS_APART_S
+
+
+def test_what_is_found_before_the_proxies_lag_is_over_counts_for_nothing() -> None:
+    """A proxy that has not heard of the change yet may send a request after a poll that found none."""
+    polls = [each for each in _worlds(DRAIN, (0.0, NOTHING)) if each.status.cutovers and each.drains]
+
+    for there in polls:
+        cutover = _cutover(there)
+        assert cutover.confirmed_at_s is not None
+        if there.now_s < cutover.confirmed_at_s + LAG_S:
+            assert cutover.idle is None
+
+
+def test_samples_that_may_be_older_count_from_their_own_time() -> None:
+    """Prometheus answers with what was scraped up to an interval ago."""
+    _, kept_s = _end(DRAIN, (0.0, replace(NOTHING, age_s=6.0)))
+
+    assert kept_s >= LAG_S + 6.0 + 2.0
+
+
+@pytest.mark.parametrize("answer", [BUSY, UNKNOWN, replace(UNKNOWN, in_flight=None, streams=0)])
+def test_requests_in_flight_or_unknown_are_waited_for_as_long_as_without_probes(answer: DrainSeen) -> None:
+    """A probe can shorten the wait. One that does not answer, or says NaN, says nothing."""
+    there, kept_s = _end(DRAIN, (0.0, answer))
+
+    assert kept_s == pytest.approx(LAG_S + 20.0, abs=0.01)
+    assert not _cutover(there).drained
+    assert _cutover(there).in_flight == answer.in_flight
+
+
+def test_a_request_between_two_polls_starts_the_count_anew() -> None:
+    """Two quiet polls, a busy one, then three quiet ones."""
+    _, kept_s = _end(DRAIN, (0.0, NOTHING), (4.5, BUSY), (5.5, NOTHING))
+
+    assert LAG_S + 5.0 <= kept_s <= LAG_S + 7.0
+
+
+def test_the_wait_tells_what_is_in_flight() -> None:
+    """`kubectl get` during the wait shows a number that falls, or why there is none."""
+    messages = {
+        there.status.waiting_for.message
+        for answer in (BUSY, UNKNOWN)
+        for there in _worlds(STREAMS, (0.0, answer))
+        if there.status.waiting_for is not None and there.status.waiting_for.reason is Reason.DRAINING
+    }
+
+    assert any(each.endswith("; in flight: 7 requests, 2 streams") for each in messages)
+    assert any(each.endswith("; envoy 10.0.0.7:19000: refused") for each in messages)
+
+
+def test_the_probes_are_asked_once_a_second_while_a_confirmed_cutover_is_open() -> None:
+    """Not in every pass, not before the slices confirmed it, and not afterwards."""
+    asked: list[float] = []
+    for there in _worlds(DRAIN, (0.0, BUSY)):
+        questions = [each for each in decide(snapshot(there)).intents if isinstance(each, AskDrained)]
+        if questions:
+            (cutover,) = there.status.cutovers
+            assert questions == [AskDrained("a")]
+            assert cutover.confirmed_at_s is not None
+            assert cutover.until_s is not None
+            assert there.now_s < cutover.until_s
+            asked.append(there.now_s)
+
+    assert len(asked) >= 20
+    assert all(after - before >= 0.9 for before, after in pairwise(asked))
+
+
+def test_nobody_is_asked_without_probes() -> None:
+    """Who configures none pays for none."""
+    for there in _worlds(replace(DRAIN, probes=())):
+        assert not any(isinstance(each, AskDrained) for each in decide(snapshot(there)).intents)
+
+
+def test_streams_are_waited_for_until_their_own_time() -> None:
+    """Requests are over, two websockets are not: they are kept for 30 s, not for the longest request, and then counted."""
+    there, kept_s = _end(STREAMS, (0.0, STREAMING))
+
+    assert kept_s == pytest.approx(LAG_S + 30.0, abs=0.01)
+    assert (_cutover(there).drained, _cutover(there).in_flight, _cutover(there).streams) == (False, 0, 2)
+    assert "30 s for the longest stream" in _cutover(there).message
+
+
+def test_streams_that_end_end_the_wait() -> None:
+    """Once requests are over too."""
+    there, kept_s = _end(STREAMS, (0.0, STREAMING), (10.0, NOTHING))
+
+    assert 12.0 <= kept_s <= 13.5
+    assert (_cutover(there).drained, _cutover(there).streams) == (True, 0)
+
+
+def test_a_probe_of_streams_says_nothing_about_requests() -> None:
+    """Those are waited for by their time: lag and longest request."""
+    there, kept_s = _end(ONLY_STREAMS, (0.0, DrainSeen(0.0, None, streams=0)))
+
+    assert kept_s == pytest.approx(LAG_S + 5.0, abs=0.1)
+    assert _cutover(there).drained
+
+
+def test_a_long_wait_for_streams_is_not_a_write_a_second() -> None:
+    """The count of quiet polls stops at three; what is in flight meanwhile is told with what can wait."""
+    there = edited(running(GREEN, drain=STREAMS), revision="b")
+    *_, there = steps_of(replace(there, patient=True, writes=(), probed=STREAMING))
+
+    assert there.writes.count("Status") <= 12
+
+
+def test_what_was_counted_survives_a_restart_and_a_hole_in_the_polls_starts_it_anew() -> None:
+    """A restart costs at most what a wait without probes takes, and never ends a wait on fewer than three polls."""
+    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
+    assert _cutover(two).idle is not None
+
+    quick = _next_poll(two, seconds=1.0)
+    late = _next_poll(two, seconds=8.0)
+
+    assert _cutover(quick).drained
+    assert not _cutover(late).drained
+    assert _idle(late) == 1
+
+
+def _idle(there: World) -> int:
+    idle = _cutover(there).idle
+    return idle.polls if idle is not None else 0
+
+
+def _next_poll(there: World, *, seconds: float) -> World:
+    """So long after a crash the new process has asked once, and has passed on what it knows since."""
+    at_s = _cutover(there).idle.at_s + seconds  # type: ignore[union-attr]
+    return reconciled(replace(there, now_s=at_s, drains={"a": replace(there.probed, at_s=at_s)}))
+
+
+def test_the_end_is_recorded_before_pods_go() -> None:
+    """A crash between the two would leave a record of a wait that never was."""
+    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
+    at_s = _cutover(two).idle.at_s + 1.0  # type: ignore[union-attr]
+    seen = snapshot(replace(two, now_s=at_s, drains={"a": replace(NOTHING, at_s=at_s)}))
+
+    decision = decide(seen)
+
+    assert decision.status.cutovers[-1].drained
+    assert not any(isinstance(each, PatchReplicaSet) and each.replicas is not None for each in decision.intents)
+
+
+def test_an_answer_from_an_earlier_cutover_says_nothing() -> None:
+    """A → B → A → B within a minute: what was found at A's pods the first time is not asked for twice."""
+    there = next(there for there in _worlds(DRAIN, (0.0, BUSY)) if there.drains)
+    old = replace(NOTHING, at_s=there.now_s - 60.0)
+    seen = replace(snapshot(there), drains={"a": old})
+
+    assert decide(seen).status.cutovers[-1].idle is None
+    assert AskDrained("a") in decide(seen).intents
+
+
+def test_a_timeout_still_cuts_the_wait_short_and_probes_may_end_it_before() -> None:
+    """`timeoutSeconds` holds for what is in flight, not for what is not."""
+    cut = replace(DRAIN, timeout_s=10.0, on_timeout=OnTimeout.CONTINUE)
+
+    busy, busy_s = _end(cut, (0.0, BUSY))
+    idle, idle_s = _end(cut, (0.0, NOTHING))
+
+    assert busy_s == pytest.approx(10.0, abs=0.01)
+    assert (_cutover(busy).timed_out, _cutover(busy).in_flight) == (True, 7)
+    assert idle_s < 7.0
+    assert not _cutover(idle).timed_out
+
+
+def test_probes_taken_out_of_the_spec_leave_the_wait_as_it_is_without_them() -> None:
+    """What was counted is forgotten, so that probes that come back start anew."""
+    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
+
+    without = reconciled(edited(two, drain=replace(DRAIN, probes=())))
+
+    assert _cutover(without).idle is None
+    assert not _cutover(without).drained
+
+
+def test_a_stream_probe_lengthens_the_number_and_says_so() -> None:
+    """`rollouts plan` shows it before anything is applied."""
+    facts = ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0)
+
+    assert drain_numbers(DRAIN, facts).drain_s == 23.0
+    assert drain_numbers(STREAMS, facts).drain_s == 33.0
+    assert drain_numbers(STREAMS, facts).drain_why.endswith("30 s for the longest stream")
+
+
+def test_a_count_is_made_of_polls_that_are_apart() -> None:
+    """One answer that three passes look at is one poll."""
+    there = next(each for each in _worlds(DRAIN, (0.0, NOTHING)) if each.status.cutovers and _idle(each) == 1)
+    idle = _cutover(there).idle
+    assert idle is not None
+
+    again = reconciled(replace(there, drains={"a": replace(NOTHING, at_s=idle.at_s + 0.2)}))
+
+    assert _cutover(again).idle == Idle(1, idle.at_s)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_crash_never_ends_a_wait_before_three_polls_after_the_lag(writes: int) -> None:
+    """Every other pass dies after so many writes, and with it what nobody has written down."""
+    there = replace(edited(running(GREEN, drain=DRAIN), revision="b"), probed=NOTHING)
+    left_s = gone_s = None
+    for number in range(400):
+        before = there
+        there = reconciled(there, writes=writes if number % 2 else None)
+        there = quiet(there) if there == before else there
+        if there == before:
+            wake_s = decide(snapshot(there)).requeue_at_s
+            there = replace(there, now_s=max(wake_s or 0.0, there.now_s + 0.01))
+        if left_s is None and there.services["cart"].ready_by_revision.get("a", 0) == 0:
+            left_s = there.now_s
+        if "a" in sizes(before) and "a" not in sizes(there):
+            gone_s = there.now_s
+            break
+
+    assert left_s is not None
+    assert gone_s is not None
+    assert LAG_S + 2.0 <= gone_s - left_s + 0.01 <= LAG_S + 20.0 + 0.1
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(answers=st.lists(st.sampled_from([NOTHING, NOTHING, NOTHING, BUSY, UNKNOWN]), min_size=30, max_size=30))
+def test_whatever_the_probes_say_the_wait_ends_on_three_quiet_polls_or_at_its_time(answers: list[DrainSeen]) -> None:
+    """One answer for each second: pods never go on fewer, nor before the lag, nor later than without probes."""
+    there, kept_s = _end(DRAIN, *enumerate(answers))
+
+    if _cutover(there).drained:
+        seconds = range(math.ceil(kept_s - 2.1), math.floor(kept_s) + 1)
+        assert kept_s >= LAG_S + 2.0
+        assert {answers[second] for second in seconds} == {NOTHING}
+    else:
+        assert kept_s == pytest.approx(LAG_S + 20.0, abs=0.01)

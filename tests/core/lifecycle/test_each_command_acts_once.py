@@ -1,0 +1,409 @@
+"""Promise: a command acts once, on what status showed when it was given, or it is refused; it waits for no later occasion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.status import Phase, RolloutStatus, Verb
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, reconciled, running, settled, steps_of
+
+GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), SetWeight(40), PauseUntilPromoted()))
+OTHER_GATES = replace(GATES, steps=(SetWeight(60), PauseUntilPromoted(), SetWeight(80)))
+IMMEDIATE_GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), PauseUntilPromoted(), PauseUntilPromoted()))
+
+
+def _healthy() -> World:
+    return running(GATES)
+
+
+def _at_gate(strategy: Canary = GATES) -> World:
+    return settled(edited(running(strategy), revision="b"))
+
+
+def _finished(there: World, revision: str) -> World:
+    """`revision` rolled out to the end, without an annotation left."""
+    there = settled(annotated(settled(edited(later(there, 10), revision=revision)), "promote", f"{revision}@full"))
+    return settled(annotated(there, "promote", None))
+
+
+def _refusals(there: World) -> list[str]:
+    return [each.message for each in there.notices if each.reason in (Reason.COMMAND_INVALID, Reason.UNKNOWN_REVISION)]
+
+
+def _condition(there: World, kind: str) -> str:
+    return next((each.message for each in there.status.conditions if each.type == kind and each.status), "")
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("verb", ["promote", "abort", "retry", "rollback"])
+def test_a_true_that_fits_nothing_is_refused_recorded_and_taken_off(verb: str) -> None:
+    """An annotation that stays would act as soon as it fits something: on an update that nobody had seen."""
+    there = settled(annotated(_healthy(), verb, "true"))
+
+    (record,) = there.status.commands
+    assert (record.verb, record.refusal is not None, there.rollout.annotations) == (verb, True, {})
+    assert len(_refusals(there)) == 1
+    assert verb in _condition(there, "InvalidCommand")
+
+
+@pytest.mark.parametrize("verb", ["promote", "abort"])
+def test_a_refused_true_does_nothing_to_the_next_update(verb: str) -> None:
+    """The next revision stands at its gate as if nothing had ever been said."""
+    there = settled(edited(settled(annotated(_healthy(), verb, "true")), revision="b"))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+def test_a_refused_retry_does_not_undo_the_next_abort() -> None:
+    """It was given for an update that went well."""
+    there = settled(annotated(_at_gate(), "retry", "true"))
+
+    there = settled(annotated(there, "abort", "true"))
+
+    assert there.status.phase is Phase.ABORTED
+
+
+@pytest.mark.parametrize("value", ["b@1", "b@2"])
+def test_a_retry_by_name_that_was_refused_does_not_undo_the_next_abort(value: str) -> None:
+    """What is refused stays refused for as long as its annotation stands."""
+    there = settled(annotated(_at_gate(), "retry", value))
+    assert len(_refusals(there)) == 1
+
+    there = settled(annotated(there, "abort", "true"))
+
+    assert there.status.phase is Phase.ABORTED
+
+
+def test_a_refused_rollback_does_not_take_the_next_template_back() -> None:
+    """The first revision had none before it; the second one has."""
+    there = settled(annotated(_healthy(), "rollback", "true"))
+
+    assert _finished(there, "b").status.stable_revision == "b"
+
+
+def test_a_promotion_of_a_revision_that_does_not_exist_yet_is_no_promise_for_later() -> None:
+    """It was refused, in an Event; when that revision comes somebody looks at it."""
+    there = settled(annotated(_healthy(), "promote", "b@full"))
+    assert len(_refusals(there)) == 1
+
+    there = settled(edited(there, revision="b"))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+def test_a_template_and_its_promotion_in_one_write_go_through() -> None:
+    """A commit may say both: they are seen at once."""
+    there = settled(edited(annotated(_healthy(), "promote", "b@full"), revision="b"))
+
+    assert there.status.stable_revision == "b"
+
+
+def test_the_same_refusal_is_told_each_time() -> None:
+    """Somebody who tries again gets an answer again."""
+    there = settled(annotated(_healthy(), "promote", "true"))
+    there = settled(annotated(later(there, 60), "promote", "true"))
+
+    assert len(_refusals(there)) == 2
+    assert len(there.status.commands) == 1
+
+
+def test_a_retry_of_what_an_annotation_holds_back_is_refused_with_the_remedy() -> None:
+    """`abort: b` stands: a retry would be recorded, and nothing would follow."""
+    there = settled(annotated(_at_gate(), "abort", "b"))
+    there = settled(annotated(there, "retry", "b@1"))
+
+    assert there.status.phase is Phase.ABORTED
+    assert "rollouts.dev/abort" in _refusals(there)[0]
+    there = settled(annotated(there, "abort", None))
+    assert (there.status.attempt, there.status.phase) == (1, Phase.PAUSED)
+
+
+# --- a second `true`
+
+
+def _shows(status: RolloutStatus) -> tuple[object, ...]:
+    """What a person acts on."""
+    return (
+        *(status.current_revision, status.stable_revision, status.strategy_hash, status.attempt, status.step_index),
+        *(status.abort, status.gate_started_at_s is not None, status.gate_passed),
+    )
+
+
+BLUE_GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
+TAPES = {
+    "promote": (("promote", "true"), ("promote", "true")),
+    "abort and retry": (("abort", "true"), ("retry", "true"), ("abort", "true"), ("retry", "true")),
+    "rollback": (("promote", "true"), ("rollback", "true")),
+}
+
+
+@pytest.mark.parametrize("strategy", [GATES, IMMEDIATE_GATES, BLUE_GREEN], ids=["gates", "immediate", "blue-green"])
+@pytest.mark.parametrize("name", TAPES)
+def test_no_status_shows_something_new_beside_a_spent_true(strategy: Canary | BlueGreen, name: str) -> None:
+    """A `true` for what is new would be the same annotation, which changes nothing on the object, and would be lost."""
+    there = settled(edited(running(strategy), revision="b"))
+    for verb, value in TAPES[name]:
+        there = annotated(there, verb, value)
+        for after in steps_of(there):
+            if _shows(after.status) != _shows(there.status):
+                assert "true" not in after.rollout.annotations.values(), after.status
+            there = after
+
+
+def test_a_second_true_for_the_next_gate_counts() -> None:
+    """It comes as soon as status shows that gate."""
+    there = annotated(_at_gate(IMMEDIATE_GATES), "promote", "true")
+    for after in steps_of(there):
+        there = after
+        if there.status.step_index == 2:
+            break
+
+    there = settled(annotated(there, "promote", "true"))
+
+    assert (there.status.step_index, there.status.phase) == (3, Phase.PAUSED)
+
+
+def test_a_true_is_recorded_before_anything_follows_from_it() -> None:
+    """The pass that reads it writes status alone."""
+    for verb in ("promote", "abort", "rollback"):
+        there = annotated(_at_gate(), verb, "true")
+        decision = decide(snapshot(there))
+
+        assert (decision.intents, decision.status.step_index, decision.status.abort) == ((), 1, None)
+        assert [each.verb for each in decision.status.commands] == [verb]
+
+
+def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -> None:
+    """It was accepted; `abort: a-later-one` is another command."""
+    there = reconciled(annotated(_at_gate(), "abort", "true"))
+    there = settled(annotated(there, "abort", "c"))
+
+    assert (there.status.phase, there.status.abort is not None) == (Phase.ABORTED, True)
+
+
+# --- a `true` that is read late
+
+
+@pytest.mark.parametrize("verb", ["promote", "abort", "rollback", "retry"])
+def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
+    """The controller was away; the template was changed after the command: `c` goes its own way, and the Event says so."""
+    there = _at_gate() if verb != "retry" else settled(annotated(_at_gate(), "abort", "true"))
+    there = settled(edited(annotated(there, verb, "true"), revision="c"))
+
+    assert (there.status.current_revision, there.status.phase, there.status.step_index) == ("c", Phase.PAUSED, 1)
+    assert any("b" in each and "c" in each for each in _refusals(there)), there.notices
+
+
+def test_a_rollback_to_a_name_that_is_read_late_is_not_one_from_the_new_template() -> None:
+    """`rollback: a` does not say what it leaves: that is what status showed."""
+    there = settled(edited(annotated(_at_gate(), "rollback", "a"), revision="c"))
+
+    assert (there.status.current_revision, len(_refusals(there))) == ("c", 1)
+
+
+def test_a_rollback_to_what_serves_is_from_the_new_template() -> None:
+    """Given in the moment after an apply: there is nothing else that it could leave."""
+    there = settled(edited(annotated(_finished(_healthy(), "b"), "rollback", "b"), revision="c"))
+
+    assert (there.status.current_revision, there.status.phase, _refusals(there)) == ("b", Phase.ROLLED_BACK, [])
+
+
+def test_an_abort_holds_its_revision_though_the_steps_were_changed() -> None:
+    """It is about the revision, whatever its steps are."""
+    there = settled(edited(annotated(_at_gate(), "abort", "true"), strategy=OTHER_GATES))
+
+    assert there.status.phase is Phase.ABORTED
+
+
+def test_a_promotion_by_true_is_not_for_steps_that_came_with_it() -> None:
+    """Its step 1 is another one by now."""
+    there = settled(edited(annotated(_at_gate(), "promote", "true"), strategy=OTHER_GATES))
+
+    assert (there.status.phase, there.status.step_index, len(_refusals(there))) == (Phase.PAUSED, 1, 1)
+
+
+# --- other steps, another attempt, a later update
+
+
+@pytest.mark.parametrize("value", ["true", "b@1", "b@full", "b"])
+def test_a_promotion_of_an_old_list_of_steps_passes_no_gate_of_the_new_one(value: str) -> None:
+    """Promoted at 20 %, the list is edited: the new gate at 60 % is nobody's promise."""
+    there = settled(annotated(_at_gate(replace(GATES, steps=(*GATES.steps[:1], PauseUntilPromoted(), *GATES.steps[1:]))),
+                              "promote", value.replace("b@full", "b@1")))  # fmt: skip
+    assert there.status.step_index == 2
+
+    there = settled(edited(there, strategy=OTHER_GATES))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+def test_a_promotion_that_passes_all_steps_passes_those_that_were_there() -> None:
+    """While the pods of the end are awaited, the list is edited: its gate is a new one."""
+    there = annotated(_at_gate(), "promote", "b@full")
+    there = next(each for each in steps_of(there) if each.status.step_index == 4)
+
+    there = settled(edited(there, strategy=OTHER_GATES))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+@pytest.mark.parametrize("value", ["true", "b@1"])
+def test_a_promotion_of_an_attempt_passes_no_gate_of_the_next(value: str) -> None:
+    """What went wrong after it was promoted is why it was aborted."""
+    there = settled(annotated(_at_gate(), "promote", value))
+    there = settled(annotated(there, "abort", "true"))
+    there = settled(annotated(there, "retry", "true"))
+
+    assert (there.status.phase, there.status.step_index, there.status.attempt) == (Phase.PAUSED, 1, 1)
+
+
+def test_a_promotion_that_stays_in_git_does_not_pass_a_later_update_of_its_revision() -> None:
+    """`b` was left for `c`, and comes again; and the old list of steps that comes again is a new one, too."""
+    there = settled(annotated(_at_gate(), "promote", "b@1"))
+    there = settled(edited(settled(edited(there, revision="c")), revision="b"))
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+    there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@1"))
+    there = settled(edited(settled(edited(there, strategy=OTHER_GATES)), strategy=GATES))
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+def test_a_promotion_that_has_lost_its_steps_is_told_with_the_remedy_and_can_be_given_again() -> None:
+    """Else people wait for a gate that they think is open."""
+    there = settled(edited(settled(annotated(_at_gate(), "promote", "b@1")), strategy=OTHER_GATES))
+    assert "take the annotation off and set it again" in _condition(there, "InvalidCommand")
+    assert len(_refusals(there)) == 1
+
+    there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@1"))
+
+    assert there.status.stable_revision == "b"
+    assert _condition(there, "InvalidCommand") == ""
+
+
+def test_a_promotion_without_a_step_is_for_the_gate_that_was_ahead() -> None:
+    """`promote: b` before the gate is reached means the first gate, of the steps that were there then."""
+    there = reconciled(edited(annotated(_healthy(), "promote", "b"), revision="b"))
+    there = settled(edited(there, strategy=OTHER_GATES))
+    assert there.status.step_index == 1
+
+    assert settled(edited(annotated(_healthy(), "promote", "b"), revision="b")).status.step_index == 3
+
+
+# --- rollbacks
+
+
+@pytest.mark.parametrize("value", ["previous@b", "a", "true"])
+def test_a_rollback_does_not_take_a_later_apply_of_its_revision_back(value: str) -> None:
+    """`b` was rolled back, `c` came, and now somebody applies `b` on purpose."""
+    there = settled(annotated(_finished(_healthy(), "b"), "rollback", value))
+    there = _finished(there, "c")
+
+    there = settled(edited(there, revision="b"))
+
+    assert there.status.current_revision == "b"
+
+
+def test_a_rollback_to_the_specs_own_revision_swallows_no_later_apply() -> None:
+    """It is refused: there is nothing to leave."""
+    there = settled(annotated(_finished(_healthy(), "b"), "rollback", "b"))
+    assert len(_refusals(there)) == 1
+
+    assert _finished(there, "c").status.stable_revision == "c"
+
+
+@pytest.mark.parametrize("value", ["previous@b", "a", "true"])
+def test_a_rollback_to_the_specs_own_revision_ends_a_rollback(value: str) -> None:
+    """The way forward without another template."""
+    there = settled(annotated(_finished(running(GATES, rollback_window_revisions=3), "b"), "rollback", value))
+    assert there.status.current_revision == "a"
+
+    there = settled(annotated(there, "rollback", "b"))
+
+    assert there.status.current_revision == "b"
+
+
+def test_a_second_rollback_works_after_a_later_template() -> None:
+    """v1, v2, back, v3, and back again."""
+    there = _finished(running(GATES, rollback_window_revisions=3), "b")
+    there = settled(annotated(there, "rollback", "previous@b"))
+    there = settled(annotated(_finished(there, "c"), "rollback", "previous@c"))
+
+    assert there.status.current_revision == "a"
+
+
+# --- what people see
+
+
+def test_rolled_back_is_not_ready() -> None:
+    """`kubectl wait --for=condition=Ready` after an apply must not pass with the revision before it."""
+    there = _finished(running(GATES, rollback_window_revisions=3), "b")
+    there = settled(annotated(there, "rollback", "previous@b"))
+
+    assert there.status.phase is Phase.ROLLED_BACK
+    ready = next(each for each in there.status.conditions if each.type == "Ready")
+    assert not ready.status
+    for text in (ready.message, _condition(there, "RolledBack"), there.status.message):
+        assert "from revision b to a" in text
+        assert "rollouts rollback cart -n shop --to b" in text
+
+    there = _finished(there, "c")
+    assert (there.status.phase, _condition(there, "RolledBack")) == (Phase.HEALTHY, "")
+
+
+def test_an_abort_says_how_to_go_forward() -> None:
+    """Status has the command."""
+    there = settled(annotated(_at_gate(), "abort", "true"))
+
+    assert "rollouts retry cart" in there.status.message
+
+
+def test_a_pause_shows_on_a_healthy_rollout() -> None:
+    """The next update will stand still: better known before."""
+    there = settled(annotated(_healthy(), "pause", "true"))
+
+    assert there.status.phase is Phase.HEALTHY
+    assert "pause" in _condition(there, "Paused")
+    assert [each.reason for each in there.notices] == [Reason.ROLLOUT_PAUSED]
+    there = settled(annotated(there, "pause", None))
+    assert _condition(there, "Paused") == ""
+    assert there.notices[-1].reason is Reason.ROLLOUT_RESUMED
+
+
+def test_a_promotion_of_a_paused_rollout_says_that_it_stays_paused() -> None:
+    """And acts when nobody holds it any more."""
+    there = settled(annotated(_at_gate(), "pause", "true"))
+    there = settled(annotated(there, "promote", "b@1"))
+
+    assert there.status.step_index == 1
+    assert any(each.reason is Reason.PROMOTED and "stays paused" in each.message for each in there.notices)
+    assert settled(annotated(there, "pause", None)).status.step_index == 3
+
+
+def test_who_gave_a_command_is_on_record_and_in_the_event() -> None:
+    """The field manager of the annotation is all that the API server tells."""
+    there = annotated(_at_gate(), "promote", "b@1")
+    there = replace(there, rollout=replace(there.rollout, annotated_by={"promote": "kubectl-annotate"}))
+    there = settled(there)
+
+    assert [each.by for each in there.status.commands if each.verb is Verb.PROMOTE] == ["kubectl-annotate"]
+    assert any("by kubectl-annotate" in each.message for each in there.notices if each.reason is Reason.PROMOTED)
+
+
+def test_a_rollback_is_over_once_another_template_was_seen() -> None:
+    """Also when the pass that saw it did no more than record a command: the same template again is a later one."""
+    there = settled(_finished(_healthy(), "b"))
+    there = reconciled(annotated(there, "rollback", "true"))
+    there = reconciled(annotated(edited(there, revision="c"), "promote", "true"))
+
+    there = settled(edited(there, revision="b"))
+
+    assert there.status.current_revision == "b"

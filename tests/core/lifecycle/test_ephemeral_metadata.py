@@ -1,0 +1,74 @@
+"""Promise: pods carry their role's labels and annotations, from the first moment of the role to its last, without a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated
+from tests.core.worlds import edited, reconciled, running, settled
+
+NEW = PodMetadata(labels={"role": "new"}, annotations={"trace": "all"})
+OLD = PodMetadata(labels={"role": "old"})
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), canary_metadata=NEW, stable_metadata=OLD)
+GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False, preview_metadata=NEW, active_metadata=OLD)
+BOTH = pytest.mark.parametrize("strategy", [CANARY, GREEN])
+
+
+def _roles(there: World, revision: str) -> set[tuple[str | None, str | None]]:
+    return {(pod.labels.get("role"), pod.annotations.get("trace")) for pod in there.pods if pod.revision == revision}
+
+
+@BOTH
+def test_each_side_carries_its_own(strategy: Strategy) -> None:
+    """Pods are born with it: it is in the ReplicaSet's template before there is a pod."""
+    there = settled(edited(running(strategy), revision="b"))
+
+    assert (_roles(there, "a"), _roles(there, "b")) == ({("old", None)}, {("new", "all")})
+
+
+@BOTH
+def test_a_promotion_changes_it_on_running_pods(strategy: Strategy) -> None:
+    """The same pods: what the other role had is taken off."""
+    there = settled(edited(running(strategy), revision="b"))
+
+    there = settled(annotated(there, "promote", "b"))
+
+    assert (there.status.phase, _roles(there, "b")) == (Phase.HEALTHY, {("old", None)})
+
+
+@BOTH
+def test_a_change_of_the_metadata_is_no_new_revision(strategy: Strategy) -> None:
+    """It reaches the pods that run."""
+    there = running(strategy)
+    uids = {pod.uid for pod in there.pods}
+    mended = PodMetadata(labels={"role": "veteran"})
+    changed = replace(CANARY, stable_metadata=mended) if strategy is CANARY else replace(GREEN, active_metadata=mended)
+
+    there = settled(edited(there, strategy=changed))
+
+    assert (_roles(there, "a"), {pod.uid for pod in there.pods}) == ({("veteran", None)}, uids)
+
+
+@BOTH
+def test_a_crash_between_any_two_writes_loses_nothing(strategy: Strategy) -> None:
+    """The mark that all pods have it is written after the last pod."""
+    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b")
+    for count in range(6):
+        there = reconciled(there, writes=count)
+
+    there = settled(there)
+
+    assert _roles(there, "b") == {("old", None)}
+
+
+@BOTH
+def test_a_settled_rollout_asks_for_no_pods(strategy: Strategy) -> None:
+    """What was done is remembered at the ReplicaSet."""
+    there = running(strategy)
+
+    assert reconciled(there) == there

@@ -1,0 +1,102 @@
+"""Promise: ReplicaSets that nobody controls are adopted before anything else is decided; a stranger's is left alone and told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import AdoptReplicaSet
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import OrphanedReplicaSet
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import annotated, orphaned, snapshot
+from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, steps_of
+
+STEPS = (SetWeight(25), PauseUntilPromoted())
+EVERY = pytest.mark.parametrize(
+    "strategy",
+    [
+        Canary(steps=STEPS),
+        Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary"),
+        Canary(steps=STEPS, traffic_routing=TrafficRouting()),
+        BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False),
+    ],
+)
+STRANGER = OrphanedReplicaSet(
+    name="cart-x", uid="uid-x", resource_version="1", revision="x", problem="its selector is another"
+)
+
+
+@EVERY
+def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Strategy) -> None:
+    """No pod is made or ended, and its status is what it was: finished, no update."""
+    there = running(strategy)
+    pods = there.pods
+
+    there = settled(applied_again(there))
+
+    assert (there.pods, there.orphaned) == (pods, frozenset())
+    assert (there.status.phase, there.status.stable_revision, there.status.revision_number) == (Phase.HEALTHY, "a", 1)
+
+
+@EVERY
+def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy: Strategy) -> None:
+    """The new one is not promoted for want of memory; older ones can be gone back to as before."""
+    there = settled(edited(running(strategy), revision="b"))
+    before = sizes(there)
+
+    for after in steps_of(applied_again(there)):
+        assert sum(pod.ready for pod in after.pods) >= 3
+        there = after
+
+    assert (there.status.stable_revision, there.status.current_revision) == ("a", "b")
+    assert (there.status.phase, sizes(there)) == (Phase.PAUSED, before)
+    assert settled(annotated(there, "promote", "b@full")).status.phase is Phase.HEALTHY
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_crash_between_two_adoptions_is_made_good_by_the_next_pass(writes: int) -> None:
+    """With one of two ReplicaSets adopted the other is still missed: nothing else is decided."""
+    there = replace(applied_again(settled(edited(running(Canary(steps=STEPS)), revision="b"))), writes=())
+
+    there = reconciled(there, writes=writes)
+
+    assert there.writes == ("AdoptReplicaSet",) * min(writes, 2)
+    assert settled(there).status.phase is Phase.PAUSED
+
+
+def test_adoption_comes_alone() -> None:
+    """Not with the first record of a revision, nor with any size: the view lacks what serves."""
+    there = edited(running(Canary(steps=STEPS)), revision="b", replicas=6)
+    (name,) = (each.name for each in there.replica_sets)
+
+    decision = decide(snapshot(orphaned(there, name)))
+
+    assert [type(each) for each in decision.intents] == [AdoptReplicaSet]
+    assert decision.status == there.status
+
+
+def test_a_rollout_that_is_going_adopts_nothing() -> None:
+    """What it adopted would go with it."""
+    there = applied_again(running(Canary()))
+    there = replace(there, rollout=replace(there.rollout, deleting=True))
+
+    assert decide(snapshot(there)).intents == ()
+
+
+def test_a_strangers_replica_set_is_told_once_and_left_alone() -> None:
+    """A label can be put on anything."""
+    seen = snapshot(running(Canary()))
+
+    told = decide(replace(seen, orphans=(STRANGER,)))
+    again = decide(replace(seen, orphans=(STRANGER,), status=told.status))
+
+    (condition,) = (each for each in told.status.conditions if each.type == "ReplicaSetNotAdopted")
+    assert (condition.reason, told.intents) == (Reason.NOT_ADOPTED, ())
+    assert all(part in condition.message for part in ("cart-x", STRANGER.problem, "take the label off"))
+    assert ([each.reason for each in told.notices], again.notices) == ([Reason.NOT_ADOPTED], ())
+    assert told.status.phase is Phase.HEALTHY

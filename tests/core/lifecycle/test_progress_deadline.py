@@ -1,0 +1,225 @@
+"""Promise: what should move and does not is told after `progressDeadlineSeconds`, aborted on request; a pause does not count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World
+from tests.core.worlds import (
+    edited,
+    later,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+)
+
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+BLUE_GREEN = BlueGreen(active_service="cart", preview_service="cart-preview")
+
+
+def _bad_update(strategy: Strategy, *, abort: bool) -> World:
+    there = running(strategy, progress_deadline_s=100, progress_deadline_abort=abort)
+    return edited(replace(there, bad=frozenset("b")), revision="b")
+
+
+@pytest.mark.parametrize("strategy", [CANARY, BLUE_GREEN])
+def test_a_revision_whose_pods_never_come_is_degraded_and_says_why(strategy: Strategy) -> None:
+    """Phase, conditions and an Event; the running revision stays whole."""
+    there = settled(_bad_update(strategy, abort=False), seconds=99)
+    assert there.status.phase is Phase.PROGRESSING
+
+    there = settled(there, seconds=10)
+
+    assert there.status.phase is Phase.DEGRADED
+    conditions = {each.type: each for each in there.status.conditions}
+    assert conditions["Progressing"].reason is Reason.PROGRESS_DEADLINE_EXCEEDED
+    assert conditions["Stalled"].status
+    assert [each.reason for each in there.notices].count(Reason.PROGRESS_DEADLINE_EXCEEDED) == 1
+    assert sizes(there)["a"] >= 3
+
+
+@pytest.mark.parametrize("strategy", [CANARY, BLUE_GREEN])
+def test_with_progress_deadline_abort_it_is_aborted(strategy: Strategy) -> None:
+    """`progressDeadlineAbort`."""
+    there = settled(_bad_update(strategy, abort=True))
+
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+    assert there.status.abort is not None
+    assert there.status.abort.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
+
+
+def test_a_preview_of_which_a_part_is_available_is_aborted_too() -> None:
+    """Blue-green's status counts the active side; the pods that the preview has must not hide those it lacks."""
+    there = running(BLUE_GREEN, progress_deadline_s=100, progress_deadline_abort=True)
+    there = replica_sets_caught_up(reconciled(edited(there, revision="b")))
+    there = replace(replica_sets_caught_up(pods_ready(there, limit=2)), bad=frozenset("b"))
+
+    assert settled(there).status.phase is Phase.ABORTED
+
+
+def test_it_recovers_by_itself_when_the_pods_come_after_all() -> None:
+    """Degraded is a state of health, not of the update."""
+    there = settled(_bad_update(CANARY, abort=False), seconds=200)
+
+    there = settled(replace(there, bad=frozenset()))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
+
+
+def test_every_pod_that_becomes_available_starts_the_deadline_anew() -> None:
+    """Slow is not stuck."""
+    there = running(Canary(steps=()), replicas=4, progress_deadline_s=100, progress_deadline_abort=True)
+    there = replica_sets_caught_up(reconciled(edited(replace(there, bad=frozenset("b")), revision="b")))
+    for _ in range(12):
+        there = replace(later(there, 90), bad=frozenset())
+        there = replace(replica_sets_caught_up(pods_ready(there, limit=1)), bad=frozenset("b"))
+        for _ in range(3):
+            there = replica_sets_caught_up(reconciled(there))
+        assert there.status.phase in (Phase.PROGRESSING, Phase.HEALTHY)
+
+    assert there.status.phase is Phase.HEALTHY
+
+
+@pytest.mark.parametrize("pause_s", [1_000.0])
+def test_a_manual_gate_has_no_deadline(pause_s: float) -> None:
+    """People may sleep."""
+    there = running(CANARY, progress_deadline_s=100, progress_deadline_abort=True)
+
+    there = settled(edited(there, revision="b"), seconds=pause_s)
+
+    assert there.status.phase is Phase.PAUSED
+
+
+def test_a_finished_rollout_that_loses_its_pods_is_degraded_and_not_aborted() -> None:
+    """There is nothing to go back to."""
+    there = running(CANARY, progress_deadline_s=100, progress_deadline_abort=True)
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("a")), "a"))
+
+    there = settled(there, seconds=300)
+
+    assert (there.status.phase, there.status.abort) == (Phase.DEGRADED, None)
+
+
+SLOW = (
+    Canary(steps=()),
+    Canary(steps=(), max_surge=1, max_unavailable=0),
+    Canary(steps=(), max_surge=0, max_unavailable=1, stable_service="cart"),
+    Canary(steps=(SetWeight(25), SetWeight(50), SetWeight(75))),
+    Canary(steps=(SetWeight(50),), traffic_routing=TrafficRouting()),
+    BLUE_GREEN,
+    BlueGreen(active_service="cart", preview_service="cart-preview", preview_replica_count=1),
+)
+DEADLINE_S = 5.0
+TICK_S = 0.5
+UPDATES = given(
+    strategy=st.sampled_from(SLOW),
+    replicas=st.integers(1, 6),
+    gaps_s=st.lists(st.floats(0.1, DEADLINE_S - TICK_S), min_size=12, max_size=12),
+    forgotten=st.sets(st.integers(0, 11)),
+    written=st.sets(st.integers(0, 11)),
+)
+
+
+def _begun(strategy: Strategy, replicas: int) -> World:
+    """An update that has just begun, whose pods become ready one at a time and by hand, and whose counts are held back."""
+    there = running(strategy, replicas=replicas, progress_deadline_s=DEADLINE_S, progress_deadline_abort=True)
+    return _passes(edited(replace(there, bad=frozenset("b"), patient=True), revision="b"))
+
+
+def _passes(there: World) -> World:
+    """Passes and all that happens by itself, until both have nothing more to do now."""
+    for _ in range(30):
+        after = slices_caught_up(replica_sets_caught_up(reconciled(there)))
+        if after == there:
+            return there
+        there = after
+    raise AssertionError(f"no end: {there.status}")
+
+
+def _waited(there: World, seconds: float) -> World:
+    """Time passes, with a pass each half second and one at the end."""
+    until_s = there.now_s + seconds
+    while there.now_s < until_s:
+        there = _passes(replace(there, now_s=min(until_s, there.now_s + TICK_S)))
+    return there
+
+
+def _one_more_ready(there: World) -> World:
+    after = pods_ready(replace(there, bad=frozenset()), limit=1)
+    return _passes(replica_sets_caught_up(replace(after, bad=frozenset("b"))))
+
+
+@UPDATES
+@settings(max_examples=60, deadline=None)
+def test_an_update_is_not_aborted_while_pods_become_ready_within_the_deadline(
+    strategy: Strategy, replicas: int, gaps_s: list[float], forgotten: set[int], written: set[int]
+) -> None:
+    """Whatever of the counts was written, held back or forgotten by a restart: a shrink must not hide what has grown."""
+    there = _begun(strategy, replicas)
+    for number, gap_s in enumerate(gaps_s):
+        there = _waited(there, gap_s)
+        if number in forgotten:
+            there = replace(there, held=None)
+        if number in written:
+            there = replace(reconciled(replace(there, patient=False)), patient=True)
+        there = _one_more_ready(there)
+
+        assert there.status.abort is None, there.status.abort
+
+
+@UPDATES
+@settings(max_examples=60, deadline=None)
+def test_an_update_is_aborted_when_the_deadline_has_passed_since_the_last_pod_became_ready(
+    strategy: Strategy, replicas: int, gaps_s: list[float], forgotten: set[int], written: set[int]
+) -> None:
+    """No later, though the counts are held back: the deadline runs from what was seen, not from what was written."""
+    del forgotten
+    there = _begun(strategy, replicas)
+    moved_s = there.now_s
+    for number, gap_s in enumerate(gaps_s[: max(0, replicas - 1)]):
+        there = _waited(there, gap_s)
+        if number in written:
+            there = replace(reconciled(replace(there, patient=False)), patient=True)
+        there, moved_s = _one_more_ready(there), there.now_s
+    if there.status.current_revision == there.status.stable_revision:
+        return
+
+    there = _waited(there, moved_s + DEADLINE_S - 0.001 - there.now_s)
+    assert there.status.abort is None
+    there = _waited(there, TICK_S)
+
+    assert there.status.abort is not None
+    assert there.status.abort.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
+
+
+def test_a_wait_that_knows_its_end_is_given_until_then() -> None:
+    """A router's settle time may be longer than the deadline; status says when it is over."""
+    routing = TrafficRouting(routers=(Router("istio", b"cart"),))
+    strategy = Canary(
+        steps=(SetWeight(50), PauseUntilPromoted()),
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=routing,
+    )
+    there = running(strategy, progress_deadline_s=100, progress_deadline_abort=True)
+    name = next(iter(there.routes))
+    there = replace(there, routes={name: replace(there.routes[name], settle_s=300.0)})
+
+    waiting = settled(edited(there, revision="b"), seconds=290)
+    assert waiting.status.waiting_for is not None
+    assert (waiting.status.phase, waiting.status.waiting_for.reason) == (Phase.PROGRESSING, Reason.TRAFFIC_SWITCHING)
+
+    assert settled(waiting, seconds=20).status.phase is Phase.PAUSED

@@ -1,0 +1,198 @@
+"""Promise: status says at any time what phase it is, what is waited for and until when, as kubectl and GitOps read it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import (
+    edited,
+    later,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    steps_of,
+)
+
+GREEN = BlueGreen(active_service="cart")
+STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _conditions(there: World) -> dict[str, bool]:
+    return {each.type: each.status for each in there.status.conditions}
+
+
+def _phases() -> dict[Phase, World]:
+    healthy = running(STEPS, progress_deadline_s=60)
+    paused = settled(edited(healthy, revision="b"))
+    return {
+        Phase.HEALTHY: healthy,
+        Phase.PROGRESSING: reconciled(edited(healthy, revision="b")),
+        Phase.PAUSED: paused,
+        Phase.ABORTED: settled(annotated(paused, "abort", "b")),
+        Phase.ROLLED_BACK: settled(annotated(paused, "rollback", "previous@b")),
+        Phase.DEGRADED: settled(edited(replace(healthy, bad=frozenset("b")), revision="b"), seconds=100),
+    }
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_ready_is_true_only_when_the_rollout_is_healthy(phase: Phase) -> None:
+    """`kubectl wait --for=condition=Ready` and kstatus look at this one."""
+    there = _phases()[phase]
+
+    assert there.status.phase is phase
+    assert _conditions(there)["Ready"] is (phase is Phase.HEALTHY)
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_reconciling_and_stalled_are_there_only_while_they_are_true(phase: Phase) -> None:
+    """kstatus reads their mere presence; and never both."""
+    conditions = _conditions(_phases()[phase])
+
+    assert conditions.get("Reconciling", True) is True
+    assert conditions.get("Stalled", True) is True
+    assert ("Reconciling" in conditions) is (phase is Phase.PROGRESSING)
+    assert ("Stalled" in conditions) is (phase in (Phase.ABORTED, Phase.ROLLED_BACK, Phase.DEGRADED))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_but_healthy_says_what_is_waited_for(phase: Phase) -> None:
+    """Reason, sentence, since when; and a deadline unless only a person can end it."""
+    there = _phases()[phase]
+    waiting = there.status.waiting_for
+
+    if phase is Phase.HEALTHY:
+        assert (waiting, there.status.message) == (None, "")
+        return
+    assert waiting is not None
+    assert waiting.message == there.status.message != ""
+    assert (waiting.deadline_s is None) is (phase in (Phase.PAUSED, Phase.ABORTED, Phase.ROLLED_BACK))
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_the_observed_generation_follows_the_spec(phase: Phase) -> None:
+    """A condition about an older spec must be told apart."""
+    there = _phases()[phase]
+
+    assert there.status.observed_generation == there.rollout.generation
+    assert {each.observed_generation for each in there.status.conditions} == {there.rollout.generation}
+
+
+def test_a_condition_keeps_the_time_of_its_last_change() -> None:
+    """lastTransitionTime moves with the status, not with each message."""
+    there = settled(
+        edited(running(Canary(steps=(SetWeight(25), Pause(60), SetWeight(50), Pause(60)))), revision="b"), seconds=5
+    )
+    since_s = next(each.since_s for each in there.status.conditions if each.type == "Ready")
+
+    there = settled(there, seconds=60)
+
+    assert (there.status.step_index, there.status.phase) == (3, Phase.PAUSED)
+    assert next(each.since_s for each in there.status.conditions if each.type == "Ready") == since_s
+
+
+def test_available_tells_of_the_pods_whatever_the_phase() -> None:
+    """An aborted update may leave a wholly available Rollout; a healthy one may lose its pods."""
+    assert _conditions(_phases()[Phase.ABORTED])["Available"] is True
+
+    there = pods_unready(replace(running(STEPS), bad=frozenset("a")), "a", limit=3)
+    assert _conditions(reconciled(replica_sets_caught_up(there)))["Available"] is False
+
+
+def test_a_lost_pod_makes_it_unready_and_its_return_healthy_again() -> None:
+    """Without any change of revision or history."""
+    there = running(STEPS)
+    lost = reconciled(replica_sets_caught_up(pods_unready(there, "a", limit=1)))
+    assert lost.status.phase is Phase.PROGRESSING
+
+    back = settled(lost)
+
+    assert (back.status.phase, back.status.history) == (Phase.HEALTHY, there.status.history)
+
+
+def test_pods_that_do_not_come_are_named_with_their_trouble() -> None:
+    """After half a minute the pass asks for the pods once and says what the kubelet says."""
+    there = reconciled(edited(running(STEPS), revision="b"))
+    there = replica_sets_caught_up(replace(there, bad=frozenset("b")))
+    pods = tuple(
+        replace(pod, problem="ImagePullBackOff: no such image") if pod.revision == "b" else pod for pod in there.pods
+    )
+
+    there = settled(replace(there, pods=pods), seconds=50)
+
+    assert "ImagePullBackOff: no such image" in there.status.message
+
+
+def test_a_replica_set_that_cannot_make_pods_says_why() -> None:
+    """Quota and admission: the ReplicaFailure condition's own words."""
+    there = reconciled(edited(running(STEPS), revision="b"))
+    sets = tuple(
+        replace(each, failure="exceeded quota") if each.revision == "b" else each for each in there.replica_sets
+    )
+
+    there = settled(replace(there, replica_sets=sets), seconds=5)
+
+    assert there.status.waiting_for is not None
+    assert (there.status.waiting_for.reason, there.status.message) == (Reason.REPLICA_FAILURE, "exceeded quota")
+
+
+def test_a_kept_old_revision_leaves_it_healthy() -> None:
+    """The scale-down delay is no reason to call it unready; the time is shown."""
+    strategy = Canary(steps=(), traffic_routing=TrafficRouting(), scale_down_delay_s=300)
+    there = settled(edited(running(strategy), revision="b"), seconds=10)
+
+    assert there.status.phase is Phase.HEALTHY
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SCALE_DOWN_DELAY
+
+
+def test_a_rollout_that_is_being_deleted_is_left_alone() -> None:
+    """Its ReplicaSets go with it, by their owner references."""
+    there = edited(running(STEPS), revision="b")
+    there = replace(there, rollout=replace(there.rollout, deleting=True))
+    decision = decide(snapshot(later(there, 60)))
+
+    assert (decision.intents, decision.status, decision.requeue_at_s) == ((), there.status, None)
+
+
+@pytest.mark.parametrize("held", ["annotation", "spec"])
+def test_pods_that_come_while_it_is_paused_are_no_news_for_its_conditions(held: str) -> None:
+    """Each would be a write at once and an Event; the counts and `waitingFor` tell of them, and can wait."""
+    there = edited(replace(running(GREEN), bad=frozenset("b")), revision="b", paused=held == "spec")
+    there = settled(annotated(there, "pause", "true" if held == "annotation" else None), seconds=1)
+
+    after = replica_sets_caught_up(pods_ready(replace(there, bad=frozenset()), limit=2))
+    after = reconciled(after)
+
+    assert after.status.message != there.status.message
+    assert _messages(after, "Paused") == _messages(there, "Paused") != set()
+
+
+def test_an_abort_has_one_message_in_its_conditions_while_its_services_and_pods_come_back() -> None:
+    """Who waits for it learns why it was aborted; how far it is stands in `waitingFor`."""
+    there = edited(running(GREEN), revision="b")
+    there = next(each for each in steps_of(there) if each.services["cart"].revision == "b")
+    assert there.status.stable_revision == "a"
+    messages, waits = set(), set()
+    for after in steps_of(annotated(there, "abort", "b")):
+        messages |= _messages(after, "Aborted")
+        waits.add(after.status.message)
+
+    assert len(waits) > 1
+    assert messages == {
+        "revision b is held back: revision b was aborted by annotation; try it again: rollouts retry cart -n shop"
+    }
+
+
+def _messages(there: World, kind: str) -> set[str]:
+    return {each.message for each in there.status.conditions if each.type == kind}

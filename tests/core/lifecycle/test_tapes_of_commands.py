@@ -1,0 +1,209 @@
+"""Promise: whatever people say, and whenever the controller is killed, each command acts once on what was seen, or is refused.
+
+Commands by `true` and by name, twice within milliseconds, late, stale and wrong; templates and lists of steps edited between; the
+controller killed between any two writes, and passes that go by an old view. `judge.py` is the oracle. `ROLLOUTS_DEEP=1` plays
+10,000 tapes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Abort
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.judge import Judge, MisjudgedError
+from tests.core.model import World, snapshot, strategy_hash
+from tests.core.worlds import edited, later, quiet, reconciled, running, steps_of
+
+EXAMPLES = 10_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 150
+LISTS = (
+    (SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()),
+    (SetWeight(75), PauseUntilPromoted(), SetWeight(100)),
+    (PauseUntilPromoted(), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()),
+)
+CANARIES: tuple[Strategy, ...] = tuple(Canary(steps=steps) for steps in LISTS)
+STRATEGIES = (*CANARIES, BlueGreen(active_service="cart", auto_promotion_enabled=False))
+REVISIONS = ("a", "b", "c")
+VALUES: dict[str, tuple[str | None, ...]] = {
+    "promote": ("true", "true", "b@1", "c@1", "b", "c", "b@full", "c@full", "a@1", "nobody", "b@0", None),
+    "abort": ("true", "true", "b", "c", None, None),
+    "retry": ("true", "true", "b@1", "c@1", "b@2", None),
+    "rollback": ("true", "true", "previous@b", "previous@c", "a", "b", "nobody", None),
+    "pause": ("true", None, None),
+}
+SAYINGS = st.tuples(st.just("say"), st.sampled_from(sorted(VALUES)), st.integers(0, 11))
+EDITS = st.tuples(st.sampled_from(("template", "steps")), st.just(""), st.integers(0, 2))
+REST = ("settle", "", 0)
+OTHERS = st.one_of(
+    st.tuples(st.just("twice"), st.sampled_from(("promote", "abort", "retry", "rollback")), st.integers(0, 3)),
+    st.tuples(st.sampled_from(("pass", "stale", "quiet")), st.just(""), st.just(0)),
+    st.tuples(st.sampled_from(("killed", "later")), st.just(""), st.integers(0, 3)),
+)
+SCENES = st.one_of(
+    st.tuples(SAYINGS, st.just(REST)),
+    st.tuples(EDITS, st.just(REST)),
+    st.tuples(st.one_of(SAYINGS, EDITS), st.one_of(SAYINGS, OTHERS, EDITS)),
+    st.tuples(OTHERS),
+)
+TAPES = st.lists(SCENES, max_size=20).map(lambda scenes: [move for scene in scenes for move in scene])
+STEPS_BY_HASH = {strategy_hash(each): each.steps for each in CANARIES if isinstance(each, Canary)}
+
+
+@lru_cache
+def _start(number: int) -> World:
+    return edited(later(running(STRATEGIES[number], replicas=4), 10), revision="b")
+
+
+def _settle(judge: Judge) -> None:
+    for each in steps_of(judge.there):
+        judge.see(each)
+    judge.rest()
+
+
+def _said(judge: Judge, name: str, verb: str, number: int) -> None:
+    judge.give(verb, "true" if name == "twice" else VALUES[verb][number % len(VALUES[verb])])
+    if name == "twice":
+        for _ in range(number):
+            judge.see(reconciled(judge.there))
+            judge.see(later(judge.there, 0.003))
+        judge.give(verb, "true")
+
+
+def _moved(there: World, name: str, number: int, stale: Snapshot | None) -> World:
+    match name:
+        case "template":
+            return edited(there, revision=REVISIONS[number])
+        case "steps" if isinstance(there.rollout.spec.strategy, Canary):
+            return edited(there, strategy=CANARIES[number])
+        case "killed":
+            return reconciled(there, writes=number)
+        case "pass" | "stale":
+            return reconciled(there, seen=stale if name == "stale" else None)
+        case "quiet":
+            return quiet(there)
+        case "later":
+            return later(there, (0.05, 0.2, 0.3, 40)[number])
+        case _:
+            return there
+
+
+def _play(judge: Judge, tape: list[tuple[str, str, int]]) -> None:
+    stale: Snapshot | None = None
+    for name, verb, number in tape:
+        judge.see(later(judge.there, 0.003))
+        seen_before = snapshot(judge.there)
+        match name:
+            case "say" | "twice":
+                _said(judge, name, verb, number)
+            case "settle":
+                _settle(judge)
+            case _:
+                judge.see(_moved(judge.there, name, number, stale))
+        stale = seen_before
+    judge.see(later(judge.there, 1))
+    _settle(judge)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(number=st.integers(0, len(STRATEGIES) - 1), tape=TAPES)
+def test_each_command_acts_once_on_what_was_seen_or_is_refused(number: int, tape: list[tuple[str, str, int]]) -> None:
+    """None acts on a later revision, another list of steps, or another attempt; none is lost."""
+    _play(Judge(_start(number), lists=STEPS_BY_HASH), tape)
+
+
+# --- the judge itself
+
+
+def _judge_at_gate() -> Judge:
+    """Revision b stands at step 1 of the first list."""
+    judge = Judge(_start(0), lists=STEPS_BY_HASH)
+    _settle(judge)
+    return judge
+
+
+def _judged(judge: Judge, verb: str, value: str) -> World:
+    """A command given, and read by the controller."""
+    judge.give(verb, value)
+    judge.see(later(judge.there, 0.003))
+    judge.see(reconciled(judge.there))
+    return judge.there
+
+
+def test_a_gate_that_nobody_promoted_is_seen() -> None:
+    """The judge has to know the fault that it is there for."""
+    judge = _judge_at_gate()
+    there = judge.there
+
+    with pytest.raises(MisjudgedError, match="nobody promoted it"):
+        judge.see(replace(there, status=replace(there.status, step_index=2)))
+
+
+def test_a_promotion_that_passes_the_gate_of_another_list_is_seen() -> None:
+    """Given at step 1 of one list; the list is edited, and its step 1 is passed."""
+    judge = _judge_at_gate()
+    there = _judged(judge, "promote", "true")
+    other = edited(there, strategy=CANARIES[1])
+    judge.see(other)
+    started = replace(other.status, strategy_hash=strategy_hash(CANARIES[1]), step_index=1)
+    judge.see(replace(other, status=started))
+
+    with pytest.raises(MisjudgedError, match="nobody promoted it"):
+        judge.see(replace(other, status=replace(started, step_index=2)))
+
+
+def test_an_abort_that_hits_another_revision_is_seen() -> None:
+    """Given for b, and c is held back."""
+    judge = _judge_at_gate()
+    there = edited(_judged(judge, "abort", "true"), revision="c")
+    judge.see(replace(there, status=replace(there.status, current_revision="c")))
+    abort = Abort("c", there.now_s, Reason.ROLLOUT_ABORTED, "")
+
+    with pytest.raises(MisjudgedError, match="nobody asked for it"):
+        judge.see(replace(there, status=replace(there.status, current_revision="c", abort=abort)))
+
+
+def test_an_attempt_that_nobody_asked_for_is_seen() -> None:
+    """A retry acts once."""
+    judge = _judge_at_gate()
+    there = judge.there
+
+    with pytest.raises(MisjudgedError, match="attempt 1 of b began"):
+        judge.see(replace(there, status=replace(there.status, attempt=1)))
+
+
+def test_a_second_true_beside_something_new_is_seen() -> None:
+    """The annotation stands while status shows the next gate: the second one changes nothing on the object."""
+    judge = _judge_at_gate()
+    there = _judged(judge, "promote", "true")
+    judge.see(replace(there, status=replace(there.status, step_index=3)))
+
+    with pytest.raises(MisjudgedError, match="is lost"):
+        judge.give("promote", "true")
+
+
+def test_a_command_without_an_answer_is_seen() -> None:
+    """Neither recorded nor refused when all is at rest."""
+    judge = _judge_at_gate()
+    judge.give("promote", "b@1")
+
+    with pytest.raises(MisjudgedError, match="was lost"):
+        judge.rest()
+
+
+def test_a_refusal_without_an_event_is_seen() -> None:
+    """People read Events."""
+    judge = _judge_at_gate()
+    judge.give("retry", "true")
+    after = reconciled(later(judge.there, 0.003))
+
+    with pytest.raises(MisjudgedError, match="without an Event"):
+        judge.see(replace(after, notices=()))

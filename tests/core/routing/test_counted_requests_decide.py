@@ -1,0 +1,174 @@
+"""Promise: what counters of requests show holds, either way; where they show nothing the settle time holds, and that is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import AskLive
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    Answer,
+    MatchKind,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+    Verdict,
+    VerifiedBy,
+)
+from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import (
+    edited,
+    gateways_caught_up,
+    pods_ready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+)
+
+COUNTED = RouteName("istio", "HTTPRoute", "shop", "counted-cart")
+GATE = PauseUntilPromoted()
+MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
+
+
+def canary(*steps: object) -> Canary:
+    """A canary of Services `cart` and `cart-canary` with one route whose requests are counted."""
+    routing = TrafficRouting(routers=(Router(COUNTED.router, COUNTED.name.encode()),), managed_routes=("insiders",))
+    return Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)  # type: ignore[arg-type]
+
+
+def told(there: World) -> World:
+    """The route says what is wanted and its gateways have taken it, but do not do so yet."""
+    for _ in range(40):
+        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+        there = reconciled(there)
+    taken = replace(there.routes[COUNTED], accepted=Verdict(Answer.YES))
+    return reconciled(replace(there, routes={COUNTED: taken}))
+
+
+def waited(there: World, seconds: float) -> World:
+    """So long later, with every pass that somebody asked for in between; gateways do what they did."""
+    end_s = there.now_s + seconds
+    while there.now_s < end_s:
+        there = reconciled(there)
+        wake_s = decide(snapshot(there)).requeue_at_s
+        there = replace(there, now_s=min(end_s, max(there.now_s + 0.05, wake_s or end_s)))
+    return reconciled(reconciled(there))
+
+
+def test_what_was_counted_ends_a_step_and_is_said() -> None:
+    """The whole way by counters, to the hand-back: `verifiedBy: Counters`."""
+    there = running(canary(SetWeight(5), GATE))
+    there = settled(edited(there, revision="b"))
+
+    assert there.status.step_index == 1
+    assert there.status.traffic is not None
+    assert there.status.traffic.verified_by is VerifiedBy.COUNTERS
+    there = settled(annotated(there, "promote", "b@1"))
+    assert (there.status.phase, there.planes[COUNTED], sizes(there)) == (Phase.HEALTHY, ALL_TO_STABLE, {"b": 4})
+
+
+def test_a_quiet_gateway_is_not_waited_for_without_end() -> None:
+    """At night nothing can be counted: the settle time holds after a minute, and the wait has its deadline from the start."""
+    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    there = told(edited(start, revision="b"))
+
+    assert there.status.traffic is not None and there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
+    assert there.status.traffic.seen_at_s is not None
+    assert there.status.waiting_for.deadline_s == there.status.traffic.seen_at_s + COUNTED_S
+    before = waited(there, COUNTED_S - 1)
+    assert before.status.step_index == 0
+    there = waited(before, 2)
+    assert there.status.step_index == 1
+    assert there.status.traffic is not None
+    assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
+
+
+def test_a_longer_settle_time_is_not_cut_short() -> None:
+    """What was declared for the router is the least that is waited where nothing was counted."""
+    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    slow = replace(start.routes[COUNTED], settle_s=90.0)
+    there = told(edited(replace(start, routes={COUNTED: slow}), revision="b"))
+
+    there = waited(there, 88)
+    assert there.status.step_index == 0
+    assert waited(there, 3).status.step_index == 1
+
+
+def test_no_time_makes_up_for_what_the_counters_deny() -> None:
+    """Requests go where they went: the step waits, its message says so, and the old pods stay until the requests follow."""
+    there = told(edited(running(canary(SetWeight(100))), revision="b"))
+    there = waited(there, 10 * COUNTED_S)
+
+    assert (there.status.step_index, sizes(there)) == (0, {"a": 4, "b": 4})
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
+    assert settled(gateways_caught_up(there)).status.phase is Phase.HEALTHY
+
+
+def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
+    """Silence of the counters and a refusal together: the refusal is told, and nothing goes on."""
+    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    there = told(edited(start, revision="b"))
+    refused = replace(there.routes[COUNTED], accepted=Verdict(Answer.NO, "no such port"))
+    there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
+
+    assert there.status.step_index == 0
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_ACCEPTED
+
+
+def test_with_a_header_route_the_settle_time_holds() -> None:
+    """Its requests go to the canary whatever the weight, and a counter does not say why a request went where it did."""
+    there = told(edited(running(canary(SetHeaderRoute("insiders", MATCH), GATE)), revision="b"))
+
+    assert not any(isinstance(each, AskLive) and each.split.matches for each in decide(snapshot(there)).intents)
+    there = waited(there, 6)
+    assert there.status.step_index == 1
+    assert there.status.traffic is not None
+    assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
+
+
+def test_the_question_says_since_when_and_what_was_before() -> None:
+    """Requests of before do not count, and the share before tells how many are needed."""
+    there = settled(edited(running(canary(SetWeight(20), GATE, SetWeight(50), GATE)), revision="b"))
+    there = annotated(there, "promote", "b@1")
+    asked: list[AskLive] = []
+    for _ in range(10):
+        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+        asked += [each for each in decide(snapshot(there)).intents if isinstance(each, AskLive)]
+        there = reconciled(there)
+
+    assert there.status.traffic is not None
+    assert {(each.split, each.before, each.since_s) for each in asked} == {
+        (Split(Fraction(1, 2)), Fraction(1, 5), there.status.traffic.seen_at_s)
+    }
+
+
+@pytest.mark.parametrize("unheard", [True, False])
+def test_prometheus_is_asked_no_more_often_than_it_knows_anything_new(unheard: bool) -> None:
+    """A query a second from every Rollout that waits would be its own load."""
+    there = told(edited(replace(running(canary(SetWeight(50), GATE)), unheard=unheard), revision="b"))
+    asked, end_s = 0, there.now_s + 50
+    while there.now_s < end_s:
+        decision = decide(snapshot(there))
+        asked += sum(isinstance(each, AskLive) for each in decision.intents)
+        there = reconciled(there)
+        wake_s = decide(snapshot(there)).requeue_at_s
+        there = replace(there, now_s=max(there.now_s + 0.01, wake_s or there.now_s))
+
+    assert 50 / COUNT_AGAIN_S - 1 <= asked <= 50 / COUNT_AGAIN_S + 1

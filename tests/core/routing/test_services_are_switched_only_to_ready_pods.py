@@ -1,0 +1,189 @@
+"""Promise: a Service goes where ready pods are, and pods go only after the Service's EndpointSlices have let go of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.intents import ReleaseService
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated, service, world
+from tests.core.worlds import (
+    edited,
+    later,
+    looks_again_in_s,
+    one,
+    pods_ready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    steps_of,
+)
+
+STEPS = (SetWeight(50), PauseUntilPromoted())
+SERVICES = Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary")
+ROUTED = replace(SERVICES, traffic_routing=TrafficRouting())
+DYNAMIC = replace(SERVICES, traffic_routing=TrafficRouting(dynamic_stable_scale=True))
+GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False, scale_down_delay_s=0)
+EVERY = [SERVICES, replace(SERVICES, max_surge=0, max_unavailable=1), ROUTED, DYNAMIC, GREEN]
+
+
+def _frozen_slices(there: World, rounds: int = 40) -> World:
+    """Everything happens by itself except that EndpointSlices stay as they are; waits are not waited out."""
+    for _ in range(rounds):
+        there = reconciled(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+    return there
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_p2_no_revision_goes_while_a_service_still_shows_its_pods(strategy: Strategy) -> None:
+    """Argo Rollouts issue 2235: the selector was switched after the old ReplicaSet had reached zero."""
+    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full")
+
+    there = _frozen_slices(there)
+    assert there.services["cart"].revision == "b"
+    assert set(there.services["cart"].ready_by_revision) == {"a"}
+    assert sizes(there)["a"] >= 1
+
+    there = settled(slices_caught_up(there))
+    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_p1_stable_keeps_its_pods_until_the_service_was_switched(strategy: Strategy) -> None:
+    """Argo Rollouts issue 2050: stable went from 110 to 0 before the routing switched."""
+    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full")
+    for after in steps_of(there):
+        if after.services["cart"].revision == "a":
+            assert one(after, "a").available >= 1
+        there = after
+
+    assert there.services["cart"].revision == "b"
+
+
+@pytest.mark.parametrize("strategy", [SERVICES, ROUTED, GREEN])
+def test_a_service_is_not_taken_over_before_every_pod_is_there(strategy: Strategy) -> None:
+    """As its user made it, it serves whatever its selector finds, which is at least as much."""
+    there = running(strategy)
+    there = replace(there, services={**there.services, "cart": service("cart", uid="new", resource_version="n")})
+    there = replica_sets_caught_up(
+        replace(there, bad=frozenset("a"), pods=(replace(there.pods[0], ready=False), *there.pods[1:]))
+    )
+
+    assert settled(there, seconds=5).services["cart"].revision == ""
+    assert settled(replace(there, bad=frozenset())).services["cart"].revision == "a"
+
+
+@pytest.mark.parametrize("strategy", [SERVICES, ROUTED])
+def test_the_canary_service_goes_to_the_canary_when_it_has_a_pod_and_back_before_it_loses_it(strategy: Canary) -> None:
+    """At no moment does it select a revision without available pods."""
+    there = settled(edited(running(strategy), revision="b"))
+    assert there.services["cart-canary"].revision == "b"
+
+    for after in steps_of(annotated(there, "abort", "b")):
+        assert one(after, after.services["cart-canary"].revision).available >= 1
+        there = after
+
+    assert (there.services["cart-canary"].revision, sizes(there)) == ("a", {"a": 4})
+
+
+def test_a_step_of_weight_zero_takes_the_canary_service_back_first() -> None:
+    """Steps may go down; the Service is never left with nothing."""
+    strategy = replace(SERVICES, steps=(SetWeight(50), SetWeight(0), PauseUntilPromoted()))
+    there = edited(running(strategy), revision="b")
+    for after in steps_of(there):
+        assert one(after, after.services["cart-canary"].revision).available >= 1
+        there = after
+
+    assert (there.services["cart-canary"].revision, sizes(there), there.status.step_index) == ("a", {"a": 4}, 2)
+
+
+@pytest.mark.parametrize("strategy", [SERVICES, GREEN])
+def test_a_missing_service_is_said_and_asked_for_again(strategy: Strategy) -> None:
+    """It is not watched, so time must bring the next look; then the update goes on by itself."""
+    there = replace(running(strategy), services={})
+    there = settled(edited(there, revision="b"), seconds=5)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_FOUND
+    assert "cart" in there.status.message
+
+    there = replace(there, services={name: service(name) for name in ("cart", "cart-canary")})
+    there = settled(annotated(settled(later(there, 10)), "promote", "b@full"))
+
+    assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "b")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"selects_template": False}, {"has_selector": False}, {"problem": "is an ExternalName"}]
+)
+def test_a_service_that_was_put_right_is_found_by_itself(wrong: dict[str, object]) -> None:
+    """Nobody watches one that is not steered yet: its user mends it, and no event tells."""
+    there = world(GREEN)
+    there = settled(replace(there, services={"cart": service("cart", **wrong)}), seconds=5)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+    assert looks_again_in_s(there) <= 10
+
+    there = settled(later(replace(there, services={"cart": service("cart", resource_version="2")}), 10.1))
+
+    assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "a")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"managed_by": "wagon", "watched": True}, {"selects_template": False}, {"has_selector": False}]
+)
+def test_a_service_of_somebody_else_is_not_touched(changes: dict[str, bool]) -> None:
+    """Another Rollout's, or one that selects other pods: said, and left as it is."""
+    there = running(GREEN)
+    theirs = service("cart", **changes)
+    there = edited(replace(there, services={"cart": theirs}), revision="b")
+
+    there = settled(there, seconds=60)
+
+    assert there.services == {"cart": theirs} or there.services["cart"].revision == ""
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+
+
+def test_a_service_that_the_spec_no_longer_names_is_given_back() -> None:
+    """Or it would select one revision for ever."""
+    there = running(SERVICES)
+
+    there = settled(edited(there, strategy=Canary(steps=STEPS, stable_service="cart")))
+
+    assert there.services["cart-canary"].revision == ""
+    assert there.services["cart-canary"].managed_by == ""
+    assert ReleaseService.__name__ in there.writes
+
+
+def test_a_selector_that_somebody_stripped_is_put_back() -> None:
+    """Drift is mended without a new revision."""
+    there = running(GREEN)
+    there = replace(there, services={"cart": replace(there.services["cart"], revision="", resource_version="x")})
+
+    there = settled(slices_caught_up(there))
+
+    assert there.services["cart"].revision == "a"
+
+
+@pytest.mark.parametrize("missing", ["cart", "cart-canary"])
+def test_no_stable_pod_is_given_up_for_a_service_that_is_not_there(missing: str) -> None:
+    """Nobody could say where its requests go; what serves stays as it is until somebody makes the Service."""
+    strategy = Canary(
+        steps=(SetWeight(50),), max_surge=1, max_unavailable=1, stable_service="cart", canary_service="cart-canary"
+    )
+    there = running(strategy)
+    there = replace(there, services={name: each for name, each in there.services.items() if name != missing})
+
+    there = settled(edited(there, revision="b"), seconds=300)
+
+    assert sizes(there)["a"] == 4
+    there = settled(replace(there, services={**there.services, missing: service(missing)}))
+    assert sizes(there) == {"b": 4}

@@ -1,0 +1,123 @@
+"""Promise: two subsets of one DestinationRule, which are one object, are changed by two passes, and told by their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import PointService
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.routing.services import is_subset, told
+from rollouts.core.routing.subset_name import SubsetName, subset_name
+from tests.core.model import World, snapshot, world
+from tests.core.worlds import (
+    edited,
+    one,
+    pods_ready,
+    quiet,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    slices_caught_up,
+)
+
+PAIRS = {
+    "Services": ("cart", "cart-canary"),
+    "subsets": ("cart-rule/stable", "cart-rule/canary"),
+    "subsets of two rules": ("cart-rule/stable", "other-rule/canary"),
+}
+
+
+def canary(stable: str, other: str) -> Canary:
+    """Between any two, by one route whose time is waited for."""
+    return Canary(
+        steps=(SetWeight(50), PauseUntilPromoted()),
+        stable_service=stable,
+        canary_service=other,
+        traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)),
+    )
+
+
+def pointed(there: World) -> list[set[str]]:
+    """Names of those that each pass changed, on the way to the first revision."""
+    passes = []
+    for _ in range(40):
+        decision = decide(snapshot(there))
+        names = {each.name for each in decision.intents if isinstance(each, PointService)}
+        switched = [each for each in decision.notices if each.reason is Reason.SWITCH_SERVICE]
+        assert len(switched) <= len(names), "told of a change that is not made"
+        passes += [names] if names else []
+        there = quiet(reconciled(there))
+    return passes
+
+
+@pytest.mark.parametrize(("pair", "at_once"), [("Services", 2), ("subsets", 1), ("subsets of two rules", 2)])
+def test_two_subsets_of_one_rule_are_changed_by_two_passes(pair: str, at_once: int) -> None:
+    """The second write of a pass would be of a version that the first has replaced; what is not one object costs no pass more."""
+    passes = pointed(world(canary(*PAIRS[pair])))
+
+    assert set.union(*passes) == set(PAIRS[pair])
+    assert max(map(len, passes)) == at_once
+
+
+def test_a_change_is_told_by_the_pass_that_makes_it() -> None:
+    """Both subsets still name a revision of before: each change is an Event, and neither is one twice."""
+    there = world(canary(*PAIRS["subsets"]))
+    named = {name: replace(each, revision="before") for name, each in there.services.items()}
+
+    assert pointed(replace(there, services=named)) == [{"cart-rule/stable"}, {"cart-rule/canary"}]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_it_is_taken_over_when_all_pods_are_there(pair: str) -> None:
+    """Until then it finds what its user's labels find, which is at least as much."""
+    there = world(canary(*PAIRS[pair]))
+    for _ in range(20):
+        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there), limit=1)))
+        taken_over = {each.name for each in decide(snapshot(there)).intents if isinstance(each, PointService)}
+        assert not taken_over or one(there, "a").available == 4
+        there = reconciled(there)
+
+    assert [there.services[name].revision for name in PAIRS[pair]] == ["a", "a"]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_one_that_is_watched_no_more_is_marked_again(pair: str) -> None:
+    """Somebody took our label off: what its slices showed last says nothing any more."""
+    there = running(canary(*PAIRS[pair]))
+    stable = PAIRS[pair][0]
+    seen = snapshot(there)
+    unmarked = replace(there.services[stable], watched=False)
+
+    decision = decide(replace(seen, services={**seen.services, stable: unmarked}))
+
+    assert stable in {each.name for each in decision.intents if isinstance(each, PointService)}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_an_update_goes_between_any_two(pair: str) -> None:
+    """The same steps, the same order."""
+    there = settled(edited(running(canary(*PAIRS[pair])), revision="b"))
+
+    assert [there.services[name].revision for name in PAIRS[pair]] == ["a", "b"]
+    assert there.status.step_index == 1
+
+
+def test_a_subsets_name_is_read_as_it_was_written() -> None:
+    """One value, for the spec, for core and for the object behind it."""
+    name = SubsetName("cart-rule", "canary")
+
+    assert subset_name(str(name)) == name
+    assert subset_name("cart-canary") is None
+    assert (is_subset(str(name)), is_subset("cart-canary")) == (True, False)
+
+
+def test_people_are_told_of_the_rule_and_the_subset() -> None:
+    """`rule/subset` is in no object that they know."""
+    assert told("cart-rule/canary") == "subset canary of DestinationRule cart-rule"
+    assert told("cart-canary") == "Service cart-canary"

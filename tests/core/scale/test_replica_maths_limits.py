@@ -1,0 +1,176 @@
+"""Promise: limits, thresholds and sizes with traffic routing are rounded to the safe side."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.model.limits import resolved_surge, resolved_unavailable, surge_and_unavailable
+from rollouts.core.model.rollout import Percent, ProgressThreshold
+from rollouts.core.model.steps import SetCanaryReplicas, SetCanaryScalePercent
+from rollouts.core.scale.replicas import at_desired, routed_canary_replicas, routed_stable_replicas, threshold_met
+
+WEIGHTS = st.integers(0, 100)
+REPLICAS = st.integers(0, 200)
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "surge", "unavailable"),
+    [
+        (Percent(25), 10, 3, 2),
+        (Percent(25), 4, 1, 1),
+        (Percent(25), 1, 1, 0),
+        (Percent(0), 10, 0, 0),
+        (Percent(100), 10, 10, 10),
+        (Percent(25), 0, 0, 0),
+        (3, 10, 3, 3),
+        (3, 2, 3, 2),
+        (3, 0, 3, 0),
+    ],
+)
+def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replicas(limit, replicas, surge, unavailable):
+    """As for a Deployment: rounding may cost a pod more, never a pod less in service."""
+    assert resolved_surge(limit, replicas=replicas) == surge
+    assert resolved_unavailable(limit, replicas=replicas) == unavailable
+
+
+@pytest.mark.parametrize(
+    ("max_surge", "max_unavailable", "replicas", "expected"),
+    [
+        (0, 0, 10, (0, 1)),
+        (Percent(0), Percent(9), 10, (0, 1)),
+        (Percent(25), Percent(25), 1, (1, 0)),
+        (0, 1, 10, (0, 1)),
+        (0, 0, 0, (0, 0)),
+        (Percent(25), Percent(25), 0, (0, 0)),
+    ],
+)
+def test_one_pod_may_be_unavailable_when_both_limits_come_to_nothing(max_surge, max_unavailable, replicas, expected):
+    """Otherwise no pod could ever be replaced; without replicas there is no pod to be unavailable."""
+    assert surge_and_unavailable(max_surge=max_surge, max_unavailable=max_unavailable, replicas=replicas) == expected
+
+
+@pytest.mark.parametrize(
+    ("weight_percent", "min_pods", "pinned", "pods"),
+    [
+        (0, 0, None, 0),
+        (1, 0, None, 1),
+        (20, 0, None, 2),
+        (21, 0, None, 3),
+        (100, 0, None, 10),
+        (10, 2, None, 2),
+        (30, 2, None, 3),
+        (10, 50, None, 10),
+        (0, 2, None, 0),
+        (20, 0, SetCanaryReplicas(7), 7),
+        (20, 3, SetCanaryReplicas(1), 1),
+        (20, 3, SetCanaryReplicas(0), 0),
+        (20, 0, SetCanaryScalePercent(55), 6),
+        (20, 3, SetCanaryScalePercent(5), 3),
+        (20, 3, SetCanaryScalePercent(0), 0),
+    ],
+)
+def test_a_routed_canary_has_pods_for_its_share_or_what_a_step_pinned(weight_percent, min_pods, pinned, pods):
+    """Traffic sent by weight must find the pods for it; a number pinned by setCanaryScale is taken at its word."""
+    assert routed_canary_replicas(replicas=10, weight_percent=weight_percent, min_pods=min_pods, pinned=pinned) == pods
+
+
+@given(replicas=REPLICAS, weight_percent=WEIGHTS, recorded=WEIGHTS)
+def test_stable_keeps_all_its_pods_unless_it_is_dynamic(replicas, weight_percent, recorded):
+    """An abort then has the capacity for all traffic at once, which is what the pods are paid for."""
+    assert (
+        routed_stable_replicas(
+            replicas=replicas, weight_percent=weight_percent, recorded_weight_percent=recorded, dynamic=False
+        )
+        == replicas
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight_percent", "recorded", "pods"),
+    [
+        (0, 0, 10),
+        (20, 0, 10),
+        (20, 20, 8),
+        (25, 25, 8),
+        (50, 20, 8),
+        (20, 50, 8),
+        (100, 75, 3),
+        (100, 100, 0),
+        (0, 100, 10),
+    ],
+)
+def test_a_dynamic_stable_shrinks_after_its_traffic_has_moved_and_grows_before_it_returns(
+    weight_percent, recorded, pods
+):
+    """It has pods for the larger of what it serves and what it is to serve."""
+    assert (
+        routed_stable_replicas(
+            replicas=10, weight_percent=weight_percent, recorded_weight_percent=recorded, dynamic=True
+        )
+        == pods
+    )
+
+
+@given(replicas=REPLICAS, weight_percent=WEIGHTS, recorded=WEIGHTS)
+def test_a_routed_pair_has_pods_for_all_traffic(replicas, weight_percent, recorded):
+    """Both sides round up, so the sum never falls short of the replicas that the user asked for."""
+    canary = routed_canary_replicas(replicas=replicas, weight_percent=weight_percent, min_pods=0, pinned=None)
+    stable = routed_stable_replicas(
+        replicas=replicas, weight_percent=weight_percent, recorded_weight_percent=recorded, dynamic=True
+    )
+
+    assert canary + stable >= replicas
+
+
+@pytest.mark.parametrize(
+    ("threshold", "desired", "available", "met"),
+    [
+        (None, 10, 9, False),
+        (None, 10, 10, True),
+        (None, 0, 0, True),
+        (Percent(90), 10, 8, False),
+        (Percent(90), 10, 9, True),
+        (Percent(90), 3, 2, False),
+        (Percent(90), 0, 0, True),
+        (Percent(0), 10, 0, True),
+        (Percent(-1), 10, 9, False),
+        (4, 10, 3, False),
+        (4, 10, 4, True),
+        (4, 2, 1, False),
+        (4, 2, 2, True),
+        (0, 10, 0, True),
+        (-1, 10, 9, False),
+    ],
+)
+def test_a_progress_threshold_is_met_by_its_part_of_the_desired_pods(threshold, desired, available, met):
+    """A part of nothing is met, less than 0 is no threshold, and more pods than desired can never be asked for."""
+    given_threshold = None if threshold is None else ProgressThreshold(threshold)
+
+    assert threshold_met(desired=desired, available=available, threshold=given_threshold) is met
+
+
+@pytest.mark.parametrize(
+    ("spec", "available", "threshold", "reached"),
+    [
+        (4, 4, None, True),
+        (4, 3, None, False),
+        (4, 5, None, False),
+        (5, 4, None, False),
+        (3, 4, None, False),
+        (4, 3, Percent(75), True),
+        (4, 2, Percent(75), False),
+        (5, 3, Percent(75), False),
+        (4, 3, Percent(-1), False),
+        (4, 5, Percent(-1), False),
+        (4, 4, -1, True),
+        (4, 0, Percent(0), True),
+        (4, 3, 3, True),
+    ],
+)
+def test_a_replica_set_is_at_its_size_when_told_so_and_its_pods_are_there(spec, available, threshold, reached):
+    """Availability seen before the ReplicaSet was told its size says nothing about that size; 4 pods are desired."""
+    given_threshold = None if threshold is None else ProgressThreshold(threshold)
+
+    assert at_desired(desired=4, spec=spec, available=available, threshold=given_threshold) is reached

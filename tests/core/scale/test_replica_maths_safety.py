@@ -1,0 +1,207 @@
+"""Promise: whatever a pass is shown, it keeps within surge and above the floor, and repeated passes arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.model.limits import surge_and_unavailable
+from rollouts.core.model.rollout import IntOrPercent, Percent
+from rollouts.core.scale.replicas import CanaryPass, Pair, Size, canary_pass, target_pair
+
+LIMITS = st.integers(0, 12) | st.integers(0, 100).map(Percent)
+SIZES = st.builds(Size, spec=st.integers(0, 14), available=st.integers(0, 16))
+MANY = settings(max_examples=400, deadline=None)  # cheap, and what they look for is rare
+UNHURRIED = settings(deadline=None)  # hundreds of passes an example, on machines that are busy
+ENOUGH_PASSES = (
+    400  # the worlds below have at most 70 pods and 12 replicas; each pass but the last moves or starts a pod
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What a pass is shown."""
+
+    replicas: int
+    weight_percent: int
+    max_surge: IntOrPercent
+    max_unavailable: IntOrPercent
+    canary: Size
+    stable: Size | None
+    older: tuple[Size, ...]
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Canary, stable, and the older ones, oldest first."""
+        return (self.canary, self.stable or Size(0, 0), *self.older)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Surge and unavailable, in pods."""
+        return surge_and_unavailable(
+            max_surge=self.max_surge, max_unavailable=self.max_unavailable, replicas=self.replicas
+        )
+
+    @property
+    def target(self) -> Pair:
+        """Where repeated passes are to arrive."""
+        if self.stable is None:
+            return Pair(self.replicas, 0)
+        surge, _ = self.limits
+        return target_pair(replicas=self.replicas, weight_percent=self.weight_percent, surge=surge)
+
+
+def worlds(sizes: st.SearchStrategy[Size]) -> st.SearchStrategy[World]:
+    """Any spec, over any sizes: also those that another spec, another controller or a person left behind."""
+    return st.builds(
+        World,
+        replicas=st.integers(0, 12),
+        weight_percent=st.integers(0, 100),
+        max_surge=LIMITS,
+        max_unavailable=LIMITS,
+        canary=sizes,
+        stable=st.none() | sizes,
+        older=st.lists(sizes, max_size=3).map(tuple),
+    )
+
+
+def one_pass(world: World) -> CanaryPass:
+    """What the pass under test makes of the world."""
+    return canary_pass(
+        replicas=world.replicas,
+        weight_percent=world.weight_percent,
+        max_surge=world.max_surge,
+        max_unavailable=world.max_unavailable,
+        canary=world.canary,
+        stable=world.stable,
+        older=world.older,
+    )
+
+
+def settled(world: World, cluster: Callable[[list[Size]], list[Size]]) -> World:
+    """The world that passes leave alone; `cluster` says what became available of the sizes that a pass told."""
+    for _ in range(ENOUGH_PASSES):
+        told = specs(one_pass(world))
+        canary, stable, *older = cluster(
+            [Size(spec, lasting(size, spec)) for size, spec in zip(world.sizes, told, strict=True)]
+        )
+        seen = replace(world, canary=canary, stable=None if world.stable is None else stable, older=tuple(older))
+        if seen == world:
+            return world
+        world = seen
+    raise AssertionError(f"still moving after {ENOUGH_PASSES} passes: {world}")
+
+
+def told_pair(world: World) -> Pair:
+    """The specs of the two sides."""
+    return Pair(world.canary.spec, (world.stable or Size(0, 0)).spec)
+
+
+def specs(after: CanaryPass) -> tuple[int, ...]:
+    """In the order of `World.sizes`."""
+    return (after.canary, after.stable, *after.older)
+
+
+def lasting(size: Size, spec: int) -> int:
+    """Available pods that a ReplicaSet keeps when told to have `spec`: it removes unavailable ones first."""
+    return min(size.available, size.spec, spec)
+
+
+@given(world=worlds(SIZES))
+@MANY
+def test_a_pass_never_grows_the_sum_past_replicas_and_surge(world):
+    """Surge is what the cluster has room for, or what the user pays for; a sum that others made larger may only fall."""
+    surge, _ = world.limits
+    before = sum(size.spec for size in world.sizes)
+
+    after = sum(specs(one_pass(world)))
+
+    assert after <= max(before, world.replicas + surge)
+
+
+@given(world=worlds(SIZES))
+@MANY
+def test_growing_alone_stays_within_surge(world):
+    """Writes of a pass are separate and a crash may come between them: those that grow may land without those that shrink."""
+    surge, _ = world.limits
+    before = sum(size.spec for size in world.sizes)
+
+    grown = sum(max(size.spec, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
+
+    assert grown <= max(before, world.replicas + surge)
+
+
+@given(world=worlds(SIZES))
+@MANY
+def test_a_pass_never_takes_available_pods_below_the_floor(world):
+    """maxUnavailable holds by our own acts at every write; where the floor is broken already no available pod is taken."""
+    _, unavailable = world.limits
+    before = sum(lasting(size, size.spec) for size in world.sizes)
+
+    after = sum(lasting(size, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
+
+    assert after >= min(before, world.replicas - unavailable)
+
+
+@given(world=worlds(SIZES))
+@MANY
+def test_no_side_is_told_a_negative_size_or_grown_past_its_target(world):
+    """A ReplicaSet with more pods than its target is left or shrunk, one with fewer grows no further than the target."""
+    after = one_pass(world)
+
+    assert min(specs(after)) >= 0
+    assert after.canary <= max(world.canary.spec, world.target.canary)
+    assert after.stable <= max((world.stable or Size(0, 0)).spec, world.target.stable)
+    assert all(spec <= size.spec for size, spec in zip(world.older, after.older, strict=True))
+
+
+@given(world=worlds(SIZES))
+@UNHURRIED
+def test_passes_arrive_at_the_target_when_pods_become_available(world):
+    """No livelock and no dead end: any start, any limits (both 0 too), and the target is left alone once it is reached."""
+    end = settled(world, lambda told: [Size(size.spec, size.spec) for size in told])
+
+    assert told_pair(end) == end.target
+    assert not any(size.spec for size in end.older)
+
+
+@given(world=worlds(SIZES), random=st.randoms(use_true_random=False))
+@UNHURRIED
+def test_passes_arrive_when_pods_become_available_one_at_a_time(world, random):
+    """Real pods start in any order: a pass that sees only some of them available must not undo what the last one did."""
+
+    def one_more(told: list[Size]) -> list[Size]:
+        """One starting pod of any ReplicaSet becomes available."""
+        starting = [place for place, size in enumerate(told) if size.available < size.spec]
+        if starting:
+            place = random.choice(starting)
+            told[place] = Size(told[place].spec, told[place].available + 1)
+        return told
+
+    end = settled(world, one_more)
+
+    assert told_pair(end) == end.target
+    assert not any(size.spec for size in end.older)
+
+
+@given(world=worlds(SIZES))
+@UNHURRIED
+def test_a_good_revision_replaces_broken_ones_at_weight_100(world):
+    """Stable and old revisions whose pods never become available again may not block the fix for them."""
+    end = settled(replace(world, weight_percent=100), lambda told: [Size(told[0].spec, told[0].spec), *told[1:]])
+
+    assert [size.spec for size in end.sizes] == [world.replicas, 0, *(0 for _ in world.older)]
+
+
+@given(world=worlds(SIZES))
+@UNHURRIED
+def test_an_abort_replaces_a_canary_that_never_becomes_available(world):
+    """Weight 0 from any point of a rollout gives stable every pod, without a canary or old pod having to become available."""
+    world = replace(world, weight_percent=0, stable=world.stable or Size(0, 0))
+
+    end = settled(world, lambda told: [told[0], Size(told[1].spec, told[1].spec), *told[2:]])
+
+    assert [size.spec for size in end.sizes] == [0, world.replicas, *(0 for _ in world.older)]

@@ -1,0 +1,231 @@
+"""Promise: a restart replaces every older pod, as few at once as `maxUnavailable` says, by eviction, so budgets hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    steps_of,
+)
+
+CANARY = Canary(max_unavailable=1)
+GREEN = BlueGreen(active_service="cart", max_unavailable=1)
+
+
+def _asked(strategy: Strategy, how: str) -> tuple[World, set[str]]:
+    there = later(running(strategy), 100)
+    old = {pod.uid for pod in there.pods}
+    match how:
+        case "spec":
+            return edited(there, restart_at_s=there.now_s), old
+        case "time":
+            return annotated(there, "restart", str(there.now_s)), old
+        case _:
+            return annotated(there, "restart", "true"), old
+
+
+@pytest.mark.parametrize("strategy", [CANARY, GREEN])
+@pytest.mark.parametrize("how", ["spec", "time", "true"])
+def test_every_older_pod_is_replaced_once(strategy: Strategy, how: str) -> None:
+    """By `spec.restartAt`, by the annotation's time, and by `true`; younger pods stay, and so does the revision."""
+    there, old = _asked(strategy, how)
+
+    there = settled(there)
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (there.writes.count("EvictPod"), there.status.phase, len(there.replica_sets)) == (4, Phase.HEALTHY, 1)
+    assert settled(later(there, 3600)).writes.count("EvictPod") == 4
+
+
+@pytest.mark.parametrize("strategy", [CANARY, GREEN])
+def test_no_more_pods_are_missing_than_max_unavailable(strategy: Strategy) -> None:
+    """Argo Rollouts issue 4221: a restart and a scale-down in one pass broke the budget."""
+    there, _ = _asked(strategy, "time")
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= 3
+        there = after
+
+
+SURGES = (
+    Canary(max_surge=1, max_unavailable=0),
+    Canary(max_surge=1, max_unavailable=0, stable_service="cart"),
+    BlueGreen(active_service="cart"),
+)
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("strategy", SURGES)
+def test_where_no_pod_may_be_missing_a_new_one_comes_first(strategy: Strategy, replicas: int) -> None:
+    """An eviction takes a pod at once and its replacement takes its time: alone it would take the only one that serves."""
+    there = later(running(strategy, replicas=replicas), 100)
+    old, asked_s = {pod.uid for pod in there.pods}, there.now_s
+    there = annotated(there, "restart", "true")
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= replicas
+        assert len(after.pods) <= replicas + 1
+        there = after
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (sizes(there), there.status.phase) == ({"a": replicas}, Phase.HEALTHY)
+    assert one(there, "a").restart_surge == 0
+    assert there.status.restarted_at_s is not None
+    assert there.now_s - asked_s < 2 * replicas + 1, "each is replaced when the one before has its replacement"
+
+
+@pytest.mark.parametrize("strategy", SURGES)
+def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> None:
+    """The ReplicaSet controller stands still: what serves stays, and status says what is waited for."""
+    there = annotated(later(running(strategy, replicas=1), 100), "restart", "true")
+    for _ in range(30):
+        there = later(reconciled(pods_ready(slices_caught_up(there))), 1)
+
+    assert "EvictPod" not in there.writes
+    assert there.status.waiting_for is not None
+    assert "a pod more" in there.status.waiting_for.message
+    assert not {pod.uid for pod in settled(there).pods} & {pod.uid for pod in there.pods}
+
+
+def test_the_only_pod_of_a_canary_is_replaced_before_it_goes() -> None:
+    """Its Service brings requests to it alone, however many pods the stable revision has."""
+    strategy = Canary(
+        steps=(SetWeight(25), PauseUntilPromoted()),
+        max_unavailable=1,
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=TrafficRouting(),
+    )
+    there = settled(edited(later(running(strategy), 100), revision="b"))
+    assert sizes(there) == {"a": 4, "b": 1}
+    there = annotated(later(there, 100), "restart", "true")
+    old = {pod.uid for pod in there.pods}
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods if pod.revision == "b") >= 1
+        assert sum(pod.ready for pod in after.pods if pod.revision == "a") >= 3
+        there = after
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (sizes(there), there.status.phase) == ({"a": 4, "b": 1}, Phase.PAUSED)
+
+
+def test_pods_that_a_restart_added_go_when_a_new_revision_comes_in_between() -> None:
+    """The mark is on the ReplicaSet with the size, so a crash or another plan cannot forget them."""
+    there = annotated(later(running(SURGES[1], replicas=1), 100), "restart", "true")
+    while not one(there, "a").restart_surge:
+        there = reconciled(there)
+
+    there = settled(edited(there, revision="b"))
+
+    assert (sizes(there), there.status.phase) == ({"b": 1}, Phase.HEALTHY)
+
+
+def test_pods_that_a_restart_added_go_when_their_metadata_changes_in_the_same_pass() -> None:
+    """One patch says both; a mark that stays behind would make the set look smaller than it is for ever."""
+    strategy = SURGES[1]
+    there = annotated(later(running(strategy, replicas=1), 100), "restart", "true")
+    while there.status.restarted_at_s is None:
+        there = next(steps_of(there))
+
+    there = settled(edited(there, strategy=replace(strategy, stable_metadata=PodMetadata(labels={"role": "old"}))))
+
+    assert (sizes(there), one(there, "a").restart_surge, there.status.phase) == ({"a": 1}, 0, Phase.HEALTHY)
+
+
+def test_a_budget_that_refuses_is_respected_and_told() -> None:
+    """Eviction, not deletion; it is tried again later."""
+    there, old = _asked(CANARY, "time")
+    there = settled(replace(there, budget=4), seconds=60)
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.DISRUPTION_BUDGET
+    assert old == {pod.uid for pod in there.pods}
+
+    there = settled(replace(there, budget=None))
+
+    assert there.status.phase is Phase.HEALTHY
+    assert not old & {pod.uid for pod in there.pods}
+
+
+def test_a_time_to_come_is_waited_for() -> None:
+    """`restartAt` tomorrow wakes the pass tomorrow."""
+    there = running(CANARY)
+    there = settled(edited(there, restart_at_s=there.now_s + 500), seconds=400)
+    assert "EvictPod" not in there.writes
+
+    assert settled(there, seconds=200).writes.count("EvictPod") == 4
+
+
+def test_broken_pods_do_not_stop_a_restart() -> None:
+    """Restarting is what people do when pods are broken."""
+    there = replica_sets_caught_up(pods_unready(running(CANARY), "a", limit=1))
+    old = {pod.uid for pod in there.pods}
+
+    there = settled(annotated(later(there, 10), "restart", str(there.now_s + 5)))
+
+    assert not old & {pod.uid for pod in there.pods}
+
+
+def test_a_restart_in_the_middle_of_an_update_takes_both_sides() -> None:
+    """And the update goes on where it was."""
+    there = settled(edited(running(Canary(steps=(SetWeight(50), Pause(3000)))), revision="b"), seconds=10)
+    old = {pod.uid for pod in there.pods}
+
+    there = settled(annotated(later(there, 10), "restart", "true"), seconds=200)
+
+    assert not old & {pod.uid for pod in there.pods}
+    assert (there.status.step_index, there.status.phase) == (1, Phase.PAUSED)
+
+
+def test_a_time_that_cannot_be_read_is_said() -> None:
+    """No pod goes by mistake."""
+    there = settled(annotated(running(CANARY), "restart", "soon"))
+
+    assert (
+        next(each.reason for each in there.status.conditions if each.type == "InvalidCommand") is Reason.COMMAND_INVALID
+    )
+    assert "EvictPod" not in there.writes
+
+
+def test_a_restart_waits_for_pods_that_a_scale_up_is_still_to_bring() -> None:
+    """Two of five pods are there: none of them can be spared."""
+    there = edited(later(running(CANARY, replicas=2), 10), replicas=5)
+    there = annotated(there, "restart", str(there.now_s))
+
+    for after in steps_of(there):
+        assert sum(pod.ready for pod in after.pods) >= 2
+        there = after
+
+    assert there.writes.count("EvictPod") == 2
+
+
+def test_a_restart_and_the_end_of_a_canary_take_no_pods_at_once() -> None:
+    """Argo Rollouts issue 4221 again: the pass that shrinks a revision evicts nothing of another, though each alone may go."""
+    steps = (SetWeight(25), PauseUntilPromoted())
+    strategy = Canary(steps=steps, max_surge=0, max_unavailable=1, stable_service="cart", canary_service="cart-canary")
+    there = settled(edited(later(running(strategy), 100), revision="b"))
+    assert sizes(there) == {"a": 3, "b": 1}
+    there = annotated(annotated(there, "restart", "true"), "abort", "true")
+    there = settled(
+        slices_caught_up(reconciled(reconciled(there)))
+    )  # the pods are listed, and the canary's Service has left
+
+    assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ABORTED)
+    assert there.writes.count("EvictPod") == 3, "the fourth came with the abort"

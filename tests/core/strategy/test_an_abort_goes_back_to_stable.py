@@ -1,0 +1,213 @@
+"""Promise: an aborted revision goes, the stable one serves, and it stays so until somebody says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import PatchReplicaSet, RemoveAnnotation
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.status import Outcome, Phase, Verb
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    pods_ready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    steps_of,
+)
+
+HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _at_half(strategy: Canary = HALF) -> World:
+    return settled(edited(running(strategy), revision="b"))
+
+
+@pytest.mark.parametrize("value", ["true", "b"])
+def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str) -> None:
+    """A crash must not forget it; only more stable pods, which are safe on either side of the record, come before it."""
+    there = annotated(_at_half(), "abort", value)
+
+    decision = decide(snapshot(there))  # pods take longest: they start while all else is written
+
+    patches = [each for each in decision.intents if isinstance(each, PatchReplicaSet)]
+    assert [(each.revision, each.replicas) for each in patches] == [("a", 3)]
+    assert len(decision.intents) == 1
+    if value == "true":  # bound to what status shows, by a pass of its own; the write that grows stable is its record
+        assert (decision.status, patches[0].abort_note is not None) == (there.status, True)
+        decision = decide(snapshot(later(reconciled(there), 0.1)))
+        assert isinstance(decision.intents[-1], RemoveAnnotation)
+    assert decision.status.abort is not None
+    assert decision.status.abort.revision == "b"
+
+
+@pytest.mark.parametrize("value", ["true", "b"])
+def test_the_stable_revision_has_every_pod_again(value: str) -> None:
+    """Phase Aborted, with the reason, and the new revision without pods."""
+    there = settled(annotated(_at_half(), "abort", value))
+
+    assert (sizes(there), there.status.phase, there.status.weight_percent) == ({"a": 4}, Phase.ABORTED, 0)
+    assert "aborted by annotation" in there.status.message
+    assert {each.type for each in there.status.conditions if each.status} >= {"Aborted", "Stalled"}
+
+
+def test_the_pass_after_the_abort_already_scales() -> None:
+    """From the annotation to the canary on its way out are two passes."""
+    there = reconciled(annotated(_at_half(), "abort", "b"))
+
+    patches = [each for each in decide(snapshot(there)).intents if isinstance(each, PatchReplicaSet)]
+
+    assert [(each.revision, each.replicas) for each in patches] == [("b", 1)]
+
+
+def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
+    """`true` is for people at a terminal: bound once, recorded, and taken off before status shows the abort."""
+    there = later(reconciled(annotated(_at_half(), "abort", "true")), 0.1)
+    assert (there.status.abort, there.rollout.annotations) == (None, {"abort": "true"})
+    assert isinstance(decide(snapshot(there)).intents[-1], RemoveAnnotation)
+    assert decide(snapshot(there)).status.abort is not None
+
+    there = settled(there)
+
+    assert there.rollout.annotations == {}
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+
+def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller() -> None:
+    """The note on the ReplicaSet is the record: a `true` that goes, and a controller that dies, lose nothing."""
+    noted = reconciled(annotated(_at_half(), "abort", "true"))
+
+    there = settled(annotated(noted, "abort", None))
+
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+    assert [(each.verb, each.value, each.over, each.refusal) for each in there.status.commands] == [
+        (Verb.ABORT, "true", True, None)
+    ]
+
+
+def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_update() -> None:
+    """The ReplicaSet keeps it; what comes later is not aborted by it."""
+    aborted = later(settled(annotated(_at_half(), "abort", "true")), 1)
+    assert any(each.abort_note for each in aborted.replica_sets)
+
+    again = settled(annotated(aborted, "retry", "true"))
+    assert (again.status.phase, again.status.attempt, again.status.abort) == (Phase.PAUSED, 1, None)
+    other = settled(edited(aborted, strategy=replace(HALF, steps=(SetWeight(25), PauseUntilPromoted()))))
+    assert (other.status.phase, other.status.abort) == (Phase.PAUSED, None)
+    back = settled(edited(aborted, revision="a"))
+    forth = settled(edited(back, revision="b"))
+    assert (back.status.phase, forth.status.phase, forth.status.abort) == (Phase.HEALTHY, Phase.PAUSED, None)
+
+
+def test_an_abort_on_record_is_told_with_what_it_does() -> None:
+    """Pods start meanwhile, and a write more would only delay them; it is told after 0.1 s at the latest."""
+    strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
+    recorded = reconciled(annotated(_at_half(strategy), "abort", "true"))  # stable is to grow, and has not yet
+
+    waits = decide(snapshot(recorded))
+
+    assert (waits.intents, waits.status) == ((), recorded.status)
+    assert waits.requeue_at_s == pytest.approx(recorded.now_s + 0.1)
+    assert decide(snapshot(later(recorded, 0.1))).status.abort is not None
+    there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(recorded)))
+    acts = decide(snapshot(there))
+    assert [type(each) for each in acts.intents] == [PatchReplicaSet, RemoveAnnotation]
+    assert acts.status.abort is not None
+
+
+def test_a_named_abort_ends_when_its_annotation_goes() -> None:
+    """Declarative: what Git says holds, and no longer."""
+    there = settled(annotated(_at_half(), "abort", "b"))
+
+    there = settled(annotated(there, "abort", None))
+
+    assert (there.status.phase, there.status.attempt, sizes(there)) == (Phase.PAUSED, 1, {"a": 2, "b": 2})
+
+
+def test_a_named_abort_may_stand_before_its_revision_comes() -> None:
+    """GitOps applies annotation and template in any order; a revision that is held back starts nothing."""
+    there = annotated(edited(_at_half(), revision="c"), "abort", "c")
+
+    there = settled(there)
+
+    assert (there.status.phase, there.status.current_revision, sizes(there)) == (Phase.ABORTED, "c", {"a": 4})
+
+
+def test_a_new_revision_ends_an_abort() -> None:
+    """The fix of a bad release must not need a verb; the annotation that names the bad one may stay."""
+    there = settled(annotated(_at_half(), "abort", "b"))
+
+    there = settled(annotated(settled(edited(there, revision="c")), "promote", "c"))
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "c")
+    assert [each.outcome for each in there.status.history][-2:] == [Outcome.ABORTED, Outcome.PROMOTED]
+
+
+@pytest.mark.parametrize("value", ["true", "b@1"])
+def test_a_retry_starts_at_the_first_step_again(value: str) -> None:
+    """The n-th attempt: named by its number it stays harmless in Git."""
+    there = settled(annotated(_at_half(), "abort", "true"))
+
+    there = settled(annotated(there, "retry", value))
+
+    assert (there.status.phase, there.status.attempt, sizes(there)) == (Phase.PAUSED, 1, {"a": 2, "b": 2})
+    there = settled(annotated(there, "abort", "true"))
+    assert (there.status.phase, there.status.attempt) == (Phase.ABORTED, 1)
+
+
+def test_a_stable_revision_is_not_aborted() -> None:
+    """There is nothing to go back to; the message says what to do instead."""
+    there = settled(annotated(running(HALF), "abort", "a"))
+
+    problem = next(each for each in there.status.conditions if each.type == "InvalidCommand")
+    assert problem.reason is Reason.COMMAND_INVALID
+    assert "roll back" in problem.message
+    assert there.status.phase is Phase.HEALTHY
+
+
+def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
+    """`abortScaleDownDelaySeconds`: requests under way end first."""
+    there = _at_half(replace(HALF, traffic_routing=TrafficRouting(), abort_scale_down_delay_s=30))
+
+    there = settled(annotated(there, "abort", "b"), seconds=29)
+    assert sizes(there) == {"a": 4, "b": 2}
+
+    assert sizes(settled(later(there, 2))) == {"a": 4}
+
+
+def test_an_abort_waits_for_stable_pods_before_the_canary_goes() -> None:
+    """Aborting must not cost capacity: a stable side that lost pods keeps the canary's until they are back."""
+    there = replace(_at_half(replace(HALF, max_unavailable=0, max_surge=1)), bad=frozenset("a"))
+
+    there = settled(annotated(there, "abort", "b"), seconds=60)
+
+    assert one(there, "a").available + one(there, "b").available >= 4
+
+
+def test_after_an_abort_another_revision_gets_a_weight_only_when_it_is_on_record() -> None:
+    """S5: C, aborted by name before it came, between two tries of B, whose pods and Service are there still."""
+    route = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
+    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    strategy = replace(HALF, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
+    there = annotated(edited(running(strategy), revision="b"), "abort", "c")
+    there = next(each for each in steps_of(there) if each.services["cart-canary"].revision == "b")
+    there = reconciled(edited(there, revision="c"))
+    assert (there.status.phase, there.routes[route].split) == (Phase.ABORTED, ALL_TO_STABLE)
+
+    there = reconciled(edited(slices_caught_up(there), revision="b"))
+
+    assert (there.status.current_revision, there.routes[route].split) == ("b", ALL_TO_STABLE)
+    assert settled(there).routes[route].split == Split(Fraction(1, 2))

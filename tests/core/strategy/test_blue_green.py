@@ -1,0 +1,184 @@
+"""Promise: the preview grows whole beside the active revision, takes its Service at once, and the old side waits its time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.intents import PointService
+from rollouts.core.model.rollout import BlueGreen
+from rollouts.core.model.status import Phase
+from tests.core.model import World, annotated, world
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    sizes,
+    steps_of,
+)
+
+MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
+TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)
+
+
+def _selects(there: World) -> tuple[str, str]:
+    return there.services["cart"].revision, there.services["cart-preview"].revision
+
+
+def _previewed(strategy: BlueGreen) -> World:
+    return settled(edited(running(strategy), revision="b"), seconds=5)
+
+
+def test_the_first_revision_is_active_and_previewed() -> None:
+    """Both Services select it; there is nothing to compare it with."""
+    there = settled(world(MANUAL))
+
+    assert (there.status.phase, _selects(there), sizes(there)) == (Phase.HEALTHY, ("a", "a"), {"a": 4})
+
+
+def test_a_new_revision_is_previewed_beside_the_active_one() -> None:
+    """All its pods, its own Service, and none of the users' traffic."""
+    there = _previewed(MANUAL)
+
+    assert (_selects(there), sizes(there), there.status.phase) == (("a", "b"), {"a": 4, "b": 4}, Phase.PAUSED)
+
+
+def test_a_preview_may_be_smaller_until_it_is_promoted() -> None:
+    """`previewReplicaCount`; the switch waits for every pod."""
+    there = _previewed(replace(MANUAL, preview_replica_count=1))
+    assert sizes(there) == {"a": 4, "b": 1}
+
+    for after in steps_of(annotated(there, "promote", "b")):
+        if after.services["cart"].revision == "b" and there.services["cart"].revision == "a":
+            assert one(there, "b").available == 4
+        there = after
+
+    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+
+
+@pytest.mark.parametrize(("elapsed_s", "active"), [(20, "a"), (31, "b")])
+def test_it_is_promoted_by_time(elapsed_s: float, active: str) -> None:
+    """`autoPromotionSeconds`, counted from the moment the preview was available."""
+    there = settled(_previewed(TIMED), seconds=elapsed_s)
+
+    assert there.services["cart"].revision == active
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 30.0, 600.0])
+def test_p20_the_old_side_keeps_its_pods_for_the_delay(delay_s: float) -> None:
+    """Argo Rollouts issue 4926: stable was scaled down with no time to drain."""
+    there = annotated(_previewed(replace(MANUAL, scale_down_delay_s=delay_s)), "promote", "b")
+    switched_s = gone_s = None
+    for after in steps_of(there):
+        if after.status.stable_revision == "b" and switched_s is None:
+            switched_s = after.now_s
+        if "a" not in sizes(after) and gone_s is None:
+            gone_s = after.now_s
+        assert sizes(after).get("a", 4) == 4
+
+    assert switched_s is not None
+    assert gone_s is not None
+    assert gone_s - switched_s >= delay_s
+
+
+def test_only_so_many_old_sides_wait_for_their_delay() -> None:
+    """`scaleDownDelayRevisionLimit`."""
+    strategy = replace(TIMED, auto_promotion_s=0.0, scale_down_delay_s=1000, scale_down_delay_revision_limit=1)
+    there = running(strategy)
+    for revision in ("b", "c"):
+        there = settled(later(edited(there, revision=revision), 1), seconds=20)
+
+    assert sizes(there) == {"b": 4, "c": 4}
+
+
+def test_an_abort_of_a_preview_leaves_the_active_side_alone() -> None:
+    """And the preview goes after `abortScaleDownDelaySeconds`, its Service back on the stable revision."""
+    there = settled(annotated(_previewed(MANUAL), "abort", "b"), seconds=20)
+    assert sizes(there) == {"a": 4, "b": 4}
+
+    there = settled(there)
+
+    assert (_selects(there), sizes(there), there.status.phase) == (("a", "a"), {"a": 4}, Phase.ABORTED)
+
+
+def test_an_abort_after_the_switch_takes_the_service_back_at_once() -> None:
+    """The old side is whole until the promotion, so one write brings it back."""
+    there = annotated(_previewed(MANUAL), "promote", "b")
+    while there.services["cart"].revision == "a":
+        there = reconciled(there)
+    assert there.status.stable_revision == "a"
+
+    there = reconciled(annotated(there, "abort", "b"))
+    there = reconciled(there)
+
+    assert there.services["cart"].revision == "a"
+    assert settled(there).status.phase is Phase.ABORTED
+
+
+def test_a_retry_in_mid_switch_keeps_what_serves() -> None:
+    """The active Service goes back before the preview is made small again."""
+    there = annotated(_previewed(replace(MANUAL, preview_replica_count=1)), "promote", "b@0")
+    for after in steps_of(there):
+        there = after
+        if there.services["cart"].revision == "b":
+            break
+    there = reconciled(annotated(annotated(there, "promote", None), "abort", "b"))
+    there = annotated(annotated(there, "abort", None), "retry", "b@1")
+
+    for after in steps_of(there):
+        active = after.services["cart"].revision
+        assert one(after, active).available == 4
+        there = after
+
+    assert (_selects(there), sizes(there), there.status.phase) == (("a", "b"), {"a": 4, "b": 1}, Phase.PAUSED)
+
+
+def test_a_preview_that_is_superseded_goes() -> None:
+    """The newest takes its Service, then its place."""
+    there = settled(edited(_previewed(MANUAL), revision="c"))
+
+    assert (_selects(there), sizes(there)) == (("a", "c"), {"a": 4, "c": 4})
+
+
+def test_the_counts_and_the_selector_are_those_of_the_active_side() -> None:
+    """An autoscaler must measure the pods that serve."""
+    there = _previewed(MANUAL)
+
+    assert (there.status.replicas, there.status.available_replicas) == (4, 4)
+    assert there.status.selector == "app=cart,rollouts.dev/revision=a"
+
+
+def test_each_service_is_pointed_once() -> None:
+    """A selector that flaps breaks connections (argo-rollouts issue 3078)."""
+    there = edited(running(MANUAL), revision="b")
+    there = settled(annotated(settled(there), "promote", "b"))
+
+    assert there.writes.count(PointService.__name__) == 2
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision_has_failed(by_itself: bool) -> None:
+    """They are all that could serve; a clock alone takes no capacity away. Status says why, and how to go back, at once."""
+    strategy = BlueGreen(active_service="cart", scale_down_delay_s=30, auto_promotion_enabled=by_itself)
+    there = edited(later(running(strategy, replicas=3), 10), revision="b")
+    there = settled(annotated(there, "promote", "b"), seconds=10)
+    assert (there.status.stable_revision, sizes(there)) == ("b", {"a": 3, "b": 3})
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+
+    there = settled(there, seconds=120)
+    assert sizes(there) == {"a": 3, "b": 3}
+    assert there.status.waiting_for is not None
+    assert "revision a keeps its 3 pods" in there.status.waiting_for.message
+    assert "rollback" in there.status.waiting_for.message
+
+    back = settled(annotated(there, "rollback", "true"), seconds=5)
+    assert back.services["cart"].revision == "a"
+
+    well = settled(replace(there, bad=frozenset()))
+    assert (well.status.phase, sizes(well)) == (Phase.HEALTHY, {"b": 3})

@@ -1,0 +1,93 @@
+"""Promise: the strategy and its steps may change at any time; the pods that serve go on serving."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName
+from tests.core.model import annotated, route, service
+from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
+
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
+GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
+ROUTED = Canary(steps=(SetWeight(50), PauseUntilPromoted()), traffic_routing=TrafficRouting())
+PAIRS = pytest.mark.parametrize(
+    ("before", "after"), [(CANARY, GREEN), (GREEN, CANARY), (CANARY, ROUTED), (ROUTED, GREEN), (GREEN, ROUTED)]
+)
+
+
+@PAIRS
+def test_a_finished_rollout_changes_nothing_but_its_memory(before: Strategy, after: Strategy) -> None:
+    """No pod is replaced because somebody wants the next update done otherwise."""
+    there = running(before)
+    uids = {pod.uid for pod in there.pods}
+
+    there = settled(edited(there, strategy=after))
+
+    assert (there.status.phase, {pod.uid for pod in there.pods}) == (Phase.HEALTHY, uids)
+
+
+@PAIRS
+def test_an_update_under_way_starts_over_in_the_new_strategy(before: Strategy, after: Strategy) -> None:
+    """And is finished in it, with enough pods all the time."""
+    there = settled(edited(running(before), revision="b"))
+
+    for each in steps_of(edited(there, strategy=after)):
+        assert sum(pod.ready for pod in each.pods) >= 3
+        there = each
+    assert there.status.phase is Phase.PAUSED
+
+    there = settled(annotated(there, "promote", "b@full"))
+    assert (there.status.phase, there.status.stable_revision, sizes(there)) == (Phase.HEALTHY, "b", {"b": 4})
+
+
+def test_pods_that_the_active_service_went_to_stay_until_it_has_come_back() -> None:
+    """S2: from blue-green to a canary with routes in mid-switch, where stable has lost pods: users are with the new one still."""
+    switched = next(
+        each
+        for each in steps_of(edited(running(replace(GREEN, auto_promotion_enabled=True)), revision="b"))
+        if set(each.services["cart"].ready_by_revision) == {"b"}
+    )
+    assert switched.status.stable_revision == "a"
+    there = replica_sets_caught_up(pods_unready(replace(switched, bad=frozenset("a")), "a"))
+
+    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    steps = (SetCanaryReplicas(1), PauseUntilPromoted())
+    routed = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
+    there = edited(there, strategy=routed)
+    route_name = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
+    there = replace(
+        there,
+        services={**there.services, "cart-canary": service("cart-canary")},
+        routes={route_name: route(route_name)},
+        planes={route_name: ALL_TO_STABLE},
+    )
+
+    there = settled(there, seconds=60)
+    assert (there.services["cart"].revision, sizes(there)["b"]) == ("b", 4)
+
+    there = settled(replace(there, bad=frozenset()))
+    assert (there.services["cart"].revision, sizes(there)) == ("a", {"a": 4, "b": 1})
+
+
+def test_other_steps_in_the_middle_of_an_update_start_from_the_first() -> None:
+    """An index into steps that are gone means nothing."""
+    there = settled(edited(running(CANARY), revision="b"))
+    assert there.status.step_index == 1
+
+    there = settled(edited(there, strategy=Canary(steps=(PauseUntilPromoted(), SetWeight(50)), stable_service="cart")))
+
+    assert (there.status.step_index, there.status.weight_percent, sizes(there)) == (0, 0, {"a": 4})
+
+
+def test_other_steps_do_not_start_a_finished_rollout_again() -> None:
+    """There is nothing to roll out."""
+    there = settled(edited(running(CANARY), strategy=Canary(steps=(SetWeight(10), PauseUntilPromoted()))))
+
+    assert (there.status.phase, there.status.step_index) == (Phase.HEALTHY, 2)
+    assert there.status.finished_at_s is not None

@@ -1,0 +1,102 @@
+"""Promise: what is written to a DestinationRule, a real API server with Istio's real CRD takes; a stale write is a conflict."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import Op, PatchUser
+from rollouts.traffic.istio.subsets import RULE_KINDS, pointed, released, subset_of
+from tests.traffic.cases.case import Crd
+from tests.traffic.crds import manifests
+
+pytestmark = pytest.mark.controlplane
+CRD = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
+SERVED_WITHIN_S = 30
+
+
+class Rule:
+    """A user's DestinationRule, whose canary subset has no labels."""
+
+    def __init__(self, plane: Any, namespace: str) -> None:
+        self.api: httpx.Client = plane.api
+        self.path = RULE_KINDS[0].path(namespace)
+        name = f"cart-{secrets.token_hex(3)}"
+        self.manifest: Manifest = {
+            "apiVersion": RULE_KINDS[0].api_version,
+            "kind": RULE_KINDS[0].kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "host": "cart",
+                "trafficPolicy": {"connectionPool": {"tcp": {"maxConnections": 100}}},
+                "subsets": [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}],
+            },
+        }
+
+    def create(self) -> None:
+        """As a user does, once the kind is served."""
+        deadline = time.monotonic() + SERVED_WITHIN_S
+        while self.api.get(self.path).status_code != 200:
+            assert time.monotonic() < deadline, f"{self.path} is not served"
+        answer = self.api.post(self.path, params={"fieldValidation": "Strict"}, json=self.manifest)
+        assert answer.status_code == 201, answer.text
+
+    def read(self) -> Manifest:
+        """What is there."""
+        found: Manifest = self.api.get(f"{self.path}/{self.manifest['metadata']['name']}").raise_for_status().json()
+        return found
+
+    def write(self, read: Manifest, ops: tuple[Op, ...]) -> httpx.Response:
+        """With the guard of the version that was read."""
+        (op,) = ops
+        assert isinstance(op, PatchUser)
+        version = read["metadata"]["resourceVersion"]
+        guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+        return self.api.patch(
+            f"{self.path}/{self.manifest['metadata']['name']}",
+            params={"fieldManager": "rollouts", "fieldValidation": "Strict"},
+            content=json.dumps([guard, *map(dict, op.operations)]),
+            headers={"Content-Type": "application/json-patch+json"},
+        )
+
+
+@pytest.fixture
+def rule(control_plane: Any, namespace: str) -> Iterator[Rule]:
+    """One, in a namespace of its own."""
+    for manifest in manifests(CRD, RULE_KINDS[0].kind):
+        control_plane.apply(manifest)
+    found = Rule(control_plane, namespace)
+    found.create()
+    yield found
+
+
+def test_subsets_are_pointed_and_given_back(rule: Rule) -> None:
+    """Each change passes the CRD's schema with strict validation, and the user's spec is as it was in the end."""
+    before = rule.read()["spec"]
+    for name, revision in (("stable", "r1"), ("canary", "r1"), ("canary", "r2"), ("stable", "r2")):
+        read = rule.read()
+        answer = rule.write(read, pointed(read, name, revision))
+        assert answer.status_code == 200, answer.text
+        assert subset_of(rule.read(), name).revision == revision
+
+    read = rule.read()
+    assert rule.write(read, released(read)).status_code == 200
+
+    after = rule.read()
+    assert after["spec"] == before
+    assert "annotations" not in after["metadata"]
+
+
+def test_a_change_on_an_old_view_is_a_conflict(rule: Rule) -> None:
+    """Two changes planned on one view: the second is refused, so each pass makes one."""
+    read = rule.read()
+    assert rule.write(read, pointed(read, "stable", "r1")).status_code == 200
+
+    assert rule.write(read, pointed(read, "canary", "r1")).status_code == 409

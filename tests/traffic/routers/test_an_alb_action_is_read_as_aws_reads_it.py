@@ -1,0 +1,223 @@
+"""Promise: an action annotation means here what it means to the AWS Load Balancer Controller, and no other Ingress is touched.
+
+The controller decodes the JSON with Go's encoding/json, which takes keys without regard to case; what Argo Rollouts leaves behind
+has `Type` and `ForwardConfig`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.model.traffic import Split
+from rollouts.errors import SpecInvalid, Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.alb import codec as alb
+from tests.traffic.situation import CONTEXT, Situation
+
+ACTION = "alb.ingress.kubernetes.io/actions.cart"
+A_TENTH = Split(Fraction(1, 10))
+BY_ARGO = {
+    "Type": "forward",
+    "ForwardConfig": {
+        "TargetGroups": [
+            {"ServiceName": "cart-canary", "ServicePort": "80", "Weight": 20},
+            {"ServiceName": "cart", "ServicePort": "80", "Weight": 80},
+        ]
+    },
+}
+"""As Argo Rollouts writes it."""
+
+
+def ingress(
+    action: Any = None, *, service: str = "cart", port: Any = None, spec: Manifest | None = None, **settings: Any
+) -> Situation:
+    """An Ingress named cart whose one path leads to a Service by its annotation."""
+    backend = {"service": {"name": service, "port": port or {"name": "use-annotation"}}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
+    text = action if isinstance(action, str) else json.dumps(action)
+    user: Manifest = {
+        "metadata": {"name": "cart", "namespace": "shop", **({"annotations": {ACTION: text}} if action else {})},
+        "spec": spec or {"rules": [{"http": {"paths": paths}}]},
+    }
+    return Situation.of(alb.PROVIDER, {"ingress": "cart", "servicePort": 80, **settings}, user)
+
+
+def action_of(situation: Situation) -> Any:
+    """What the annotation says now."""
+    return json.loads(situation.objects.user["metadata"]["annotations"][ACTION])
+
+
+def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
+    """A team that moves over has it on the Ingress: no second key beside `Weight`, and the text comes back to the letter."""
+    start = ingress(BY_ARGO)
+
+    steered = start.steered(A_TENTH)
+
+    assert start.read().share == Fraction(1, 5)
+    assert action_of(steered) == {
+        "Type": "forward",
+        "ForwardConfig": {
+            "TargetGroups": [
+                {"ServiceName": "cart-canary", "ServicePort": "80", "Weight": 10},
+                {"ServiceName": "cart", "ServicePort": "80", "Weight": 90},
+            ]
+        },
+    }
+    assert steered.read() == A_TENTH
+    assert steered.given_back().objects == start.objects
+
+
+def _recased(value: Any, draw: st.DrawFn) -> Any:
+    match value:
+        case dict():
+            spelled = st.sampled_from([str, str.lower, str.upper, str.title])
+            return {draw(spelled)(name): _recased(part, draw) for name, part in value.items()}
+        case list():
+            return [_recased(item, draw) for item in value]
+    return value
+
+
+@given(data=st.data())
+def test_the_case_of_a_key_means_nothing(data: st.DataObject) -> None:
+    """However each key is spelled it reads the same, a write adds no second spelling, and giving back restores the first."""
+    spelled = data.draw(st.composite(lambda draw: _recased(BY_ARGO, draw))())
+    start = ingress(spelled)
+
+    steered = start.steered(A_TENTH)
+
+    assert start.read().share == ingress(BY_ARGO).read().share
+    assert json.dumps(action_of(steered)).lower() == json.dumps(action_of(ingress(BY_ARGO).steered(A_TENTH))).lower()
+    assert steered.given_back().objects == start.objects
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ({**BY_ARGO, "forwardConfig": {}}, "ForwardConfig and forwardConfig"),
+        ({**BY_ARGO, "Type": "redirect"}, "redirect"),
+        ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": "many"}]}}, "weight"),
+        ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": -1}]}}, "weight"),
+        ({"forwardConfig": {"targetGroups": ["cart"]}}, "targetGroups"),
+        ([1], "no object around type"),
+    ],
+)
+def test_an_action_that_cannot_be_told_is_refused_with_the_reason(action: Any, words: str) -> None:
+    """The last of two spellings wins in Go, and a redirect shares no requests: writing over either would lose what was meant."""
+    with pytest.raises(Unroutable, match=words):
+        ingress(action).read()
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        ingress(service="basket"),
+        ingress(port={"number": 80}),
+        ingress(spec={"defaultBackend": {"service": {"name": "cart", "port": {"number": 80}}}}),
+        ingress(rootService="shop"),
+    ],
+    ids=["another Service", "a port of the Service", "a default backend with a port", "another root Service"],
+)
+def test_an_ingress_that_does_not_lead_through_the_action_is_refused(situation: Situation) -> None:
+    """The annotation would have no effect: requests would go on as before, and the weight be believed."""
+    for act in (situation.read, lambda: situation.plan(A_TENTH)):
+        with pytest.raises(
+            Unroutable, match=r"none of its paths leads to Service \w+ with the port name use-annotation"
+        ):
+            act()
+
+
+def test_a_default_backend_may_lead_through_the_action() -> None:
+    """AWS's controller resolves it as it does a path's."""
+    backend = {"service": {"name": "cart", "port": {"name": "use-annotation"}}}
+
+    assert ingress(spec={"defaultBackend": backend}).steered(A_TENTH).read() == A_TENTH
+
+
+def test_the_root_service_names_the_annotation_and_the_paths() -> None:
+    """Then either of the two may be the stable one: the Ingress never changes."""
+    backend = {"service": {"name": "root", "port": {"name": "use-annotation"}}}
+    start = ingress(spec={"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}, rootService="root")
+
+    steered = start.steered(A_TENTH)
+    swapped = replace(steered, context=replace(CONTEXT, stable_service="cart-canary", canary_service="cart"))
+
+    assert "alb.ingress.kubernetes.io/actions.root" in steered.objects.user["metadata"]["annotations"]
+    assert swapped.read().share == Fraction(9, 10)
+
+
+@pytest.mark.parametrize(
+    ("config", "written"),
+    [
+        ({"enabled": False}, {"enabled": False}),
+        ({"enabled": False, "durationSeconds": 0}, {"enabled": False}),
+        ({}, {"enabled": False}),
+        ({"enabled": True, "durationSeconds": 60}, {"enabled": True, "durationSeconds": 60}),
+        ({"enabled": True}, {"enabled": True, "durationSeconds": 3600}),
+    ],
+)
+def test_a_duration_counts_only_with_stickiness(config: Mapping[str, Any], written: Mapping[str, Any]) -> None:
+    """Argo Rollouts looks at it only then, so manifests have 0 there."""
+    assert action_of(ingress(stickinessConfig=config).steered(A_TENTH))["forwardConfig"][
+        "targetGroupStickinessConfig"
+    ] == dict(written)
+
+
+def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
+    """Two spellings would leave it to Go's decoder which one holds."""
+    there = {"TargetGroupStickinessConfig": {"Enabled": True, "DurationSeconds": 5}}
+    action = {**BY_ARGO, "ForwardConfig": {**BY_ARGO["ForwardConfig"], **there}}  # type: ignore[dict-item]
+
+    config = action_of(ingress(action, stickinessConfig={"enabled": False}).steered(A_TENTH))["ForwardConfig"]
+
+    assert config["TargetGroupStickinessConfig"] == {"enabled": False}
+    assert "targetGroupStickinessConfig" not in config
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "words"),
+    [
+        (
+            {"stickinessConfig": {"enabled": True, "durationSeconds": 0}},
+            "stickinessConfig.durationSeconds",
+            "1 to 604800",
+        ),
+        (
+            {"stickinessConfig": {"enabled": True, "durationSeconds": 604801}},
+            "stickinessConfig.durationSeconds",
+            "1 to",
+        ),
+        ({"rootService": "r" * 56}, "rootService", "55"),
+        ({"annotationPrefix": "a b"}, "annotationPrefix", "prefix"),
+        ({"annotationPrefix": "alb.io/x"}, "annotationPrefix", "prefix"),
+        ({"ingress": "../cart"}, "ingress", "no name"),
+        ({"ingresses": ["Cart"]}, "ingresses", "no name"),
+        ({"servicePort": 70000}, "servicePort", "65535"),
+    ],
+)
+def test_settings_that_the_api_server_or_aws_would_refuse_are_refused_first(
+    settings: Mapping[str, Any], path: str, words: str
+) -> None:
+    """The name of an annotation has at most 63 characters after the prefix (Kubernetes, annotations: syntax)."""
+    with pytest.raises(SpecInvalid) as refused:
+        alb.PROVIDER.targets({"ingress": "cart", "servicePort": 80, **settings}, namespace="shop")
+
+    (problem,) = refused.value.problems
+    assert problem.path == path
+    assert words in problem.message
+
+
+def test_a_stable_service_whose_annotation_would_be_too_long_is_refused_with_the_way_out() -> None:
+    """`rootService` gives the annotation another name."""
+    name = "c" * 56
+    situation = replace(ingress(service=name), context=replace(CONTEXT, stable_service=name))
+
+    with pytest.raises(Unroutable, match="rootService"):
+        situation.read()

@@ -1,0 +1,456 @@
+"""Promise: routes of the Gateway API are steered as their precedence, their limits and their status ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rollouts.core.model.traffic import (
+    Answer,
+    Feature,
+    MatchKind,
+    MatchRoute,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    Split,
+    TextMatch,
+)
+from rollouts.errors import Unroutable
+from rollouts.objects import Manifest
+from rollouts.traffic.codec import LEDGER
+from rollouts.traffic.gateway_api.codec import PROVIDER
+from rollouts.traffic.gateway_api.features import features_of_class
+from rollouts.traffic.gateway_api.matches import narrowed_matches
+from tests.traffic.situation import Situation
+
+HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),))
+TO_CANARY = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
+TESTERS = MatchRoute("testers", HEADER)
+A_TENTH = Split(Fraction(1, 10))
+
+
+def backend(name: str, weight: int = 1) -> Manifest:
+    """A Service's."""
+    return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
+
+
+PAIR = [backend("cart", 100), backend("cart-canary", 0)]
+
+
+def rule(path: str = "/", backends: Sequence[Manifest] = PAIR, **more: Any) -> Manifest:
+    """With a path prefix."""
+    return {"matches": [{"path": {"type": "PathPrefix", "value": path}}], "backendRefs": list(backends), **more}
+
+
+def route(*rules: Manifest, named: Sequence[str] = (), status: Manifest | None = None) -> Situation:
+    """An HTTPRoute with these rules."""
+    user: Manifest = {
+        "metadata": {"name": "cart", "namespace": "shop", "generation": 4},
+        "spec": {
+            "parentRefs": [{"name": "web"}, {"name": "mesh", "kind": "Service", "group": ""}],
+            "rules": list(rules),
+        },
+        "status": status or {},
+    }
+    return Situation.of(PROVIDER, {"httpRoutes": [{"name": "cart", "rules": list(named)}]}, user)
+
+
+def rules_of(situation: Situation) -> list[Manifest]:
+    """As they are now."""
+    found: list[Manifest] = situation.objects.user["spec"]["rules"]
+    return found
+
+
+def weights(one: Manifest) -> list[tuple[str, int]]:
+    """Of a rule's backends."""
+    return [(each["name"], each["weight"]) for each in one["backendRefs"]]
+
+
+def test_a_share_is_a_small_patch() -> None:
+    """Two numbers and the ledger, nothing that another writer could stumble over."""
+    (op,) = route(rule()).plan(A_TENTH)
+
+    changed = [each["path"] for each in op.operations if each["op"] != "test"]  # type: ignore[union-attr]
+    assert changed == [
+        "/metadata/annotations",
+        "/spec/rules/0/backendRefs/0/weight",
+        "/spec/rules/0/backendRefs/1/weight",
+    ]
+
+
+def test_every_rule_with_both_services_is_steered_and_no_other() -> None:
+    """A rule with the stable Service alone, beside others with both, is somebody's decision."""
+    done = route(rule(), rule("/a"), rule("/admin", [backend("cart", 5)])).steered(A_TENTH)
+
+    assert [weights(each) for each in rules_of(done)] == [
+        [("cart", 90), ("cart-canary", 10)],
+        [("cart", 90), ("cart-canary", 10)],
+        [("cart", 5)],
+    ]
+
+
+def test_a_route_of_the_stable_service_alone_gets_the_canary_beside_it() -> None:
+    """So a route that knows nothing of canaries can be steered as it is, and loses the backend again."""
+    start = route(rule(backends=[backend("cart", 1)]))
+
+    assert weights(rules_of(start.steered(A_TENTH))[0]) == [("cart", 9), ("cart-canary", 1)]
+    assert start.steered(A_TENTH).steered(Split(Fraction(0))).objects == start.objects
+
+
+def test_named_rules_alone_are_steered() -> None:
+    """`rules` in the spec, by the names of the rules in the route."""
+    start = route(rule(name="one"), rule("/a", [backend("cart")], name="two"), named=["two"])
+
+    assert [weights(each) for each in rules_of(start.steered(A_TENTH))] == [
+        [("cart", 100), ("cart-canary", 0)],
+        [("cart", 9), ("cart-canary", 1)],
+    ]
+    with pytest.raises(Unroutable, match="no rule named three"):
+        route(rule(name="one"), named=["three"]).read()
+
+
+def test_rules_that_disagree_are_read_as_not_whole() -> None:
+    """A rule that a GitOps tool adds in the middle would otherwise stay at 0 for ever: the largest share counts for safety."""
+    steered = route(rule()).steered(A_TENTH)
+    user = steered.objects.user
+    edited = steered.edited({**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule("/new")]}})
+
+    assert edited.read() == Split(Fraction(1, 10), whole=False)
+    assert edited.steered(A_TENTH).read() == A_TENTH
+
+
+def test_a_managed_route_moves_no_rule_of_the_users() -> None:
+    """Envoy Gateway names a cluster by its rule's index: a rule put before others answered 503 while theirs were made anew."""
+    filters = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}]
+    start = route(rule("/a", filters=filters, timeouts={"request": "5s"}, name="a"), rule("/b"))
+
+    a, b, one, two = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,))))
+
+    headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
+    assert one == {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/a"}, "headers": headers}],
+        "filters": filters,
+        "timeouts": {"request": "5s"},
+        "backendRefs": [backend("cart-canary")],
+    }
+    assert (a["name"], weights(two), b["matches"][0]["path"]["value"]) == ("a", [("cart-canary", 1)], "/b")
+
+
+@pytest.mark.parametrize("path", [None, TextMatch(MatchKind.PREFIX, "/a/b"), TextMatch(MatchKind.EXACT, "/a/b")])
+def test_a_copy_that_is_more_precise_stands_last(path: TextMatch | None) -> None:
+    """A longer path, an exact one and more headers win wherever they stand."""
+    testers = MatchRoute("testers", RequestMatch(headers=HEADER.headers, path=path))
+
+    found = rules_of(route(rule("/a"), rule("/b")).steered(Split(Fraction(1, 10), (testers,))))
+
+    assert [weights(each)[-1] for each in found] == [("cart-canary", 10)] * 2 + [("cart-canary", 1)] * (len(found) - 2)
+    assert len(found) > 2
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [
+        ({"headers": [{"type": "Exact", "name": "x-canary", "value": "1"}]}, HEADER),
+        ({"path": {"type": "PathPrefix", "value": "/"}}, RequestMatch(path=TextMatch(MatchKind.REGEX, "/a.*"))),
+    ],
+    ids=["the rule's own header", "a regular expression"],
+)
+def test_a_copy_stands_before_its_rule_where_only_the_order_decides(own: Manifest, match: RequestMatch) -> None:
+    """Of rules that are as precise as each other the first one wins; how regular expressions rank, products see differently."""
+    start = route({"matches": [own], "backendRefs": PAIR})
+
+    copy, there = rules_of(start.steered(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
+
+    assert (weights(copy), weights(there)) == ([("cart-canary", 1)], [("cart", 90), ("cart-canary", 10)])
+
+
+def test_a_header_route_keeps_its_requests_while_some_of_them_are_mirrored() -> None:
+    """A path or a method ranks above any number of headers: the mirror's copy would take them, and share them by weights."""
+    some = RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api"), method=TextMatch(MatchKind.EXACT, "GET"))
+
+    own, testers, copies = rules_of(
+        route(rule()).steered(Split(Fraction(1, 10), (TESTERS,), (MirrorRoute("copies", (some,), 100),)))
+    )
+
+    headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
+    api = {"path": {"type": "PathPrefix", "value": "/api"}, "method": "GET"}
+    assert copies["matches"] == [api]
+    assert testers["matches"] == [
+        {"path": {"type": "PathPrefix", "value": "/"}, "headers": headers},
+        {**api, "headers": headers},
+    ]
+    assert weights(testers) == [("cart-canary", 1)]
+    assert weights(own) == weights(copies)
+
+
+def test_a_copy_of_a_rule_that_has_changed_is_made_again() -> None:
+    """Else the header route would go on with the old timeout."""
+    split = Split(Fraction(1, 10), (TESTERS,))
+    steered = route(rule(timeouts={"request": "5s"})).steered(split)
+    own, copy = rules_of(steered)
+    user = {**steered.objects.user, "spec": {**steered.objects.user["spec"], "rules": [{**own, "timeouts": {}}, copy]}}
+    edited = steered.edited(user)
+
+    assert not edited.read().whole
+    assert [each["timeouts"] for each in rules_of(edited.steered(split))] == [{}, {}]
+
+
+def test_a_mirror_of_some_requests_is_a_copy_with_a_filter_and_the_same_weights() -> None:
+    """The user's own rule gets no filter, so nothing of it is ours but two numbers."""
+    mirror = MirrorRoute("copies", (HEADER,), 25)
+
+    own, copy = rules_of(route(rule()).steered(Split(Fraction(1, 10), (), (mirror,))))
+
+    assert copy["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY, "percent": 25}}]
+    assert weights(copy) == weights(own) == [("cart", 90), ("cart-canary", 10)]
+    assert "filters" not in own
+
+
+def test_a_mirror_of_all_requests_is_a_filter_of_the_users_rule() -> None:
+    """A copy would have to stand before it, and the rule would move; the filters of the user's stay as they are."""
+    modifies = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["a"]}}
+    start = route(rule("/a", filters=[modifies]), rule("/b"))
+
+    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+
+    mirrors = {"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY}}
+    assert [each["filters"] for each in rules_of(steered)] == [[modifies, mirrors], [mirrors]]
+    assert steered.given_back().objects == start.objects
+
+
+@pytest.mark.parametrize("own", ["/", "/api"])
+def test_a_mirror_of_all_that_a_rule_takes_is_one_too(own: str) -> None:
+    """`path: {prefix: /}` says all requests in other words. A copy before the rule moved the others by one place, and Envoy
+    Gateway, which names clusters by place, answered some requests of the header route with 503 (15 of 26,966)."""
+    start = route(rule(own))
+    mirror = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, own)),), 100)
+
+    there, testers = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,), (mirror,))))
+
+    assert there["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY}}]
+    assert weights(testers) == [("cart-canary", 1)]
+
+
+def test_a_rule_whose_list_of_filters_is_empty_is_given_back_with_it() -> None:
+    """GitOps tools compare: an empty list is not the same as none."""
+    start = route(rule(filters=[]))
+
+    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+
+    assert steered.given_back().objects == start.objects
+
+
+def test_services_of_another_namespace_are_others() -> None:
+    """The same name elsewhere is another Service."""
+    elsewhere = {**backend("cart"), "namespace": "old"}
+
+    with pytest.raises(Unroutable, match="none of its rules has Service cart"):
+        route(rule(backends=[elsewhere])).read()
+
+
+def test_a_service_that_is_there_twice_is_refused() -> None:
+    """Which of the two is meant nobody can tell."""
+    with pytest.raises(Unroutable, match="twice"):
+        route(rule(backends=[*PAIR, backend("cart", 3)])).read()
+
+
+def test_a_route_of_another_pair_of_services_is_given_back_first() -> None:
+    """The canary Service is renamed in the spec in the middle of a rollout: the old one's backend must not stay."""
+    before = route(rule(backends=[backend("cart", 1)]))
+    steered = before.steered(A_TENTH)
+    renamed = Situation(
+        PROVIDER,
+        steered.target,
+        steered.objects,
+        context=type(steered.context)(**{**_fields(steered), "canary_service": "v2"}),
+    )
+
+    assert weights(rules_of(renamed.steered(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]
+    assert renamed.given_back().objects == before.objects
+
+
+def _fields(situation: Situation) -> dict[str, str]:
+    return {name: getattr(situation.context, name) for name in situation.context.__dataclass_fields__}
+
+
+def test_a_ledger_that_was_spoilt_by_hand_is_none() -> None:
+    """The object is then taken as its user's, and steered all the same."""
+    steered = route(rule()).steered(A_TENTH)
+    metadata = {**steered.objects.user["metadata"], "annotations": {LEDGER: "{nonsense"}}
+    spoilt = steered.edited({**steered.objects.user, "metadata": metadata})
+
+    assert spoilt.read().share == Fraction(1, 10)
+    assert spoilt.steered(Split(Fraction(1, 2))).read() == Split(Fraction(1, 2))
+
+
+def path(kind: MatchKind, value: str) -> RequestMatch:
+    """By path."""
+    return RequestMatch(path=TextMatch(kind, value))
+
+
+@pytest.mark.parametrize(
+    ("own", "want", "found"),
+    [
+        (("PathPrefix", "/"), (MatchKind.PREFIX, "/a"), ("PathPrefix", "/a")),
+        (("PathPrefix", "/a"), (MatchKind.PREFIX, "/"), ("PathPrefix", "/a")),
+        (("PathPrefix", "/a"), (MatchKind.PREFIX, "/ab"), None),
+        (("PathPrefix", "/a"), (MatchKind.EXACT, "/a/b"), ("Exact", "/a/b")),
+        (("PathPrefix", "/a"), (MatchKind.EXACT, "/b"), None),
+        (("Exact", "/a"), (MatchKind.PREFIX, "/a"), ("Exact", "/a")),
+        (("Exact", "/a"), (MatchKind.EXACT, "/b"), None),
+        (("PathPrefix", "/"), (MatchKind.REGEX, "/a.*"), ("RegularExpression", "/a.*")),
+        (("RegularExpression", "/a.*"), (MatchKind.REGEX, "/a.*"), ("RegularExpression", "/a.*")),
+    ],
+)
+def test_both_of_two_paths(own: tuple[str, str], want: tuple[MatchKind, str], found: tuple[str, str] | None) -> None:
+    """A managed route is for the requests of its rule that match; a rule that can have none of them gets no copy."""
+    matches = [{"path": {"type": own[0], "value": own[1]}}]
+
+    both = narrowed_matches(matches, [path(*want)], grpc=False)
+
+    assert both == ([] if found is None else [{"path": {"type": found[0], "value": found[1]}}])
+
+
+def test_what_nobody_can_tell_is_refused() -> None:
+    """Two regular expressions: no program can say simply which texts match both."""
+    own = [{"path": {"type": "RegularExpression", "value": "/a.*"}}]
+
+    with pytest.raises(Unroutable, match="use exact or prefix"):
+        narrowed_matches(own, [path(MatchKind.REGEX, "/b.*")], grpc=False)
+
+
+def test_a_header_that_must_have_two_values_matches_nothing() -> None:
+    """Header names are the same in any case of their letters."""
+    own = [{"headers": [{"type": "Exact", "name": "X-Canary", "value": "0"}]}]
+
+    assert narrowed_matches(own, [HEADER], grpc=True) == []
+
+
+def test_a_cookie_is_found_among_others() -> None:
+    """All cookies are one header."""
+    import re  # noqa: PLC0415 - to hold the pattern against real headers
+
+    want = RequestMatch(cookies=(NamedMatch("v", TextMatch(MatchKind.EXACT, "2.0")),))
+    ((header,),) = [each["headers"] for each in narrowed_matches([], [want], grpc=False)]
+
+    assert [
+        text
+        for text in ("v=2.0", "a=1; v=2.0; b=3", "a=1;v=2.0", "vv=2.0", "v=2x0", "v=2.01")
+        if re.search(header["value"], text)
+    ] == ["v=2.0", "a=1; v=2.0; b=3", "a=1;v=2.0"]
+
+
+def test_a_managed_route_that_is_for_nobody_is_refused() -> None:
+    """One of two that has no rule would be believed live, and no request would ever take it."""
+    nowhere = MatchRoute("nowhere", path(MatchKind.PREFIX, "/b"))
+
+    with pytest.raises(Unroutable, match="requests that nowhere matches"):
+        route(rule("/a")).plan(Split(Fraction(0), (TESTERS, nowhere)))
+
+
+def test_a_route_that_is_full_says_so() -> None:
+    """Before the API server does, in its own words."""
+    rules = [rule(f"/{at}") for at in range(9)]
+
+    with pytest.raises(Unroutable, match="18 rules, and 16 is the most"):
+        route(*rules).plan(Split(Fraction(0), (TESTERS,)))
+
+
+def test_a_rewritten_prefix_allows_one_match() -> None:
+    """A rule of the CRD: the copy for two mirrored paths would be refused with 422."""
+    rewrite = {"type": "URLRewrite", "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}}
+    start = route(rule("/a", filters=[rewrite]))
+    two = MirrorRoute("copies", (HEADER, path(MatchKind.PREFIX, "/a/b")))
+
+    assert start.steered(Split(Fraction(1, 2), (TESTERS,))).read().whole
+    with pytest.raises(Unroutable, match="exactly one match"):
+        start.plan(Split(Fraction(0), (), (two,)))
+
+
+def condition(kind: str, status: str, generation: int = 4, reason: str = "") -> Manifest:
+    """One of a parent's."""
+    return {"type": kind, "status": status, "observedGeneration": generation, "reason": reason}
+
+
+GOOD = [condition("Accepted", "True"), condition("ResolvedRefs", "True")]
+
+
+def parent(*conditions: Manifest, name: str = "web", **more: str) -> Manifest:
+    """What one controller says of one parent."""
+    return {"parentRef": {"name": name, **more}, "conditions": list(conditions)}
+
+
+MESH = parent(*GOOD, name="mesh", kind="Service", group="")
+
+
+@pytest.mark.parametrize(
+    ("entries", "answer"),
+    [
+        ([parent(*GOOD), MESH], Answer.YES),
+        ([parent(*GOOD)], Answer.UNKNOWN),
+        ([], Answer.UNKNOWN),
+        ([parent(condition("Accepted", "True", 3), condition("ResolvedRefs", "True", 3)), MESH], Answer.UNKNOWN),
+        ([parent(condition("Accepted", "False", reason="NoMatchingParent")), MESH], Answer.NO),
+        ([parent(GOOD[0], condition("ResolvedRefs", "False")), MESH], Answer.NO),
+        ([parent(*GOOD, condition("PartiallyInvalid", "True")), MESH], Answer.NO),
+        ([parent(*GOOD, condition("PartiallyInvalid", "False")), MESH], Answer.YES),
+        ([parent(condition("Accepted", "True", 1)), parent(*GOOD), MESH], Answer.YES),
+        ([parent(*GOOD, namespace="elsewhere"), MESH], Answer.UNKNOWN),
+    ],
+    ids=[
+        "all",
+        "one missing",
+        "none",
+        "old generation",
+        "refused",
+        "unresolved",
+        "in part",
+        "whole",
+        "dead one",
+        "namesake",
+    ],
+)
+def test_accepted_is_what_every_parent_says_of_this_generation(entries: list[Manifest], answer: Answer) -> None:
+    """A controller that is gone leaves its entry for ever, and a parent of the same name elsewhere is another one."""
+    situation = route(rule(), status={"parents": entries})
+
+    assert PROVIDER.accepted(situation.objects, situation.target).answer is answer
+
+
+def test_a_gateway_that_breaks_on_a_mirror_gets_none() -> None:
+    """Its status would still say Accepted, while every client gets an error."""
+    everything = Split(Fraction(1, 10), (), (MirrorRoute("copies"),))
+    half = Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 50),))
+    by_traefik = route(
+        rule(), status={"parents": [{**parent(*GOOD), "controllerName": "traefik.io/gateway-controller"}]}
+    )
+    by_contour = route(
+        rule(), status={"parents": [{**parent(*GOOD), "controllerName": "projectcontour.io/gateway-controller"}]}
+    )
+
+    with pytest.raises(Unroutable, match="500"):
+        by_traefik.plan(everything)
+    with pytest.raises(Unroutable, match="whatever the percentage"):
+        by_contour.plan(half)
+    assert by_contour.steered(everything).read() == everything
+    assert Feature.MIRROR not in PROVIDER.features(by_traefik.objects, by_traefik.target)
+    assert by_traefik.steered(A_TENTH).read() == A_TENTH
+
+
+def test_gateways_are_the_parents_that_are_gateways() -> None:
+    """A Service as a parent is a mesh: it has no proxies of its own to ask."""
+    situation = route(rule())
+
+    assert PROVIDER.gateways(situation.objects, situation.target) == ("shop/web",)
+
+
+def test_a_class_allows_what_it_says_and_what_is_core() -> None:
+    """Traefik answers 500 to all requests of a route with a mirror that it does not know; a class without a list has none."""
+    assert Feature.MIRROR not in features_of_class(None)
+    assert Feature.HEADER in features_of_class(None)
+    assert Feature.MIRROR in features_of_class(["HTTPRouteRequestMirror"])
+    assert Feature.MIRROR_PERCENT not in features_of_class(["HTTPRouteRequestMirror"])

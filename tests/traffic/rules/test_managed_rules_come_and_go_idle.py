@@ -1,0 +1,139 @@
+"""Promise: a rule of the Gateway API gets requests only when the data plane has it, and goes only when they have gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    IDLE_HEADER,
+    MatchKind,
+    MatchRoute,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    Split,
+    TextMatch,
+)
+from rollouts.objects import Manifest
+from rollouts.traffic.gateway_api.codec import PROVIDER
+from tests.traffic.situation import Situation
+
+TENTH, HALF = Fraction(1, 10), Fraction(1, 2)
+TESTERS, STAFF = (
+    MatchRoute(name, RequestMatch(headers=(NamedMatch(header, TextMatch(MatchKind.EXACT, "1")),)))
+    for name, header in (("testers", "x-canary"), ("staff", "x-staff"))
+)
+SOME_COPIES = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api")),), 100)
+
+
+def backend(name: str, weight: int) -> Manifest:
+    """A Service's."""
+    return {"name": name, "port": 80, "weight": weight}
+
+
+def route(kind: str = "HTTPRoute") -> Situation:
+    """With one rule for all requests, all of them to the stable Service."""
+    path = (
+        {"path": {"type": "PathPrefix", "value": "/"}} if kind == "HTTPRoute" else {"method": {"service": "shop.Cart"}}
+    )
+    rule = {"matches": [path], "backendRefs": [backend("cart", 100), backend("cart-canary", 0)]}
+    user = {
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"parentRefs": [{"name": "web"}], "rules": [rule]},
+    }
+    settings = {"httpRoutes" if kind == "HTTPRoute" else "grpcRoutes": [{"name": "cart"}]}
+    return Situation.of(PROVIDER, settings, user)
+
+
+def written(now: Situation, want: Split, *, settled: bool = True) -> Situation:
+    """After one write."""
+    asked = replace(now, context=replace(now.context, settled=settled))
+    return replace(asked.after(asked.plan(want)), context=now.context)
+
+
+def headers(now: Situation) -> list[list[str]]:
+    """The headers that each rule asks for."""
+    return [
+        [each["name"] for match in rule["matches"] for each in match.get("headers", ())]
+        for rule in now.objects.user["spec"]["rules"]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["HTTPRoute", "GRPCRoute"])
+def test_a_rule_is_there_before_it_is_given_its_requests(kind: str) -> None:
+    """Envoy takes the route at once and the cluster when it has endpoints: 27 of 40 such rules answered 503 in between."""
+    want = Split(TENTH, (TESTERS,))
+
+    there = written(route(kind), want)
+    waiting = written(there, want, settled=False)
+    done = written(waiting, want)
+
+    assert headers(there) == [[], [IDLE_HEADER]]
+    assert (there.read().idle, there.read().share, there.read().matches) == (1, 0, ())
+    assert waiting.objects == there.objects
+    assert headers(done) == [[], ["x-canary"]]
+    assert done.read() == want
+
+
+def test_a_rule_stays_until_its_requests_have_gone() -> None:
+    """And the other way round: its cluster is gone before the route is on every worker; 10 of 40."""
+    steered = route().steered(Split(HALF, (TESTERS,)))
+
+    left = written(steered, ALL_TO_STABLE)
+    waiting = written(left, ALL_TO_STABLE, settled=False)
+    done = written(waiting, ALL_TO_STABLE)
+
+    assert headers(left) == [[], [IDLE_HEADER]]
+    assert (left.read().idle, left.read().share, left.read().matches) == (1, 0, ())
+    assert waiting.objects == left.objects
+    assert done.objects == route().objects
+
+
+def test_an_abort_waits_for_nothing() -> None:
+    """All goes back to the stable Service in the first write, whatever was under way."""
+    under_way = written(route().steered(Split(HALF)), Split(HALF, (TESTERS,)))
+
+    aborted = written(under_way, ALL_TO_STABLE, settled=False)
+
+    assert (aborted.read().share, aborted.read().reaches_canary) == (0, False)
+    assert written(aborted, ALL_TO_STABLE).objects == route().objects
+
+
+def test_one_rule_of_two_goes_alone() -> None:
+    """The one that stays keeps a place that there is, and with it its requests."""
+    steered = route().steered(Split(TENTH, (TESTERS, STAFF)))
+
+    left = written(steered, Split(TENTH, (STAFF,)))
+
+    assert headers(left) == [[], ["x-staff"], [IDLE_HEADER]]
+    assert (left.read().matches, left.read().idle) == ((STAFF,), 1)
+    assert headers(written(left, Split(TENTH, (STAFF,)))) == [[], ["x-staff"]]
+
+
+def test_the_copy_of_a_mirror_comes_idle_too() -> None:
+    """It takes the requests of its path, weights and all."""
+    there = written(route(), Split(TENTH, (), (SOME_COPIES,)))
+
+    assert headers(there) == [[], [IDLE_HEADER]]
+    assert there.steered(Split(TENTH, (), (SOME_COPIES,))).read() == Split(TENTH, (), (SOME_COPIES,))
+
+
+def test_weights_alone_are_one_write() -> None:
+    """A step of weights moves no rule."""
+    want = Split(HALF, (TESTERS,))
+    steered = route().steered(Split(TENTH, (TESTERS,)))
+
+    assert written(steered, want).read() == want
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_what_is_on_the_way_is_given_back_whole(settled: bool) -> None:
+    """A Rollout may be deleted at any moment."""
+    there: Any = written(route(), Split(TENTH, (TESTERS,)), settled=settled)
+
+    assert there.given_back().objects == route().objects

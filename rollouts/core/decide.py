@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
+from rollouts.core.context.pass_context import PassContext, context_of
+from rollouts.core.context.plan import Plan
+from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
 from rollouts.core.drain.cutover import begun_again, drain_questions, settled_cutovers
 from rollouts.core.lifecycle.adoption import adoptions
 from rollouts.core.lifecycle.commands import (
@@ -50,7 +53,6 @@ from rollouts.core.model.intents import (
     ReleaseService,
     RemoveAnnotation,
 )
-from rollouts.core.model.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
@@ -90,19 +92,19 @@ def decide(seen: Snapshot) -> Decision:
         return _recorded_alone(seen, one_way, reading, notices)
     if one_way is not None:
         status, notices = one_way.status, (*notices, *one_way.notices)
-    view = view_of(seen, status)
-    view = view.with_status(settled_scale_downs(view))
-    view = view.with_status(settled_cutovers(view))
-    back = give_back(view)
-    view = view.with_status(back.status)
-    plan = _strategy_plan(view)
+    ctx = context_of(seen, status)
+    ctx = ctx.after(settled_scale_downs(ctx))
+    ctx = ctx.after(settled_cutovers(ctx))
+    back = give_back(ctx)
+    ctx = ctx.after(back.status)
+    plan = _strategy_plan(ctx)
     if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
-        return _concluded(view_of(seen, plan.status), plan, reading, notices)
-    plan, view = _with_housekeeping(view, plan, back), view.with_status(plan.status)
-    if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
+        return _concluded(context_of(seen, plan.status), plan, reading, notices)
+    plan, ctx = _with_housekeeping(ctx, plan, back), ctx.after(plan.status)
+    if (late := _late(ctx, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
         aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
         return _recorded_alone(seen, aborted, reading, notices)
-    return _told_with_its_acts(seen, _concluded(view, plan, reading, notices), published)
+    return _told_with_its_acts(seen, _concluded(ctx, plan, reading, notices), published)
 
 
 def decide_invalid(
@@ -134,16 +136,16 @@ def _gates(seen: Snapshot, status: RolloutStatus) -> Gates:
             assert_never(never)
 
 
-def _strategy_plan(view: View) -> Plan:
-    if stands_still(view):
-        return plan_standing_still(view)
-    match view.spec.strategy:
+def _strategy_plan(ctx: PassContext) -> Plan:
+    if stands_still(ctx):
+        return plan_standing_still(ctx)
+    match ctx.spec.strategy:
         case Canary() as strategy:
-            return canary.plan_canary(view, strategy)
+            return canary.plan_canary(ctx, strategy)
         case BlueGreen() as strategy:
-            if view.status.traffic is not None:  # of a canary before; its routes are given back
-                view = view.with_status(replace(view.status, traffic=None))
-            return blue_green.plan_blue_green(view, strategy)
+            if ctx.status.traffic is not None:  # of a canary before; its routes are given back
+                ctx = ctx.after(replace(ctx.status, traffic=None))
+            return blue_green.plan_blue_green(ctx, strategy)
         case never:
             assert_never(never)
 
@@ -179,16 +181,16 @@ def _told_with_its_acts(seen: Snapshot, decision: Decision, published: RolloutSt
     return Decision(status=published, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
 
 
-def _late(view: View, wait: Wait | None) -> str | None:
+def _late(ctx: PassContext, wait: Wait | None) -> str | None:
     """Why the progress deadline aborts the update; None while it does not, or may not."""
-    if not can_abort(view):
+    if not can_abort(ctx):
         return None
-    status = counted(view)
-    moved_at_s = progressed_at_s(view, status, wait)
-    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
-    if waiting is None or not overdue(view, waiting, progressed_at_s=moved_at_s):
+    status = counted(ctx)
+    moved_at_s = progressed_at_s(ctx, status, wait)
+    waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
+    if waiting is None or not overdue(ctx, waiting, progressed_at_s=moved_at_s):
         return None
-    deadline_s = view.spec.progress_deadline_s
+    deadline_s = ctx.spec.progress_deadline_s
     return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
 
 
@@ -201,7 +203,7 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     commands, outlived = settled_commands(seen, replace(seen.status, commands=shown.commands))
     status = replace(seen.status, commands=commands)
     next_one = _one_way(seen, status)
-    grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
+    grows = _stable_grows(context_of(seen, next_one.status)) if next_one is not None else ()
     asked = pending_abort(status)
     started_at_s = status.started_at_s
     if grows and asked and (asked,) == shown.fresh and commands == shown.commands and started_at_s is not None:
@@ -212,16 +214,16 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
 
 
 def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
-    view = view_of(seen, one_way.status)
-    return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
+    ctx = context_of(seen, one_way.status)
+    return _concluded(ctx, replace(one_way, intents=_stable_grows(ctx)), reading, notices)
 
 
-def _stable_grows(view: View) -> tuple[PatchReplicaSet, ...]:
+def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
     """What an abort needs first, and what is safe before it is recorded: more pods of the revision that serves."""
-    if not view.aborted or view.stable is None:
+    if not ctx.aborted or ctx.stable is None:
         return ()
-    uid, size = view.stable.uid, view.stable.spec_replicas
-    patches = (each for each in _strategy_plan(view).intents if isinstance(each, PatchReplicaSet))
+    uid, size = ctx.stable.uid, ctx.stable.spec_replicas
+    patches = (each for each in _strategy_plan(ctx).intents if isinstance(each, PatchReplicaSet))
     return tuple(each for each in patches if each.uid == uid and each.replicas is not None and each.replicas > size)
 
 
@@ -242,45 +244,45 @@ def _abort_ended(seen: Snapshot, status: RolloutStatus, abort: Abort, *, declare
 def _abort(seen: Snapshot, status: RolloutStatus, reason: Reason, message: str, *, declared: bool) -> Plan:
     held = held_back(seen, status, reason=reason, message=message, declared=declared)
     strategy = seen.rollout.spec.strategy
-    delayed = isinstance(strategy, BlueGreen) or strategy.traffic_routing is not None
+    delayed = not strategy.by_ratio
     if delayed and strategy.abort_scale_down_delay_s > 0:
         held = with_scale_down(
             held, revision=status.current_revision, at_s=seen.now_s + strategy.abort_scale_down_delay_s
         )
-    if isinstance(strategy, Canary) and strategy.traffic_routing is None:
+    if strategy.by_ratio:
         # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
         held = replace(held, weight_percent=0)
     return Plan(status=held, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
 
 
-def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
+def _with_housekeeping(ctx: PassContext, plan: Plan, back: Plan) -> Plan:
     """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile.
 
     Args:
         back: what the routes need that the spec no longer names.
     """
-    plan = replace(plan, wait=with_fallback(view, _both(plan.wait, back.wait)))
-    restart = plan_restart(view.with_status(plan.status))
-    surging = any(each.restart_surge for each in view.seen.replica_sets)
-    held = held_by_user(view, _both(plan.wait, restart.wait) if surging else plan.wait)
-    wait, question, look_again_s = explained(view, held or restart.wait)
+    plan = replace(plan, wait=with_fallback(ctx, _both(plan.wait, back.wait)))
+    restart = plan_restart(ctx.after(plan.status))
+    surging = any(each.restart_surge for each in ctx.seen.replica_sets)
+    held = held_by_user(ctx, _both(plan.wait, restart.wait) if surging else plan.wait)
+    wait, question, look_again_s = explained(ctx, held or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
-    tidy = surplus(view) if settled else ()
+    tidy = surplus(ctx) if settled else ()
     # Beside a shrink an eviction would be of the same pods that `maxUnavailable` spares.
-    shrinks = any(takes_away(view, each) for each in plan.intents)
+    shrinks = any(takes_away(ctx, each) for each in plan.intents)
     evictions = restart.intents if settled and not shrinks else ()
-    services = () if view.status.given_back else releases(view)
+    services = () if ctx.status.given_back else releases(ctx)
     given_back: tuple[Intent, ...] = (*back.intents, *services)
-    if wait is None and not view.aborted:
-        wait = keeping_wait(view.with_status(plan.status))
-    again = begun_again(view.with_status(plan.status))
+    if wait is None and not ctx.aborted:
+        wait = keeping_wait(ctx.after(plan.status))
+    again = begun_again(ctx.after(plan.status))
     ready = (each for each in plan.intents if not (isinstance(each, PointService) and each.name in again))
     return Plan(
         status=restart.status if settled else plan.status,
         intents=one_patch_each(
-            (*ready, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
+            (*ready, *given_back, *metadata_intents(ctx), *evictions, *question, *drain_questions(ctx), *tidy)
         ),
-        wait=still_wanted(view, wait, plan.intents),
+        wait=still_wanted(ctx, wait, plan.intents),
         wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
     )
@@ -301,15 +303,15 @@ def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
             yield Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it")
 
 
-def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
-    commands, outlived = settled_commands(view.seen, plan.status)
+def _concluded(ctx: PassContext, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
+    commands, outlived = settled_commands(ctx.seen, plan.status)
     plan = plan if commands == plan.status.commands else replace(plan, status=replace(plan.status, commands=commands))
-    status = concluded(view.with_status(plan.status), plan.wait)
-    before = view.seen.status
-    off, status, look_again_s = taken_off(view.seen, status, now=_shows(status) != _shows(before))
+    status = concluded(ctx.after(plan.status), plan.wait)
+    before = ctx.recorded
+    off, status, look_again_s = taken_off(ctx.seen, status, now=_shows(status) != _shows(before))
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
     times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
-    future = [each for each in times if each is not None and each > view.now_s]
+    future = [each for each in times if each is not None and each > ctx.now_s]
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     return Decision(
         intents=(*plan.intents, *off),
@@ -317,7 +319,7 @@ def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, 
         # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
         status_first=stepped and not off,  # a `true` goes before status shows what the next one is for
         requeue_at_s=earliest(future),
-        notices=(*notices, *reading.notices(view.seen), *outlived, *plan.notices, *_changes(view, status, reading)),
+        notices=(*notices, *reading.notices(ctx.seen), *outlived, *plan.notices, *_changes(ctx, status, reading)),
     )
 
 
@@ -335,9 +337,9 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
     )
 
 
-def _changes(view: View, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
+def _changes(ctx: PassContext, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
     """Events for what people wait for: a pause that begins or ends, what stalls."""
-    before = {each.type: each for each in view.seen.status.conditions}
+    before = {each.type: each for each in ctx.recorded.conditions}
     notices = []
     for condition in status.conditions:
         old = before.get(condition.type)
@@ -354,6 +356,6 @@ def _changes(view: View, status: RolloutStatus, reading: Reading) -> tuple[Notic
         told = condition.reason is Reason.PAUSED_BY_USER and any(each.verb is Verb.PAUSE for each in reading.fresh)
         if condition.type == "Paused" and not told:
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
-    if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not view.paused:
+    if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not ctx.paused:
         notices.append(Notice(Reason.ROLLOUT_RESUMED, "nobody holds the Rollout any more"))
     return tuple(notices)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
@@ -34,7 +35,6 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.plan import earliest
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot

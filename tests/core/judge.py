@@ -323,7 +323,8 @@ def _on_record(there: World) -> tuple[Command, ...]:
     """What was judged: `status.commands`, and an abort whose record is the write that made a ReplicaSet grow for it."""
     status = there.status
     now = (status.current_revision, status.attempt, status.started_at_s)
-    told = status.abort is not None or any(each.verb == "abort" and each.holds for each in status.commands)
+    asked = (each for each in status.commands if each.verb == "abort" and each.holds)
+    told = status.abort is not None or any(each.revision == status.current_revision for each in asked)
     notes = (each.abort_note for each in there.replica_sets if each.abort_note is not None and not told)
     noted = (each for each in notes if (each.revision, each.attempt, each.started_at_s) == now)
     return (*status.commands, *(Command(Verb.ABORT, "true", each.revision, each.at_s, by=each.by) for each in noted))

@@ -32,7 +32,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy, named_services
 from rollouts.core.model.snapshot import (
     DrainSeen,
     EvictionRefused,
@@ -60,7 +60,6 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
-from rollouts.core.routing.services import named_services
 
 T0 = 1_790_000_000.0  # some moment in 2026
 

@@ -12,11 +12,10 @@ from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_re
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, Step
-from rollouts.core.routing.services import named_services
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S, needs_a_person
 from rollouts.core.model.intents import (
@@ -20,12 +21,10 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.plan import earliest
-from rollouts.core.model.rollout import Strategy
+from rollouts.core.model.rollout import Strategy, named_services
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
-from rollouts.core.routing.services import named_services
 from rollouts.core.safety.invariants import broken_by
 from tests.core.model import (
     RefusedError,

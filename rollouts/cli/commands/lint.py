@@ -25,10 +25,9 @@ from rollouts.core.advice.findings import Finding, Rule
 from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import relation_of, service_findings
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
-from rollouts.core.model.rollout import RolloutSpec
-from rollouts.core.routing.services import named_services
+from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider

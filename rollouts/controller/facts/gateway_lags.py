@@ -1,7 +1,7 @@
 """How long gateways take from a route to what they do: measured whenever one is asked until it says that a split is live.
 
 A gateway learns of pods that go as it learns of weights, from the API server, so that pods have to sleep for as long before they
-end (`core/drain/numbers.py`). Nothing is kept beyond the process: without measurements the general numbers hold;
+end (`core/context/drain_numbers.py`). Nothing is kept beyond the process: without measurements the general numbers hold;
 updates measure anew.
 """
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, Gates, Verdict
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
-from rollouts.core.model.plan import earliest
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot

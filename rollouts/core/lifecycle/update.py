@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import WAS_STABLE, Abort, HistoryEntry, Outcome, RolloutStatus, Verb
 
 HISTORY_LIMIT = 10  # finished updates kept in status, like revisionHistoryLimit's default
-
-
-def step_count(spec: RolloutSpec) -> int:
-    """How many steps an update of this spec has."""
-    return len(spec.strategy.steps) if isinstance(spec.strategy, Canary) else 0
 
 
 def taken_up(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[RolloutStatus, tuple[Notice, ...]]:
@@ -32,7 +27,9 @@ def taken_up(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[Rol
     if spec.strategy_hash == status.strategy_hash:
         return status, ()
     if status.current_revision == status.stable_revision:  # finished, and stays so: only the place in its steps is new
-        return replace(status, strategy_hash=spec.strategy_hash, step_index=step_count(spec), gate_passed=True), ()
+        return replace(
+            status, strategy_hash=spec.strategy_hash, step_index=spec.strategy.step_count, gate_passed=True
+        ), ()
     return replace(_at_first_step(status, now_s=seen.now_s), strategy_hash=spec.strategy_hash), ()
 
 
@@ -63,7 +60,7 @@ def promoted(seen: Snapshot, status: RolloutStatus) -> RolloutStatus:
     return replace(
         _recorded(status, now_s=seen.now_s, outcome=outcome),
         stable_revision=status.current_revision,
-        step_index=step_count(seen.rollout.spec),
+        step_index=seen.rollout.spec.strategy.step_count,
         finished_at_s=seen.now_s,
         progressed_at_s=seen.now_s,
         commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
@@ -75,7 +72,7 @@ def _recovered(seen: Snapshot, status: RolloutStatus, *, target: str) -> Rollout
     serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
     others = [each for each in serving if each.revision != target]
     strategy = seen.rollout.spec.strategy
-    name = strategy.active_service if isinstance(strategy, BlueGreen) else strategy.stable_service
+    name = strategy.serving_service
     service = seen.services.get(name or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
     if not others or selected == target:
@@ -111,7 +108,7 @@ def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[
         current_revision=target,
         revision_number=number,
         strategy_hash=seen.rollout.spec.strategy_hash,
-        step_index=step_count(seen.rollout.spec) if skip else 0,
+        step_index=seen.rollout.spec.strategy.step_count if skip else 0,
         gate_passed=skip,
         attempt=0,
     )

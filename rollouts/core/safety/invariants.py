@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import assert_never
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.intents import (

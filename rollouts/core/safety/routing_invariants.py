@@ -9,16 +9,16 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TypeAlias
 
+from rollouts.core.context.effective_weight import EffectiveWeight
+from rollouts.core.context.pass_context import context_of
 from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
 from rollouts.core.model.intents import Intent, MakeRoute, PointService, ReleaseRoute, SetTraffic
 from rollouts.core.model.limits import ceil_percent
-from rollouts.core.model.plan import view_of
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
-from rollouts.core.routing.routes import InForce, has_routers, in_force
 from rollouts.core.safety.anticipation import Violation, available, held, lasting, limits, resized
 
 _Write: TypeAlias = SetTraffic | MakeRoute
@@ -29,10 +29,10 @@ def broken_by_routing(before: Snapshot, intent: Intent) -> list[Violation]:
     strategy = before.rollout.spec.strategy
     if before.rollout.spec.replicas == 0:
         return []
-    now = in_force(view_of(before, before.status))
+    now = context_of(before, before.status).effective_weight
     if isinstance(intent, ReleaseRoute):
         return _is_given_back_safely(before, intent)
-    if not isinstance(strategy, Canary) or not has_routers(strategy):
+    if not isinstance(strategy, Canary) or not strategy.routers:
         return _nothing_moves_meanwhile(before, intent, now)
     if isinstance(intent, SetTraffic | MakeRoute):
         return [
@@ -51,7 +51,7 @@ def promoted_when_handed_back(seen: Snapshot, after: RolloutStatus) -> list[Viol
     """
     strategy, before = seen.rollout.spec.strategy, seen.status
     promoted = bool(before.stable_revision) and after.stable_revision != before.stable_revision
-    if not promoted or not isinstance(strategy, Canary) or not has_routers(strategy) or not seen.rollout.spec.replicas:
+    if not promoted or not isinstance(strategy, Canary) or not strategy.routers or not seen.rollout.spec.replicas:
         return []
     exchanged = after.pong_is_stable != before.pong_is_stable
     name, share = (strategy.canary_service, 1) if exchanged else (strategy.stable_service, 0)
@@ -70,7 +70,7 @@ def promoted_when_handed_back(seen: Snapshot, after: RolloutStatus) -> list[Viol
     return []
 
 
-def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: InForce) -> list[Violation]:
+def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
     """S1: what a write brings to a Service is no more than the pods that it selects can take, and never to none.
 
     The canary's pods are as many as its step asks for, which the user may have pinned: one at least. The stable Service's: each
@@ -91,7 +91,7 @@ def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now:
     return violations
 
 
-def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: InForce) -> list[Violation]:
+def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
     """S2: a revision keeps the pods for the most that a Service may be bringing it, as far as they are available."""
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
@@ -143,7 +143,7 @@ def _may_reach_canary(before: Snapshot, name: RouteName) -> bool:
     return any(said) or (split is not None and split.reaches_canary)
 
 
-def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: InForce) -> list[Violation]:
+def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWeight) -> list[Violation]:
     """S2 without routers: while a route that is given back may bring requests, the pods and Services that take them stay."""
     left = any(isinstance(each, RouteSeen) and not each.named for each in before.routes.values())
     waited_for = left and _has_pods_to_wait_for(before, before.status.stable_revision)
@@ -169,7 +169,7 @@ def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: InForce) -> 
     return [Violation("S2", message)]
 
 
-def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: InForce) -> list[Violation]:
+def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: EffectiveWeight) -> list[Violation]:
     """S5: after a durable abort no write raises the canary's share, or leaves it a header or mirror route."""
     abort = before.status.abort
     aborted = abort is not None and abort.revision == before.status.current_revision
@@ -180,7 +180,7 @@ def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: InForce) -> lis
     return []
 
 
-def _a_pause_raises_nothing(before: Snapshot, intent: _Write, now: InForce) -> list[Violation]:
+def _a_pause_raises_nothing(before: Snapshot, intent: _Write, now: EffectiveWeight) -> list[Violation]:
     """S9: while somebody holds the Rollout no write raises the share of a canary."""
     if held(before) and intent.split.share * 100 > now.most_percent:
         return [Violation("S9", f"{intent.route} gets {intent.split} during a pause")]

@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
 
 IPTABLES = ProxyFacts(mode=ProxyMode.IPTABLES)

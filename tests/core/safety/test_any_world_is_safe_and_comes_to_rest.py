@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
-from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import (
+    BlueGreen,
+    Canary,
+    Percent,
+    PodMetadata,
+    Router,
+    Strategy,
+    TrafficRouting,
+    named_services,
+)
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import (
@@ -40,7 +49,6 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from rollouts.core.routing.services import named_services
 from rollouts.core.safety.invariants import nothing_more_to_do
 from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
 from tests.core.worlds import (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, known_weight
+from rollouts.core.model.changes import StatusChange, apply
 from rollouts.core.model.drain import DrainNumbers
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import surge_and_unavailable
@@ -135,9 +137,10 @@ class PassContext:
         waiting = self.recorded.waiting_for
         return waiting.since_s if waiting is not None and waiting.reason is reason else default_s
 
-    def after(self, status: RolloutStatus) -> PassContext:
+    def recording(self, changes: Iterable[StatusChange]) -> PassContext:
         """The same world, with more of what this pass records; roles and facts are kept."""
-        return replace(self, status=status)
+        status = apply(self.status, changes)
+        return self if status is self.status else replace(self, status=status)
 
 
 def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:

@@ -17,16 +17,18 @@ stable pods when `stableService` leaves them, and one pod of a revision that `st
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordCutovers, StatusChange
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import named_services
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
-from rollouts.core.model.status import Cutover, Idle, RolloutStatus
+from rollouts.core.model.status import Cutover, Idle
 
 SIGNAL = "EndpointSlices"
 """What a cutover is confirmed by: the slices of the Service show the old revision no more."""
@@ -47,30 +49,45 @@ REVISIONS_ASKED = 2
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
-def with_cutover(ctx: PassContext, *, service: str, leaving: str, to: str) -> RolloutStatus:
-    """Remembers that `service` goes from revision `leaving` to `to`; unchanged when this update has remembered it already."""
-    status = ctx.status
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A Service goes from revision `leaving` to revision `to`; "" where one of them is not known."""
+
+    service: str
+    leaving: str
+    to: str
+
+
+def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
+    """Records each Service that leaves a revision; nothing for those that this update has on record already."""
+    before = after = ctx.status.cutovers
+    for each in departures:
+        after = _with_departure(ctx, after, each)
+    return () if after == before else (RecordCutovers(after),)
+
+
+def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: Departure) -> tuple[Cutover, ...]:
+    service, leaving, to = departure.service, departure.leaving, departure.to
     if ctx.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
-        return status
-    last = status.cutovers[-1] if status.cutovers else None
+        return before
+    last = before[-1] if before else None
     if last is not None and (last.service, last.from_revision, last.to_revision) == (service, leaving, to):
-        of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (status.started_at_s or 0.0)
+        of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (ctx.status.started_at_s or 0.0)
         if of_this_update:
-            return status
+            return before
     fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
-    others = (each for each in status.cutovers if each.from_revision not in (leaving, to) and _is_open(ctx, each))
-    return replace(status, cutovers=(*others, fresh))
+    return (*(each for each in before if each.from_revision not in (leaving, to) and _is_open(ctx, each)), fresh)
 
 
-def settled_cutovers(ctx: PassContext) -> RolloutStatus:
-    """The memory with each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
+def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
+    """Each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
     before = ctx.status.cutovers
     if not before:
-        return ctx.status
+        return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
     with_pods = _with_pods(ctx)  # what is over may begin again
     after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
-    return ctx.status if after == before else replace(ctx.status, cutovers=after)
+    return () if after == before else (RecordCutovers(after),)
 
 
 def begun_again(ctx: PassContext) -> frozenset[str]:

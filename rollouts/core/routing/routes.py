@@ -15,12 +15,13 @@ from typing import assert_never
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordTraffic, StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ServiceSeen
-from rollouts.core.model.status import RolloutStatus, Traffic
+from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
@@ -34,7 +35,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
     features_needed,
 )
-from rollouts.core.routing.elsewhere import to_be_recorded, with_record
+from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
 from rollouts.core.routing.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import Outcome, half_way, managed_names, percent_of, says, told, verified
@@ -57,7 +58,7 @@ class Routing:
         arrived: the data plane does what the step says; after the last one, that all is back at the stable Service.
     """
 
-    status: RolloutStatus
+    changes: tuple[StatusChange, ...] = ()
     split: Split = ALL_TO_STABLE
     intents: tuple[Intent, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -76,8 +77,7 @@ def route_traffic(
         stable, canary: what the two Services need, and what they were seen to select.
     """
     if not strategy.routers:
-        status = ctx.status if ctx.status.traffic is None else replace(ctx.status, traffic=None)
-        return Routing(status=status, arrived=True)
+        return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
     want = _wanted(ctx, strategy, weight_percent, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
@@ -85,8 +85,8 @@ def route_traffic(
     outcome = _settled(ctx, routes, split)
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
-    status = with_record(ctx, outcome.status, routes)
-    return replace(outcome, status=status, arrived=outcome.arrived and complete)
+    changes = (*outcome.changes, *record_elsewhere(ctx, routes))
+    return replace(outcome, changes=changes, arrived=outcome.arrived and complete)
 
 
 def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
@@ -234,7 +234,7 @@ def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing
             verified_by=max((each.verified_by for each in outcomes), key=_order),
         )
     return Routing(
-        status=ctx.status if ctx.status.traffic == traffic else replace(ctx.status, traffic=traffic),
+        changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
         split=split,
         intents=intents,
         notices=tuple(notice for each in outcomes for notice in each.notices),

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.plan import Plan
 from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordRestart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.limits import resolved_surge
@@ -51,15 +52,15 @@ def restart_due_s(ctx: PassContext) -> float | None:
     return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
 
 
-def plan_restart(ctx: PassContext) -> Plan:
+def plan_restart(ctx: PassContext) -> Contribution:
     """Evicts pods of the live revisions that are older than the time asked for, as many at once as may be missing."""
     due_s = restart_due_s(ctx)
     if due_s is None:
-        return Plan(status=ctx.status, wake_at_s=_next_restart_s(ctx))
+        return Contribution(wake_at_s=_next_restart_s(ctx))
     pods = ctx.seen.pods
     outdated = pods is not None and _is_outdated(ctx, pods.pods)
     if pods is None or ctx.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
-        return Plan(status=ctx.status, intents=(AskPods(),), wait=_wait(ctx, "pods"))
+        return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
     due_second_s = math.floor(due_s)
     live = {each.revision for each in _live(ctx)}
@@ -73,11 +74,11 @@ def plan_restart(ctx: PassContext) -> Plan:
     )
     if not old:
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
-        return Plan(status=replace(ctx.status, restarted_at_s=due_s, progressed_at_s=ctx.now_s), notices=(notice,))
+        return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
     refused = ctx.seen.eviction_refused
     if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
         held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
-        return Plan(status=ctx.status, wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
+        return Contribution(wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
     plan = _replaced(ctx, old, pods.pods)
     return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
 
@@ -88,14 +89,14 @@ def _is_outdated(ctx: PassContext, pods: tuple[Pod, ...]) -> bool:
     return any(each.available > listed[each.revision] for each in _live(ctx))
 
 
-def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Plan:
+def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
     """What goes now: pods that are not ready at once, others as far as enough stay; and what is added so that they may."""
     broken = [pod for pod in old if not pod.ready]
     evicted = broken or _may_leave(ctx, old, pods)
     added = () if evicted else _added(ctx, old)
     wait = _wait(ctx, f"{len(old)} pods", added=sum(each.restart_surge or 0 for each in added))
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
-    return Plan(status=ctx.status, intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
+    return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 
 
 def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:

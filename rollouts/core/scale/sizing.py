@@ -8,6 +8,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_told
 from rollouts.core.drain.cutover import draining, draining_wait, next_drained_s
 from rollouts.core.drain.pre_stop import injection
+from rollouts.core.model.changes import RecordScaleDowns, StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateReplicaSet, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
@@ -151,11 +152,11 @@ def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
     return replace(wait, message=f"{wait.message}; {pods}: {back}")
 
 
-def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> RolloutStatus:
-    """Remembers that `revision` keeps its pods until `at_s`; a revision that has a deadline already keeps that one."""
+def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tuple[StatusChange, ...]:
+    """`revision` keeps its pods until `at_s`; one that has a deadline already keeps that one."""
     if not revision or any(each.revision == revision for each in status.scale_downs):
-        return status
-    return replace(status, scale_downs=(*status.scale_downs, ScaleDown(revision, at_s)))
+        return ()
+    return (RecordScaleDowns((*status.scale_downs, ScaleDown(revision, at_s))),)
 
 
 def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> float:
@@ -167,12 +168,12 @@ def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> fl
     return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
 
 
-def settled_scale_downs(ctx: PassContext) -> RolloutStatus:
+def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
     with_pods = {each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0}
     in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
     kept = tuple(each for each in ctx.status.scale_downs if each.revision in with_pods - in_use)
-    return ctx.status if kept == ctx.status.scale_downs else replace(ctx.status, scale_downs=kept)
+    return () if kept == ctx.status.scale_downs else (RecordScaleDowns(kept),)
 
 
 def next_scale_down_s(ctx: PassContext) -> float | None:

@@ -7,19 +7,21 @@ canary's follows the weight. With `stableService` the old pods leave only after 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import assert_never
 
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.plan import Plan
-from rollouts.core.context.waits import Wait, earliest, pods_told, pods_wait
-from rollouts.core.drain.cutover import draining, draining_wait, with_cutover
-from rollouts.core.lifecycle.update import promoted
+from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
+from rollouts.core.lifecycle.update import promotion
+from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWeight, SkipSteps, StatusChange
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet, PointService
+from rollouts.core.model.intents import Notice, PointService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, named_services
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
-from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import (
     MatchTrafficWeight,
     Pause,
@@ -32,20 +34,13 @@ from rollouts.core.model.steps import (
     WeightPercent,
 )
 from rollouts.core.model.traffic import RouteSeen
-from rollouts.core.routing.ping_pong import exchanged
-from rollouts.core.routing.routes import (
-    ROUTES_NEED_A_PERSON,
-    Routing,
-    exchanges_roles,
-    route_traffic,
-)
+from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, Routing, exchanges_roles, route_traffic
 from rollouts.core.routing.services import (
     NEEDS_A_PERSON,
     Pointing,
     is_subset,
     lasting,
     no_worse,
-    none_available,
     one_at_a_time,
     point,
     selected_revision,
@@ -53,136 +48,130 @@ from rollouts.core.routing.services import (
 )
 from rollouts.core.scale.canary_sizes import Sizes, canary_sizes, reach, wanted_canary
 from rollouts.core.scale.replicas import at_desired, least_met
-from rollouts.core.scale.sizing import (
-    create_new,
-    drained_s,
-    in_safe_order,
-    moves_of,
-    next_scale_down_s,
-    resized,
-    with_scale_down,
-)
+from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
+from rollouts.core.strategy.canary_steps import asked_weight, pause_end_s
+from rollouts.core.strategy.canary_waits import Progress, canary_wait, pause_wait
+from rollouts.core.strategy.skeleton import Moves, promoted
 
 
-def plan_canary(ctx: PassContext, strategy: Canary) -> Plan:
-    """One pass of a canary. Any prefix of its intents is safe: grow, then route and point Services, then shrink."""
-    steps = len(strategy.steps)
-    if ctx.promoted_full and ctx.status.step_index < steps and not ctx.aborted and not ctx.paused:
-        return Plan(status=replace(ctx.status, step_index=steps, step_started_at_s=ctx.now_s))
-    weight_percent = _weight_percent(ctx, strategy)
-    services = _services(ctx, strategy, weight_percent)
-    ctx = ctx.after(_cutovers(ctx, strategy, services))
-    services = tuple(_once_on_record(ctx, each) for each in _once_proxies_know(ctx, strategy, services))
-    routing = _routing(ctx, strategy, weight_percent, services)
-    ctx = ctx.after(routing.status)
-    routing = replace(routing, arrived=routing.arrived and _tests_find_it(ctx, strategy, weight_percent, services))
-    sizes = canary_sizes(
-        ctx,
-        strategy,
-        weight_percent,
-        brought=ctx.effective_weight.and_soon(routing.split),
-        holding=_holds_stable(ctx, strategy, services),
-        lacking=_lacks_a_way(ctx, strategy, services, routing),
-    )
-    reached = _reached(ctx, strategy, sizes)
-    wait = _wait(ctx, strategy, sizes, reached=reached, services=services, routing=routing)
-    recorded = ctx.status.weight_percent == weight_percent
-    plan = Plan(
-        status=ctx.status if recorded else replace(ctx.status, weight_percent=weight_percent),
-        intents=_intents(ctx, sizes, services, routing),
-        wait=wait,
-        wake_at_s=earliest(
-            [
-                _pause_end_s(ctx, strategy),
-                next_scale_down_s(ctx),
-                routing.wake_at_s,
-                *(each.wake_at_s for each in services),
-            ]
-        ),
-        notices=(*(notice for each in services for notice in each.notices), *routing.notices),
-    )
-    if ctx.aborted or ctx.paused or not ctx.durable:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryRules:
+    """What a canary answers in one pass.
+
+    Args:
+        weight_percent: the share that the steps ask for now.
+    """
+
+    strategy: Canary
+    weight_percent: WeightPercent
+
+    def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """Somebody let the update pass every step."""
+        steps = len(self.strategy.steps)
+        skips = ctx.promoted_full and ctx.status.step_index < steps and not ctx.aborted and not ctx.paused
+        return (SkipSteps(steps, ctx.now_s),) if skips else ()
+
+    def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """Nothing: its gates are steps."""
+        return ()
+
+    def services(self, ctx: PassContext) -> tuple[Pointing, ...]:
+        """What stableService and canaryService need, in that order, each only if it is named."""
+        names = (self.strategy.stable_service, self.strategy.canary_service)
+        stable = _stable_service(ctx, self, names[0]) if names[0] else None
+        canary = _canary_service(ctx, self, names[1]) if names[1] else None
+        if stable is not None and canary is not None and names[0] and names[1]:
+            canary = one_at_a_time(stable, canary, names=(names[0], names[1]))
+        return tuple(each for each in (stable, canary) if each is not None)
+
+    def departures(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Iterator[Departure]:
+        """Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
+
+        On the way forward the stable revision counts as left when its last pod is out of the slices: its place is known, so that
+        needs no record before. On the way back what a Service selects now is recorded before it changes.
+        """
+        yield from _forward(ctx, self.strategy, services)
+        for name, pointing in zip(named_services(self.strategy), services, strict=True):
+            if name == self.strategy.canary_service and self.strategy.by_ratio:
+                continue
+            leaving = pointing.selects
+            for intent in pointing.intents:
+                if isinstance(intent, PointService) and leaving != ctx.status.stable_revision:
+                    yield Departure(name, leaving, intent.revision)
+
+    def observed(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[StatusChange, ...]:
+        """Nothing: status tells of weights."""
+        return ()
+
+    def trusted(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+        """Once proxies know of a subset, and once the cutovers that changes begin are on record."""
+        return tuple(_once_on_record(ctx, each) for each in _once_proxies_know(ctx, self.strategy, services))
+
+    def routing(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Routing:
+        """What the routes are to say; the step has arrived when tests find the new revision, too."""
+        stable, canary = services if len(services) > 1 else (Pointing(), Pointing())
+        routing = route_traffic(ctx, self.strategy, weight_percent=self.weight_percent, stable=stable, canary=canary)
+        return replace(routing, arrived=routing.arrived and _tests_find_it(ctx, self, services))
+
+    def sizes(self, ctx: PassContext, services: tuple[Pointing, ...], routing: Routing) -> Sizes:
+        """By the ratio of pods, or by what routes may bring now, or as soon as this pass has written."""
+        return canary_sizes(
+            ctx,
+            self.strategy,
+            self.weight_percent,
+            brought=ctx.effective_weight.and_soon(routing.split),
+            holding=_holds_stable(ctx, self.strategy, services),
+            lacking=_lacks_a_way(ctx, self.strategy, services, routing),
+        )
+
+    def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
+        """The first of the named checks that waits."""
+        reached = _reached(ctx, self.strategy, moves.sizes)
+        return canary_wait(Progress(ctx=ctx, strategy=self.strategy, moves=moves, reached=reached))
+
+    def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """What the steps ask for."""
+        return _weight_change(ctx, self.weight_percent)
+
+    def wake_at_s(self, ctx: PassContext) -> float | None:
+        """When a timed pause is over."""
+        return pause_end_s(ctx, self.strategy)
+
+    def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
+        """The step done, or the promotion; what the next step needs follows once this is on record."""
+        if not ctx.durable:
+            return plan
+        if ctx.status.step_index < len(self.strategy.steps):
+            return _stepped(ctx, self, plan) if _step_is_done(ctx, self, moves, plan.wait) else plan
+        if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
+            return _promotion(ctx, self.strategy, plan)
         return plan
-    if ctx.status.step_index < steps:
-        return _stepped(ctx, strategy, plan, reached=reached, arrived=routing.arrived)
-    if wait is None and ctx.status.current_revision != ctx.status.stable_revision:
-        return _promotion(ctx, strategy)
-    return plan
 
 
-def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
-    """The step at which the current revision stands and may be promoted; None when it stands at none."""
-    at_a_gate = status.abort is None and _pause_at(strategy, status.step_index) is not None
-    return status.step_index if at_a_gate else None
+def canary_rules(ctx: PassContext, strategy: Canary) -> CanaryRules:
+    """The rules of this pass."""
+    return CanaryRules(strategy=strategy, weight_percent=asked_weight(ctx, strategy))
 
 
-def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
-    """The step at which the current revision stands or will stand next and may be promoted; None when there is none."""
-    ahead = range(status.step_index, len(strategy.steps))
-    return next((index for index in ahead if _pause_at(strategy, index) is not None), None)
+def _stable_service(ctx: PassContext, rules: CanaryRules, name: str) -> Pointing:
+    target = ctx.stable or ctx.new
+    at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, name, target, enough=ctx.promised))
+    if ctx.stable is not None and _cuts_over(ctx, rules):
+        target, at_least = ctx.new, reach(ctx, rules.strategy)
+    return point(ctx, name, target, at_least=at_least)
 
 
-def _pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
-    """The step of that index when it is a pause; None when it is another one, and after the last."""
-    if index >= len(strategy.steps):
-        return None
-    match strategy.steps[index]:
-        case Pause() | PauseUntilPromoted() as pause:
-            return pause
-        case (
-            SetWeight()
-            | SetCanaryReplicas()
-            | SetCanaryScalePercent()
-            | MatchTrafficWeight()
-            | SetHeaderRoute()
-            | SetMirrorRoute()
-        ):
-            return None
-        case never:
-            assert_never(never)
+def _canary_service(ctx: PassContext, rules: CanaryRules, name: str) -> Pointing:
+    leaves = ctx.aborted or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
+    new_serves = ctx.new is not None and lasting(ctx.new) > 0 and not leaves
+    target = ctx.new if new_serves or ctx.stable is None else ctx.stable
+    target, at_least = _canary_target(ctx, rules, target)
+    return point(ctx, name, target, at_least=at_least)
 
 
-def _weight_percent(ctx: PassContext, strategy: Canary) -> WeightPercent:
-    """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step; a pause raises none."""
-    if ctx.stable is None:
-        return 100
-    if ctx.aborted:
-        return 0
-    index = ctx.status.step_index
-    steps = strategy.steps[: index + 1]
-    wanted = next((step.weight_percent for step in reversed(steps) if isinstance(step, SetWeight)), 0)
-    if index >= len(strategy.steps):
-        wanted = 100
-    return min(wanted, ctx.status.weight_percent or 0) if ctx.paused else wanted
-
-
-def _services(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent) -> tuple[Pointing, ...]:
-    """What stableService and canaryService need, in that order, each only if it is named."""
-    one = min(1, ctx.spec.replicas)
-    pointings = []
-    if strategy.stable_service:
-        target = ctx.stable or ctx.new
-        at_least = max(one, no_worse(ctx, strategy.stable_service, target, enough=ctx.promised))
-        if ctx.stable is not None and _cuts_over(ctx, strategy, weight_percent):
-            target, at_least = ctx.new, reach(ctx, strategy)
-        pointings.append(point(ctx, strategy.stable_service, target, at_least=at_least))
-    if strategy.canary_service:
-        leaves = ctx.aborted or wanted_canary(ctx, strategy, weight_percent) == 0
-        new_serves = ctx.new is not None and lasting(ctx.new) > 0 and not leaves
-        target = ctx.new if new_serves or ctx.stable is None else ctx.stable
-        target, at_least = _canary_target(ctx, strategy, target, weight_percent=weight_percent, one=one)
-        pointing = point(ctx, strategy.canary_service, target, at_least=at_least)
-        if pointings and strategy.stable_service:
-            names = (strategy.stable_service, strategy.canary_service)
-            pointing = one_at_a_time(pointings[0], pointing, names=names)
-        pointings.append(pointing)
-    return tuple(pointings)
-
-
-def _canary_target(
-    ctx: PassContext, strategy: Canary, target: ReplicaSet | None, *, weight_percent: WeightPercent, one: int
-) -> tuple[ReplicaSet | None, int]:
+def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | None) -> tuple[ReplicaSet | None, int]:
     """With routers: the canary Service changes only while nothing reaches it, and counts only with the pods of its step."""
+    strategy, one = rules.strategy, min(1, ctx.spec.replicas)
     if not strategy.routers:
         return target, one
     selected = selected_revision(ctx, strategy.canary_service)
@@ -190,29 +179,33 @@ def _canary_target(
         target = next((each for each in ctx.seen.replica_sets if each.revision == selected), target)
     if target is None or target is not ctx.new or ctx.stable is None or ctx.aborted:
         return target, one
-    wanted = wanted_canary(ctx, strategy, weight_percent)
+    wanted = wanted_canary(ctx, strategy, rules.weight_percent)
     return target, max(one, least_met(desired=wanted, threshold=strategy.replica_progress_threshold))
 
 
-def _routing(
-    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, services: tuple[Pointing, ...]
-) -> Routing:
-    stable, canary = services if len(services) > 1 else (Pointing(), Pointing())
-    return route_traffic(ctx, strategy, weight_percent=weight_percent, stable=stable, canary=canary)
-
-
-def _cuts_over(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent) -> bool:
+def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
     """The stable Service goes to the new revision: all steps are done and as many new pods as there is room for are there.
 
     With routers also only once nothing reaches the stable Service any more.
     """
-    early = ctx.aborted or weight_percent < 100 or ctx.status.step_index < len(strategy.steps)
+    strategy = rules.strategy
+    early = ctx.aborted or rules.weight_percent < 100 or ctx.status.step_index < len(strategy.steps)
     if ctx.new is None or early or exchanges_roles(ctx, strategy):
         return False
     seen = ctx.seen.services.get(strategy.stable_service or "")
     switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
     left = not strategy.routers or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
     return switched or (left and lasting(ctx.new) >= reach(ctx, strategy) and not ctx.paused)
+
+
+def _forward(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> Iterator[Departure]:
+    """stableService selects the new revision, and no Service shows the stable one, which has pods."""
+    new, stable = ctx.new, ctx.stable
+    if strategy.stable_service is None or new is None or stable is None or ctx.aborted:
+        return
+    left = stable.spec_replicas > 0 and stable.revision not in ctx.shown_revisions
+    if left and services[0].selects == new.revision:
+        yield Departure(strategy.stable_service, stable.revision, new.revision)
 
 
 def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
@@ -224,16 +217,14 @@ def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[Pointing, 
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == ctx.new.revision)
 
 
-def _tests_find_it(
-    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, services: tuple[Pointing, ...]
-) -> bool:
+def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[Pointing, ...]) -> bool:
     """Whether canaryService brings requests to the new revision, wherever a step gives it pods: tests go there next."""
-    at_end = ctx.status.step_index >= len(strategy.steps)
-    if strategy.canary_service is None or ctx.new is None or ctx.stable is None or at_end:
+    at_end = ctx.status.step_index >= len(rules.strategy.steps)
+    if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or at_end:
         return True
     pointing = services[-1]
     there = pointing.confirmed and pointing.selects == ctx.new.revision
-    return there or wanted_canary(ctx, strategy, weight_percent) == 0
+    return there or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
 
 
 def _lacks_a_way(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...], routing: Routing) -> bool:
@@ -241,28 +232,6 @@ def _lacks_a_way(ctx: PassContext, strategy: Canary, services: tuple[Pointing, .
     unread = any(not isinstance(ctx.seen.services.get(name), ServiceSeen) for name in named_services(strategy))
     waits = (*(each.wait for each in services), routing.wait)
     return unread or any(each is not None and each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
-
-
-def _cutovers(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> RolloutStatus:
-    """The memory of Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
-
-    On the way forward the stable revision counts as left when its last pod is out of the slices: its place is known, so that
-    needs no memory before. On the way back what a Service selects now is noted before it changes.
-    """
-    new, stable, name = ctx.new, ctx.stable, strategy.stable_service
-    forward = name and new is not None and services[0].selects == new.revision and not ctx.aborted
-    left = stable is not None and stable.spec_replicas > 0 and stable.revision not in ctx.shown_revisions
-    if name and new is not None and stable is not None and forward and left:
-        ctx = ctx.after(with_cutover(ctx, service=name, leaving=stable.revision, to=new.revision))
-    names = [each for each in (strategy.stable_service, strategy.canary_service) if each]
-    for service, pointing in zip(names, services, strict=True):
-        if service == strategy.canary_service and strategy.traffic_routing is None:
-            continue
-        leaving = pointing.selects
-        for intent in pointing.intents:
-            if isinstance(intent, PointService) and leaving != ctx.status.stable_revision:
-                ctx = ctx.after(with_cutover(ctx, service=service, leaving=leaving, to=intent.revision))
-    return ctx.status
 
 
 def _once_proxies_know(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
@@ -306,155 +275,65 @@ def _reached(ctx: PassContext, strategy: Canary, sizes: Sizes) -> bool:
         available=ctx.new.available_for_steps,
         threshold=strategy.replica_progress_threshold,
     )
-    older_gone = strategy.traffic_routing is not None or not any(each.available for each in ctx.older)
+    older_gone = not strategy.by_ratio or not any(each.available for each in ctx.older)
     return new and sizes.stable == sizes.wanted_stable and older_gone
 
 
-def _intents(ctx: PassContext, sizes: Sizes, services: tuple[Pointing, ...], routing: Routing) -> tuple[Intent, ...]:
-    patches: list[PatchReplicaSet | None] = []
-    create: tuple[Intent, ...] = ()
-    if ctx.stable is not None:
-        patches.append(resized(ctx, ctx.stable, replicas=sizes.stable))
-    if ctx.new is not None:
-        patches.append(resized(ctx, ctx.new, replicas=sizes.new))
-    elif not ctx.aborted:
-        create = (create_new(ctx, replicas=sizes.new),)
-    patches += [resized(ctx, each, replicas=size) for each, size in zip(ctx.older, sizes.older, strict=True)]
-    return in_safe_order(ctx, patches, create=create, moves=(*routing.intents, *moves_of(services)))
-
-
-def _wait(
-    ctx: PassContext, strategy: Canary, sizes: Sizes, *, reached: bool, services: tuple[Pointing, ...], routing: Routing
-) -> Wait | None:
-    """The first thing that keeps the current step, or the promotion, from being complete."""
-    revision = ctx.status.current_revision
-    if ctx.new is not None and ctx.new.failure:
-        return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
-    at_end = ctx.status.step_index >= len(strategy.steps)
-    held = next((each.wait for each in services if each.wait is not None), None)
-    if held is not None and held.reason in NEEDS_A_PERSON:
-        return held
-    if ctx.aborted or (routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON):
-        return routing.wait
-    step = None if at_end else strategy.steps[ctx.status.step_index]
-    if strategy.routers and none_available(ctx) and (ctx.effective_weight.reaches_canary or (step and not reached)):
-        return _fallen_back_wait(ctx)
-    if not isinstance(step, Pause | PauseUntilPromoted) and not (reached and routing.arrived):
-        if reached:
-            return (
-                routing.wait or held or Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
-            )
-        return draining_wait(ctx) or _size_wait(ctx, sizes)
-    if not at_end:
-        return _pause_wait(ctx, strategy)
-    leaving = [each for each, size in zip(ctx.older, sizes.older, strict=True) if size == 0 and each.replicas > 0]
-    if strategy.traffic_routing is None and ctx.stable is not None and ctx.stable.replicas > 0:
-        leaving.append(ctx.stable)
-    if leaving:
-        message = f"waiting for {pods_told(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
-        return Wait(Reason.OLD_PODS_LEAVING, message)
-    if ctx.new is not None and not ctx.new.observed:
-        return pods_wait(revision, wanted=sizes.wanted_new, available=ctx.new.available)
-    return held
-
-
-def _fallen_back_wait(ctx: PassContext) -> Wait:
-    pods, revision = ctx.new.spec_replicas if ctx.new else 0, ctx.status.current_revision
-    message = f"none of the {pods} pods of revision {revision} is available: the stable revision has all traffic until they are"
-    return Wait(Reason.PODS_NOT_AVAILABLE, message)
-
-
-def _size_wait(ctx: PassContext, sizes: Sizes) -> Wait:
-    revision = ctx.status.current_revision
-    available = lasting(ctx.new) if ctx.new is not None else 0
-    if ctx.new is None or available < sizes.wanted_new:
-        return pods_wait(revision, wanted=sizes.wanted_new, available=available)
-    if older := sum(each.available for each in ctx.older):
-        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_told(older)} of older revisions to terminate")
-    shrinks, wanted = (ctx.new, sizes.wanted_new)
-    if ctx.new.available_for_steps <= wanted and ctx.stable is not None:
-        shrinks, wanted = (ctx.stable, sizes.wanted_stable)
-    message = f"waiting for revision {shrinks.revision} to shrink to {pods_told(wanted)}; it has {shrinks.replicas}"
-    return Wait(Reason.SCALING_DOWN, message)
-
-
-def _pause_wait(ctx: PassContext, strategy: Canary) -> Wait | None:
+def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait | None) -> bool:
     index = ctx.status.step_index
-    if ctx.promoted_past(index):
-        return None
-    match _pause_at(strategy, index):
-        case Pause(duration_s):
-            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", _pause_end_s(ctx, strategy))
-        case PauseUntilPromoted():
-            gate = f"step {index}: waiting for promotion of revision {ctx.status.current_revision}"
-            return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {ctx.command('promote')}")
-        case None:
-            return None
-        case never:
-            assert_never(never)
-
-
-def _pause_end_s(ctx: PassContext, strategy: Canary) -> float | None:
-    pause = _pause_at(strategy, ctx.status.step_index)
-    if ctx.aborted or ctx.paused or not isinstance(pause, Pause):
-        return None
-    return (ctx.status.step_started_at_s or ctx.now_s) + pause.duration_s
-
-
-def _stepped(ctx: PassContext, strategy: Canary, plan: Plan, *, reached: bool, arrived: bool) -> Plan:
-    """The plan with the current step done, if it is; what the next step needs follows once this is durable."""
-    index = ctx.status.step_index
-    match strategy.steps[index]:
+    match rules.strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
-            recorded = ctx.recorded.weight_percent == plan.status.weight_percent  # a retry or a resume comes first
-            done = reached and arrived and recorded and (plan.wait is None or plan.wait.reason not in NEEDS_A_PERSON)
+            if wait is not None and wait.reason in NEEDS_A_PERSON:
+                return False
+            recorded = ctx.recorded.weight_percent == rules.weight_percent  # a retry or a resume comes first
+            return recorded and moves.routing.arrived and _reached(ctx, rules.strategy, moves.sizes)
         case SetHeaderRoute() | SetMirrorRoute():
-            done = reached and arrived
+            return moves.routing.arrived and _reached(ctx, rules.strategy, moves.sizes)
         case Pause():
-            end_s = _pause_end_s(ctx, strategy)
-            done = ctx.promoted_past(index) or (end_s is not None and ctx.now_s >= end_s)
+            end_s = pause_end_s(ctx, rules.strategy)
+            return ctx.promoted_past(index) or (end_s is not None and ctx.now_s >= end_s)
         case PauseUntilPromoted():
-            done = ctx.promoted_past(index)
+            return ctx.promoted_past(index)
         case never:
             assert_never(never)
-    if not done:
-        return plan
-    status = replace(plan.status, step_index=index + 1, step_started_at_s=ctx.now_s, progressed_at_s=ctx.now_s)
-    after = ctx.after(status)
-    weight_percent = _weight_percent(after, strategy)
+
+
+def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:
+    """The plan with the current step done."""
+    strategy, index, steps = rules.strategy, ctx.status.step_index, len(rules.strategy.steps)
+    done = (*plan.changes, CompleteStep(index + 1, ctx.now_s))
+    next_step = ctx.recording(done)
+    done = (*done, *_weight_change(next_step, asked_weight(next_step, strategy)))
     wait = Wait(Reason.PODS_NOT_AVAILABLE, f"step {index + 1} begins")
-    if index + 1 < len(strategy.steps):
-        wait = _pause_wait(after, strategy) or wait
-    notice = Notice(
-        Reason.STEP_COMPLETED,
-        f"step {index} of revision {status.current_revision} is done, {index + 1} of {len(strategy.steps)}",
-    )
+    if index + 1 < steps:
+        wait = pause_wait(next_step, strategy) or wait
+    message = f"step {index} of revision {ctx.status.current_revision} is done, {index + 1} of {steps}"
     return replace(
         plan,
-        status=replace(status, weight_percent=weight_percent),
+        changes=done,
         wait=wait,
-        wake_at_s=earliest([_pause_end_s(after, strategy), next_scale_down_s(ctx)]),
-        notices=(*plan.notices, notice),
+        wake_at_s=earliest([pause_end_s(next_step, strategy), next_scale_down_s(ctx)]),
+        notices=(*plan.notices, Notice(Reason.STEP_COMPLETED, message)),
     )
 
 
-def _promotion(ctx: PassContext, strategy: Canary) -> Plan:
-    """The new revision becomes the stable one; written alone, before anything follows from it."""
-    old = ctx.status.stable_revision
-    status = promoted(ctx.seen, ctx.status)
+def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[StatusChange, ...]:
+    return () if ctx.status.weight_percent == weight_percent else (SetCanaryWeight(weight_percent),)
+
+
+def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contribution:
+    """With traffic routing the old pods drain, and are kept for their delay."""
+    old, routing = ctx.status.stable_revision, strategy.traffic_routing
+    promote: tuple[StatusChange, ...] = (promotion(ctx.seen, ctx.status),)
     if exchanges_roles(ctx, strategy):
-        status = exchanged(status)
-    routing = strategy.traffic_routing
-    if routing is not None:
-        if strategy.stable_service:
-            after = ctx.after(status)
-            to = status.current_revision
-            status = with_cutover(after, service=strategy.stable_service, leaving=old, to=to)
-        if not routing.dynamic_stable_scale:
-            delayed_s = ctx.now_s + strategy.scale_down_delay_s
-            at_s = drained_s(ctx.after(status), old, no_sooner_than_s=delayed_s)
-            status = with_scale_down(status, revision=old, at_s=at_s)
-    notice = Notice(
-        Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
-    )
-    return Plan(status=replace(status, weight_percent=100), notices=(notice,))
+        promote = (*promote, ExchangeRoles())
+    after = ctx.recording(promote)
+    drains: tuple[StatusChange, ...] = ()
+    if routing is not None and strategy.stable_service:
+        drains = begin_cutovers(after, (Departure(strategy.stable_service, old, after.status.current_revision),))
+    kept: tuple[StatusChange, ...] = ()
+    if routing is not None and not routing.dynamic_stable_scale:
+        delayed_s = ctx.now_s + strategy.scale_down_delay_s
+        at_s = drained_s(after.recording(drains), old, no_sooner_than_s=delayed_s)
+        kept = keep_pods_until(after.status, revision=old, at_s=at_s)
+    return promoted(ctx, (*plan.changes, *promote, *drains, *kept, SetCanaryWeight(100)))

@@ -13,10 +13,12 @@ the stable Service from then on is as little ours to size for as what comes ther
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.plan import Plan
 from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordReleased, RecordTraffic, StatusChange
 from rollouts.core.model.drain import DrainMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskRoute, Intent, ReleaseRoute
@@ -25,7 +27,7 @@ from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, RouteUnasked
-from rollouts.core.routing.elsewhere import without_gone
+from rollouts.core.routing.elsewhere import forget_elsewhere
 from rollouts.core.routing.routes import left_routes, pods_behind
 from rollouts.core.routing.services import lasting, point
 from rollouts.core.scale.sizing import moves_of, resized
@@ -40,50 +42,68 @@ UNSEEN = "a route of before"
 """Just after a restart no route is seen that no spec names, though status tells that there is one."""
 
 
-def give_back(ctx: PassContext) -> Plan:
-    """What the routes that the spec no longer names need now: the memory of them, their release, and what they wait for."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one route that the spec no longer names needs."""
+
+    entry: GivenBack | None = None
+    intents: tuple[Intent, ...] = ()
+    wait: Wait | None = None
+
+
+def give_back(ctx: PassContext) -> Contribution:
+    """What the routes that the spec no longer names need now: the record of them, their release, and what they wait for."""
     left = left_routes(ctx)
-    recorded = {each.route for each in ctx.recorded.given_back if each.gone_at_s is None}
-    entries: list[GivenBack] = []
-    intents: list[Intent] = []
-    waits: list[Wait] = []
-    ready = _wait_for_pods(ctx)
-    for route in left:
-        percent = _brings_percent(ctx, route)
-        if percent is None:
-            intents.append(_release(route))
-            continue
-        name = _name(route.route)
-        entries.append(GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s)))
-        if ready is not None:
-            waits.append(replace(ready, message=f"{route.route} is given back when {ready.message}"))
-        elif name in recorded:
-            intents.append(_release(route))
-        else:
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
-    for entry in _gone(ctx, left):
-        until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
-        if ctx.now_s < until_s:
-            entries.append(entry)
-            message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
+    pods = _wait_for_pods(ctx)
+    parts = [*(_of_left(ctx, route, pods) for route in left), *(_of_gone(ctx, entry) for entry in _gone(ctx, left))]
     # Those that only the record tells of are watched by nobody yet, just after a start.
     unasked = (each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
-    intents += [AskRoute(each.route) for each in unasked]
-    status = without_gone(ctx, ctx.status)
-    if not ctx.spec.strategy.routers and status.traffic is not None:
-        percent = _known_percent(ctx)
-        if percent is not None and not entries:
-            entries.append(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S))
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}"))
-        status = replace(status, traffic=None)
-    after = tuple(entries)
-    return Plan(
-        status=status if after == status.given_back else replace(status, given_back=after),
-        intents=tuple(intents),
+    parts.append(_Part(intents=tuple(AskRoute(each.route) for each in unasked)))
+    no_traffic: tuple[StatusChange, ...] = ()
+    if not ctx.spec.strategy.routers and ctx.status.traffic is not None:
+        no_traffic = (RecordTraffic(None),)
+        parts.append(_unseen(ctx, parts))
+    entries = tuple(each.entry for each in parts if each.entry is not None)
+    recorded = () if entries == ctx.status.given_back else (RecordReleased(entries),)
+    waits = [each.wait for each in parts if each.wait is not None]
+    return Contribution(
+        changes=(*forget_elsewhere(ctx), *no_traffic, *recorded),
+        intents=tuple(intent for each in parts for intent in each.intents),
         wait=next(iter(waits), None),
         wake_at_s=earliest(each.deadline_s for each in waits),
     )
+
+
+def _of_left(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
+    """A route that is still ours: released at once when it brings nothing, else once the pods are there and it is on record."""
+    percent = _brings_percent(ctx, route)
+    if percent is None:
+        return _Part(intents=(_release(route),))
+    name = _name(route.route)
+    entry = GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s))
+    if pods is not None:
+        return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
+    if any(each.route == name and each.gone_at_s is None for each in ctx.recorded.given_back):
+        return _Part(entry, intents=(_release(route),))
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
+
+
+def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
+    """A route that was released: the canary keeps its pods until its proxies have let go."""
+    until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
+    if ctx.now_s >= until_s:
+        return _Part()
+    message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
+
+
+def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
+    """What status tells of when no route is seen."""
+    percent = _known_percent(ctx)
+    if percent is None or any(each.entry is not None for each in others):
+        return _Part()
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}")
+    return _Part(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S), wait=wait)
 
 
 def stands_still(ctx: PassContext) -> bool:
@@ -98,16 +118,16 @@ def stands_still(ctx: PassContext) -> bool:
     return any(_brings_percent(ctx, each) is not None for each in left_routes(ctx))
 
 
-def plan_standing_still(ctx: PassContext) -> Plan:
+def plan_standing_still(ctx: PassContext) -> Contribution:
     """The stable revision gets all of its pods. Nothing shrinks, and only a Service changes whose revision has gone for good."""
     stable = _stable(ctx)
     if stable is None:
-        return Plan(status=ctx.status)
+        return Contribution()
     grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
     kept = {each.revision for each in ctx.seen.replica_sets}
     stranded = [each.name for each in _takers(ctx) if each.revision not in kept]
     moves = moves_of(point(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
-    return Plan(status=ctx.status, intents=(*(() if grown is None else (grown,)), *moves))
+    return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
 
 
 def _known_percent(ctx: PassContext) -> WeightPercent | None:

@@ -15,7 +15,7 @@ from rollouts.objects import Manifest
 from tests.api.specs import canary, manifest
 from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE
 from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
-from tests.controller.test_traffic_providers_are_judged import NAME, SPEC, TEST, provider
+from tests.controller.providers.test_traffic_providers_are_judged import NAME, SPEC, TEST, provider
 
 ROUTING = {"plugins": {NAME: {"name": "cart"}}}
 

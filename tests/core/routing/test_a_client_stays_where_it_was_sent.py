@@ -27,7 +27,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.stickiness import STICKY_ROUTE, as_said, ends_pattern, sticking
 from tests.core.model import annotated, snapshot
-from tests.core.test_traffic_moves_by_weights import GATE, canary, plane
+from tests.core.routing.test_traffic_moves_by_weights import GATE, canary, plane
 from tests.core.worlds import edited, reconciled, running, settled, sizes
 
 SID = Sticky("sid", "0123456789abcdef", "revision")

@@ -12,7 +12,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from tests.core.model import annotated
-from tests.core.test_traffic_moves_by_weights import ASKED, GATE, canary, plane
+from tests.core.routing.test_traffic_moves_by_weights import ASKED, GATE, canary, plane
 from tests.core.worlds import (
     edited,
     gateways_caught_up,

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from rollouts.api.parse import warm_up
+from rollouts.api.spec.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect

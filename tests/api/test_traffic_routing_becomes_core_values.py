@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.parse import parse_spec
-from rollouts.api.routing import router_path
+from rollouts.api.spec.parse import parse_spec
+from rollouts.api.spec.routing import router_path
 from rollouts.core.model.rollout import Canary, Router, TrafficRouting
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch

@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.schema import crd_manifests
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
+from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Planes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual

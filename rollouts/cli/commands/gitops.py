@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rollouts.api.parse import parse_spec
 from rollouts.api.schema import yaml_text
+from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services

@@ -1,7 +1,7 @@
 """`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
 
-Problems are those that the controller would report (`api/parse.py`, `traffic/demands.py`), and what the Services of the file say
-against the Rollouts that name them, so a file that passes here is one that it carries out.
+Problems are those that the controller would report (`api/spec/parse.py`, `traffic/demands.py`), and what the Services of the file
+say against the Rollouts that name them, so a file that passes here is one that it carries out.
 Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
 cutovers. What cannot be known without a cluster is taken at its least, so nothing is called too short that might be enough.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from rollouts.api.parse import parse_spec
+from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.terminal.tree import plain
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from rollouts.api.status_reader import weight_to_wire
+from rollouts.api.status.reader import weight_to_wire
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity

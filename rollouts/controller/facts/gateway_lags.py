@@ -15,8 +15,7 @@ from typing import TypeVar
 import structlog
 
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
-from rollouts.ports import Clock
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import Clock, LiveQuestion
 
 KEPT = 50  # measurements of a gateway
 LEAST = 3  # before anything is said

@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 import structlog
 
-from rollouts.api.status_reader import weight_to_wire
+from rollouts.api.status.reader import weight_to_wire
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from rollouts.api.parse import parse_rollout, parse_spec
-from rollouts.api.status import status_from_wire
+from rollouts.api.spec.parse import parse_rollout, parse_spec
+from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (

@@ -1,4 +1,4 @@
-"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/parse.py`; nothing here is optional by accident."""
+"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/spec/parse.py`; nothing here is optional by accident."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import ApiConflict
 from rollouts.objects import Key, Kind
-from rollouts.ports import JSON_PATCH, Request, Response
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion, Request, Response
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.v1alpha1_analysis import ExpressionOfLabels, LabelSelector
+from rollouts.api.v1alpha1.analysis import ExpressionOfLabels, LabelSelector
 from rollouts.core.model.grammar import is_label_key, is_label_value
 
 

@@ -21,7 +21,7 @@ _PERCENT = re.compile(r"(\d{1,4})%?")
 class Wire(BaseModel):
     """A JSON object of the API: camelCase, nothing unknown, never changed after it was read.
 
-    Every field may be absent: which ones are needed, and when, is said in api/rules.py, so that a spec with one bad field
+    Every field may be absent: which ones are needed, and when, is said in api/spec/rules.py, so that a spec with one bad field
     is still checked for everything else. The CRD names them in `required`.
     """
 

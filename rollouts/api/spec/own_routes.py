@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.api.metadata import check_entries
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.v1alpha1_traffic import TrafficRouting
+from rollouts.api.spec.metadata import check_entries
+from rollouts.api.v1alpha1.traffic import TrafficRouting
 from rollouts.core.model.grammar import is_snippet
 from rollouts.core.model.revision import canonical_json
 

@@ -1,6 +1,6 @@
 """`spec` of a Rollout, `rollouts.dev/v1alpha1`: a superset of Argo Rollouts' v1alpha1 with its names, defaults and meaning.
 
-These are the types of the wire. api/parse.py turns them into values of core/model/rollout.py; the CRD is generated from them.
+These are the types of the wire. api/spec/parse.py turns them into values of core/model/rollout.py; the CRD is made from them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rollouts.api.v1alpha1_analysis import (
+from rollouts.api.v1alpha1.analysis import (
     ONE_STEP,
     Analysis,
     AnalysisLimits,
@@ -19,8 +19,8 @@ from rollouts.api.v1alpha1_analysis import (
     ObjectMetadata,
     PluginStep,
 )
-from rollouts.api.v1alpha1_traffic import PingPong, SetHeaderRoute, SetMirrorRoute, TrafficRouting
-from rollouts.api.wire import (
+from rollouts.api.v1alpha1.traffic import PingPong, SetHeaderRoute, SetMirrorRoute, TrafficRouting
+from rollouts.api.v1alpha1.wire import (
     Amount,
     Bool,
     Count,

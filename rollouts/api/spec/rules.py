@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.api.drain import check_drain
-from rollouts.api.metadata import OUR_PREFIX, check_entries
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.routing import check_routing
-from rollouts.api.selectors import check_selector, matches, selected_keys
+from rollouts.api.spec.drain import check_drain
+from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
+from rollouts.api.spec.routing import check_routing
+from rollouts.api.spec.selectors import check_selector, matches, selected_keys
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1 import (
+from rollouts.api.v1alpha1.analysis import ObjectMetadata
+from rollouts.api.v1alpha1.rollout import (
     AntiAffinity,
     BlueGreenStrategy,
     CanaryStep,
@@ -23,8 +24,7 @@ from rollouts.api.v1alpha1 import (
     RolloutSpec,
     SetCanaryScale,
 )
-from rollouts.api.v1alpha1_analysis import ObjectMetadata
-from rollouts.api.wire import wire_name
+from rollouts.api.v1alpha1.wire import wire_name
 from rollouts.core.model.rollout import Percent
 
 _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)

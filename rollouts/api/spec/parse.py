@@ -9,18 +9,18 @@ from typing import Any, TypeVar, assert_never
 import pydantic
 from pydantic_core import from_json
 
-from rollouts.api.drain import drain_spec
-from rollouts.api.metadata import OUR_PREFIX
-from rollouts.api.planned import refuse_planned
 from rollouts.api.problems import Problems
-from rollouts.api.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
-from rollouts.api.rules import check
-from rollouts.api.selectors import selector_text
+from rollouts.api.spec.drain import drain_spec
+from rollouts.api.spec.metadata import OUR_PREFIX
+from rollouts.api.spec.planned import refuse_planned
+from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
+from rollouts.api.spec.rules import check
+from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
-from rollouts.api.v1alpha1 import RolloutSpec as RolloutSpecWire
-from rollouts.api.v1alpha1_analysis import ObjectMetadata
+from rollouts.api.v1alpha1.analysis import ObjectMetadata
+from rollouts.api.v1alpha1.rollout import AntiAffinity as AntiAffinityWire
+from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
+from rollouts.api.v1alpha1.rollout import RolloutSpec as RolloutSpecWire
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -196,7 +196,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         template_json = canonical_json(raw["template"])
     except (UnicodeEncodeError, RecursionError) as error:
         raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
-    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/rules.py has checked both
+    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
     try:
         strategy, strategy_hash = _strategy(wire.strategy)
     except (UnicodeEncodeError, RecursionError) as error:
@@ -227,7 +227,7 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
     if wire.canary is not None:
         canary = _canary(wire.canary)
         return canary, _strategy_hash("canary", canary.steps)
-    assert wire.blue_green is not None  # noqa: S101 - api/rules.py has checked it
+    assert wire.blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
     return _blue_green(wire.blue_green), _strategy_hash("blueGreen", ())
 
 
@@ -291,7 +291,7 @@ def _canary(wire: CanaryStrategy) -> Canary:
 
 
 def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
-    """The step's one kind; api/rules.py and api/planned.py have refused everything else."""
+    """The step's one kind; api/spec/rules.py and api/spec/planned.py have refused everything else."""
     if wire.set_weight is not None:
         return SetWeight(weight_percent(wire.set_weight, canary))
     if wire.set_header_route is not None:

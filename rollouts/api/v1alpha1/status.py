@@ -1,4 +1,4 @@
-"""`status` of a Rollout, for the CRD alone; api/status.py reads and writes it without these models.
+"""`status` of a Rollout, for the CRD alone; api/status/wire.py reads and writes it without these models.
 
 Lengths are not limited: nothing evaluates rules over a status, and a write that the API server refuses would stop the Rollout.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from rollouts.api.wire import Wire, needs
+from rollouts.api.v1alpha1.wire import Wire, needs
 
 Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Percent: TypeAlias = float  # as a rule a whole number; parts of maxTrafficWeight need not be

@@ -12,7 +12,7 @@ from rollouts.core.model.steps import WeightPercent
 
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound=StrEnum)
-_DENOMINATOR_MAX = 1_000_000  # api/routing.py allows weights in so many parts
+_DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
 
 
 class Unreadable(Exception):

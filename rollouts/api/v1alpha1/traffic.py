@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rollouts.api.wire import (
+from rollouts.api.v1alpha1.wire import (
     Bool,
     Count,
     FreeObject,

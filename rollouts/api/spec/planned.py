@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
-from rollouts.api.v1alpha1_traffic import TrafficRouting
-from rollouts.api.wire import Wire, wire_name
+from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
+from rollouts.api.v1alpha1.traffic import TrafficRouting
+from rollouts.api.v1alpha1.wire import Wire, wire_name
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpec: {

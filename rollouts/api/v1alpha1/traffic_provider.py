@@ -12,8 +12,8 @@ import pydantic
 from pydantic import Field, WithJsonSchema
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1_status import Time
-from rollouts.api.wire import Count, FreeObject, Number, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.status import Time
+from rollouts.api.v1alpha1.wire import Count, FreeObject, Number, Wire, exactly_one, needs
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]

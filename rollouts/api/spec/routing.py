@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.api.own_routes import check_own_routes, own_manifests
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.request_words import problem_of_name, problem_of_text
-from rollouts.api.v1alpha1 import CanaryStep, CanaryStrategy
-from rollouts.api.v1alpha1_traffic import (
+from rollouts.api.spec.own_routes import check_own_routes, own_manifests
+from rollouts.api.spec.request_words import problem_of_name, problem_of_text
+from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
+from rollouts.api.v1alpha1.traffic import (
     HeaderMatch,
     IstioDestinationRule,
     RouteMatch,
@@ -22,8 +22,8 @@ from rollouts.api.v1alpha1_traffic import (
     SetMirrorRoute,
     StringMatch,
 )
-from rollouts.api.v1alpha1_traffic import TrafficRouting as TrafficRoutingWire
-from rollouts.api.wire import Wire, wire_name
+from rollouts.api.v1alpha1.traffic import TrafficRouting as TrafficRoutingWire
+from rollouts.api.v1alpha1.wire import Wire, wire_name
 from rollouts.core.model import steps
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Router, TrafficRouting

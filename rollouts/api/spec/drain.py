@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1 import Drain, DrainProbe
+from rollouts.api.v1alpha1.rollout import Drain, DrainProbe
 from rollouts.core.drain.query import query_problem
 from rollouts.core.model import drain as core
 from rollouts.core.model.pod_exit import PodExit

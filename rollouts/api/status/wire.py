@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from rollouts.api.status_reader import Reader, Unreadable, weight_to_wire
+from rollouts.api.status.reader import Reader, Unreadable, weight_to_wire
 from rollouts.api.times import format_time
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rollouts.api.wire import Bool, Count, Duration, Name, Number, StringMap, Text, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.wire import Bool, Count, Duration, Name, Number, StringMap, Text, Wire, exactly_one, needs
 
 
 class ObjectMetadata(Wire):

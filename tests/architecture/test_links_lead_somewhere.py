@@ -78,7 +78,7 @@ def test_pages_that_code_and_settings_name_are_there() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_and_tests_that_a_page_names_are_there(page: Path) -> None:
     """A reader of ARCHITECTURE.md goes from its table to the file; `core/decide.py` is short for `rollouts/core/decide.py`."""
-    named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.py|tests/[\w/-]+)`", page.read_text(encoding="utf-8"))
+    named = re.findall(r"`((?:[\w-]+/)+[\w-]+\.py|(?:tests|helm|examples)/[\w./-]+)`", page.read_text(encoding="utf-8"))
 
     missing = [name for name in named if not (ROOT / name).exists() and not (ROOT / "rollouts" / name).exists()]
 

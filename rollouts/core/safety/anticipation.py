@@ -99,8 +99,8 @@ def available(before: Snapshot, revision: str) -> int:
 
 
 def lasting(replica_set: ReplicaSet) -> int:
-    """Available pods of a ReplicaSet that stay."""
-    return min(replica_set.spec_replicas, replica_set.available)
+    """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out."""
+    return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
 def held(before: Snapshot) -> bool:

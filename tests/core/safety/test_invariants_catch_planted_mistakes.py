@@ -70,6 +70,20 @@ def test_s1_a_service_that_goes_to_a_revision_without_ready_pods(strategy: Strat
     assert "S1" in _rules(seen, _point(seen, name, "b"))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "name"), [(GREEN, "cart"), (CANARY, "cart"), (CANARY, "cart-canary"), (ROUTED, "cart")]
+)
+def test_s1_a_service_that_goes_to_a_replica_set_that_is_being_deleted(strategy: Strategy, name: str) -> None:
+    """Its pods still count as available, and are about to go with it."""
+    seen = _gate(strategy)
+    enough = tuple(replace(each, spec_replicas=4, replicas=4, available=4) for each in seen.replica_sets)
+    all_there = replace(seen, replica_sets=enough)
+    leaving = replace(seen, replica_sets=tuple(replace(each, deleting=each.revision == "b") for each in enough))
+
+    assert "S1" not in _rules(all_there, _point(seen, name, "b"))
+    assert "S1" in _rules(leaving, _point(seen, name, "b"))
+
+
 @pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
 def test_s2_a_revision_that_goes_while_its_service_selects_it(strategy: Strategy) -> None:
     """Before and without the switch."""

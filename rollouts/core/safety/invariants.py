@@ -17,6 +17,7 @@ from typing import assert_never
 
 from rollouts.core.drain.numbers import drain_numbers
 from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
+from rollouts.core.model.after import after
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
@@ -46,7 +47,7 @@ from rollouts.core.model.status import WAS_STABLE, Cutover, Phase, RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.model.traffic import RouteAbsent, RouteSeen
 from rollouts.core.routing.ping_pong import in_their_roles
-from rollouts.core.safety.anticipation import Violation, anticipated, available, held, lasting, limits, resized
+from rollouts.core.safety.anticipation import Violation, available, held, lasting, limits, resized
 from rollouts.core.safety.routing_invariants import broken_by_routing, promoted_when_handed_back
 from rollouts.core.scale.replicas import routed_stable_replicas, target_pair
 
@@ -75,7 +76,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
             *only_ours_and_as_seen(before, intent),
             *broken_by_routing(before, intent),
         ]
-        before = anticipated(before, intent)
+        before = after(before, intent)
     return violations
 
 
@@ -229,18 +230,18 @@ def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     """
     spec = before.rollout.spec
     _, unavailable = limits(before)
-    after = anticipated(before, intent)
+    afterwards = after(before, intent)
     lowest = spec.replicas - unavailable
-    had, has = _serving(before), _serving(after)
+    had, has = _serving(before), _serving(afterwards)
     if isinstance(intent, EvictPod):  # decided on the list of pods, which is newer than what the ReplicaSets report
         revision = next((each.revision for each in _listed(before) if each.uid == intent.uid), "")
-        left = sum(each.ready and each.revision == revision and not each.deleting for each in _listed(after))
+        left = sum(each.ready and each.revision == revision and not each.deleting for each in _listed(afterwards))
         surge, _ = limits(before)
         behind = any(isinstance(each, ServiceSeen) and each.revision == revision for each in before.services.values())
         was_ready = any(each.uid == intent.uid and each.ready for each in _listed(before))
         if behind and surge and was_ready and not left:
             return [Violation("S3", f"the last pod of {revision} behind its Service is evicted: {intent}")]
-        had, has = _serving(_counted_anew(before)), _serving(_counted_anew(after))
+        had, has = _serving(_counted_anew(before)), _serving(_counted_anew(afterwards))
     if has >= had or has >= lowest or spec.replicas == 0:
         return []
     return [Violation("S3", f"{had} available pods become {has}, at least {lowest} are to stay: {intent}")]

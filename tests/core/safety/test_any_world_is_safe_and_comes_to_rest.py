@@ -42,7 +42,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.services import named_services
 from rollouts.core.safety.invariants import nothing_more_to_do
-from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
 from tests.core.worlds import (
     applied_again,
     edited,
@@ -102,6 +102,7 @@ ROUTED = (
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
+OWN = Router("traefik", b"own-cart")
 WITH_ROUTES = (
     Canary(
         steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
@@ -126,6 +127,12 @@ WITH_ROUTES = (
     Canary(
         steps=STEPS,
         traffic_routing=TrafficRouting(routers=(COUNTED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(OWN, ASKED), dynamic_stable_scale=True),
         stable_service="cart",
         canary_service="cart-canary",
     ),
@@ -294,7 +301,7 @@ def healed(there: World) -> World:
     )
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
-    routes = {name: route(name, uid=f"healed-{name.name}") for name in named_routes(strategy)}
+    routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
     there = replace(there, services={**services, **there.services}, routes={**routes, **readable})
     for verb in ("pause", "promote", "restart"):
         there = annotated(there, verb, None)

@@ -27,9 +27,9 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
 from rollouts.core.routing.services import named_services
-from rollouts.core.safety.invariants import broken_by
 from tests.core.api_server import RefusedError, applied
 from tests.core.model import World, made_by_users, orphaned, route, service, snapshot, strategy_hash, world, wrote
+from tests.invariants.every import broken_by
 
 
 def running(strategy: Strategy, *, replicas: int = 4, **changes: Any) -> World:

@@ -41,7 +41,6 @@ from rollouts.core.model.traffic import (
     TextMatch,
 )
 from rollouts.core.routing.services import named_services
-from rollouts.core.safety.invariants import nothing_more_to_do
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
 from tests.core.worlds import (
     applied_again,
@@ -64,6 +63,7 @@ from tests.core.worlds import (
     with_route,
     without_route,
 )
+from tests.invariants.every import nothing_more_to_do
 
 EXAMPLES = 20_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 60
 UNHURRIED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])

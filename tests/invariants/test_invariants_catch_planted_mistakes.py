@@ -22,9 +22,9 @@ from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Abort, Cutover, RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from rollouts.core.safety.invariants import broken_by, nothing_more_to_do
 from tests.core.model import service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
+from tests.invariants.every import broken_by, nothing_more_to_do
 
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 CANARY = Canary(

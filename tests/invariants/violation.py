@@ -1,4 +1,4 @@
-"""What the rules of `invariants.py` and `routing_invariants.py` ask of a Snapshot; and what both say when one is broken."""
+"""A rule that a decision breaks; and what several rules ask of a Snapshot."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def available(before: Snapshot, revision: str) -> int:
 
 
 def lasting(replica_set: ReplicaSet) -> int:
-    """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out."""
+    """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out.
+
+    Told here once more, and not taken from the policy: an oracle that shares a mistake does not find it.
+    """
     return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 

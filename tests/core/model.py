@@ -196,7 +196,9 @@ def snapshot(there: World) -> Snapshot:
         rollout=there.rollout,
         status=held[1] if held is not None and held[0] == there.status else there.status,
         replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
-        orphans=tuple(_seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned),
+        orphans=tuple(
+            _seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned and not each.deleting
+        ),
         services={name: _seen_service(there, name) for name in sorted(names)},
         routes=_seen_routes(there),
         drains=there.drains,

@@ -44,7 +44,9 @@ from rollouts.core.routing.services import named_services
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
 from tests.core.worlds import (
     applied_again,
+    deleting,
     edited,
+    garbage_collected,
     gateways_caught_up,
     later,
     one,
@@ -195,6 +197,8 @@ ENVIRONMENT: dict[str, Move] = {
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
+    "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
+    "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
     "a replica set loses its owner": lambda there, i, _j: orphaned(there, f"cart-{_each(there, i)}")
     if there.replica_sets
     else there,

@@ -11,6 +11,7 @@ from typing import Any
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S, needs_a_person
 from rollouts.core.model.intents import (
+    CreateReplicaSet,
     Decision,
     Intent,
     MakeRoute,
@@ -28,7 +29,18 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
 from rollouts.core.routing.services import named_services
 from tests.core.api_server import RefusedError, applied
-from tests.core.model import World, made_by_users, orphaned, route, service, snapshot, strategy_hash, world, wrote
+from tests.core.model import (
+    World,
+    deleted,
+    made_by_users,
+    orphaned,
+    route,
+    service,
+    snapshot,
+    strategy_hash,
+    world,
+    wrote,
+)
 from tests.invariants.every import broken_by
 
 
@@ -65,7 +77,7 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
         try:
             there = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
         except RefusedError:
-            if seen is None and not _from_an_old_answer(there, call):
+            if seen is None and not _from_what_is_not_shown(there, call):
                 raise
             return _without_answer(there, call)
         if of_rollout:  # only a write of the Rollout tells its version
@@ -73,9 +85,15 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
     return there
 
 
-def _from_an_old_answer(there: World, call: Intent | RolloutStatus) -> bool:
-    """Whether the call is about a Service or a route that was asked about some time ago."""
+def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:
+    """Whether the call is about a Service or a route that was asked about some time ago, or an orphan that is being deleted."""
     match call:
+        case CreateReplicaSet(revision=revision):
+            return any(
+                each.deleting and each.name in there.orphaned
+                for each in there.replica_sets
+                if each.revision == revision
+            )
         case PointService(name=name) | ReleaseService(name=name):
             return name in there.answers
         case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
@@ -145,7 +163,7 @@ def _owner(pod: Pod) -> str:
 
 def _managed(there: World, replica_set: ReplicaSet, heard: list[Pod]) -> World:
     """The controller deletes the pods of one set that are too many, unready ones first, or makes those that are missing."""
-    if replica_set.name in there.expecting:
+    if replica_set.name in there.expecting or replica_set.deleting:
         return there
     best_first = sorted(heard, key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))
     gone = {pod.uid for pod in best_first[replica_set.spec_replicas :]}
@@ -268,6 +286,23 @@ def route_put_back(there: World, number: int) -> World:
     return replace(there, version=version, routes={**there.routes, **fresh}, planes={**there.planes, **planes})
 
 
+def deleting(there: World, revision: str) -> World:
+    """Somebody deletes a revision's ReplicaSet in the foreground: it stays until the garbage collector has deleted its pods."""
+    version = there.version + 1
+    sets = (
+        replace(each, deleting=True, resource_version=str(version)) if each.revision == revision else each
+        for each in there.replica_sets
+    )
+    return replace(there, replica_sets=tuple(sets), version=version)
+
+
+def garbage_collected(there: World) -> World:
+    """Every ReplicaSet that is being deleted goes, and its pods with it."""
+    for each in there.replica_sets:
+        there = deleted(there, each.revision) if each.deleting else there
+    return there
+
+
 def later(there: World, seconds: float) -> World:
     """Time passes."""
     return replace(there, now_s=there.now_s + seconds)
@@ -309,6 +344,7 @@ def applied_again(there: World) -> World:
 
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
+    there = garbage_collected(there)
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 

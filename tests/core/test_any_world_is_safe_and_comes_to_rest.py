@@ -49,11 +49,12 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from rollouts.core.safety.invariants import nothing_more_to_do
-from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
 from tests.core.worlds import (
     applied_again,
+    deleting,
     edited,
+    garbage_collected,
     gateways_caught_up,
     later,
     one,
@@ -72,6 +73,7 @@ from tests.core.worlds import (
     with_route,
     without_route,
 )
+from tests.invariants.every import nothing_more_to_do
 
 EXAMPLES = 20_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 60
 UNHURRIED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,6 +112,7 @@ ROUTED = (
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
+OWN = Router("traefik", b"own-cart")
 WITH_ROUTES = (
     Canary(
         steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
@@ -134,6 +137,12 @@ WITH_ROUTES = (
     Canary(
         steps=STEPS,
         traffic_routing=TrafficRouting(routers=(COUNTED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(OWN, ASKED), dynamic_stable_scale=True),
         stable_service="cart",
         canary_service="cart-canary",
     ),
@@ -196,6 +205,8 @@ ENVIRONMENT: dict[str, Move] = {
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
+    "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
+    "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
     "a replica set loses its owner": lambda there, i, _j: orphaned(there, f"cart-{_each(there, i)}")
     if there.replica_sets
     else there,
@@ -302,7 +313,7 @@ def healed(there: World) -> World:
     )
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
-    routes = {name: route(name, uid=f"healed-{name.name}") for name in named_routes(strategy)}
+    routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
     there = replace(there, services={**services, **there.services}, routes={**routes, **readable})
     for verb in ("pause", "promote", "restart"):
         there = annotated(there, verb, None)

@@ -19,7 +19,7 @@ from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
-from rollouts.core.safety.anticipation import Violation, available, held, lasting, limits, resized
+from tests.invariants.violation import Violation, available, held, lasting, limits, resized
 
 _Write: TypeAlias = SetTraffic | MakeRoute
 
@@ -57,17 +57,18 @@ def promoted_when_handed_back(seen: Snapshot, after: RolloutStatus) -> list[Viol
     name, share = (strategy.canary_service, 1) if exchanged else (strategy.stable_service, 0)
     service = seen.services.get(name or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
+    if selected == after.stable_revision and _all_say(seen, after, Split(Fraction(share))):
+        return []
+    return [Violation("S7", f"{after.stable_revision} became stable while Service {name} selects {selected}")]
+
+
+def _all_say(seen: Snapshot, after: RolloutStatus, split: Split) -> bool:
+    """Whether every route that the spec names says `split`, and the record tells that the canary was found to get nothing."""
     traffic = after.traffic
-    verified = traffic is not None and traffic.verified_by is not None and traffic.observed_percent == 0
+    if traffic is None or traffic.verified_by is None or traffic.observed_percent != 0:
+        return False
     routes = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
-    if (
-        selected != after.stable_revision
-        or not verified
-        or any(each.split != Split(Fraction(share)) for each in routes)
-    ):
-        message = f"{after.stable_revision} became stable while Service {name} selects {selected}"
-        return [Violation("S7", message)]
-    return []
+    return all(each.split == split for each in routes)
 
 
 def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
@@ -154,9 +155,12 @@ def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWei
         kept = {each.revision for each in before.replica_sets}
         if isinstance(service, ServiceSeen) and service.revision not in kept:  # nothing can be lost of nothing
             return []
-        return [
-            Violation("S2", f"Service {intent.name} changes while {before.status.given_back} may bring it requests")
-        ]
+        message = f"Service {intent.name} changes while {before.status.given_back} may bring it requests"
+        return [Violation("S2", message)]
+    return _selected_pods_stay(before, intent, now)
+
+
+def _selected_pods_stay(before: Snapshot, intent: Intent, now: EffectiveWeight) -> list[Violation]:
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
         return []

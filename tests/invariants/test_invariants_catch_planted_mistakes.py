@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -17,20 +18,23 @@ from rollouts.core.model.intents import (
     Intent,
     PatchReplicaSet,
     PointService,
+    SetTraffic,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Router, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Abort, Cutover, RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from rollouts.core.safety.invariants import broken_by, nothing_more_to_do
+from rollouts.core.model.traffic import RouteSeen, Split
 from tests.core.model import service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
+from tests.invariants.every import broken_by, nothing_more_to_do
 
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 CANARY = Canary(
     steps=(SetWeight(50), PauseUntilPromoted(), Pause(60)), stable_service="cart", canary_service="cart-canary"
 )
 ROUTED = replace(CANARY, traffic_routing=TrafficRouting())
+WITH_ROUTE = replace(CANARY, traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)))
 
 
 def _gate(strategy: Strategy) -> Snapshot:
@@ -68,6 +72,33 @@ def test_s1_a_service_that_goes_to_a_revision_without_ready_pods(strategy: Strat
     seen = _fresh(strategy)
 
     assert "S1" in _rules(seen, _point(seen, name, "b"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"), [(GREEN, "cart"), (CANARY, "cart"), (CANARY, "cart-canary"), (ROUTED, "cart")]
+)
+def test_s1_a_service_that_goes_to_a_replica_set_that_is_being_deleted(strategy: Strategy, name: str) -> None:
+    """Its pods still count as available, and are about to go with it."""
+    seen = _gate(strategy)
+    enough = tuple(replace(each, spec_replicas=4, replicas=4, available=4) for each in seen.replica_sets)
+    all_there = replace(seen, replica_sets=enough)
+    leaving = replace(seen, replica_sets=tuple(replace(each, deleting=each.revision == "b") for each in enough))
+
+    assert "S1" not in _rules(all_there, _point(seen, name, "b"))
+    assert "S1" in _rules(leaving, _point(seen, name, "b"))
+
+
+def test_s1_a_route_that_brings_more_to_a_replica_set_that_is_being_deleted() -> None:
+    """The canary Service still selects its pods, which are about to go."""
+    seen = _gate(WITH_ROUTE)
+    route = next(each for each in seen.routes.values() if isinstance(each, RouteSeen))
+    raised = SetTraffic(
+        route=route.route, uid=route.uid, resource_version=route.resource_version, split=Split(Fraction(3, 4))
+    )
+    going = tuple(replace(each, deleting=each.revision == "b") for each in seen.replica_sets)
+
+    assert "S1" not in _rules(seen, raised)
+    assert "S1" in _rules(replace(seen, replica_sets=going), raised)
 
 
 @pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
@@ -247,6 +278,14 @@ def test_s13_a_replica_set_that_is_adopted_and_is_not_ours_or_not_as_seen() -> N
     assert _rules(stranger, adopt) == {"S13"}
     assert _rules(ours, replace(adopt, resource_version="6")) == {"S13"}
     assert _rules(ours, replace(adopt, uid="another")) == {"S13"}
+
+
+def test_s13_a_second_write_of_a_pass_that_is_bound_to_the_version_before_the_first() -> None:
+    """The API server would refuse it, and the rest of the pass with it."""
+    seen = _gate(CANARY)
+
+    assert _rules(seen, _point(seen, "cart-canary", "b")) == set()
+    assert "S13" in _rules(seen, _point(seen, "cart-canary", "a"), _point(seen, "cart-canary", "b"))
 
 
 def test_s13_writes_to_what_is_not_ours_or_has_moved() -> None:

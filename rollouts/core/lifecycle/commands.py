@@ -60,7 +60,15 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
         known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
         if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
             continue
-        noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, by=note.by)
+        noted = Command(
+            Verb.ABORT,
+            NOW,
+            note.revision,
+            note.at_s,
+            strategy_hash=status.strategy_hash,
+            attempt=status.attempt,
+            by=note.by,
+        )
         return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
     return seen
 

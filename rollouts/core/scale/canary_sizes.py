@@ -100,17 +100,22 @@ def _sizes(
         wanted_new, wanted_stable = pair.canary, pair.stable
     new, stable = after.canary, after.stable
     if ctx.stable is not None:
-        least = 0
-        if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
-            excess = max(0, ctx.stable.spec_replicas + new_spec - replicas - surge)
-            least = ctx.stable.spec_replicas - excess
-        if holding and replicas + surge > 1:
-            drains = draining(ctx, ctx.stable.revision)
-            least = max(least, ctx.stable.spec_replicas if drains else min(1, ctx.stable.spec_replicas))
-        stable = max(stable, least)
+        stable = max(stable, _least_stable(ctx, ctx.stable, holding=holding, lacking=lacking))
         if holding:
             new = max(min(new, replicas + surge - stable), min(new, new_spec))
     return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _least_stable(ctx: PassContext, stable: ReplicaSet, *, holding: bool, lacking: bool) -> int:
+    """Stable pods that stay while somebody holds the steps, while a way is missing, or while the stable Service needs them."""
+    replicas, (surge, _) = ctx.spec.replicas, ctx.limits
+    least = 0
+    if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
+        new_spec = ctx.new.spec_replicas if ctx.new else 0
+        least = stable.spec_replicas - max(0, stable.spec_replicas + new_spec - replicas - surge)
+    if holding and replicas + surge > 1:
+        least = max(least, stable.spec_replicas if draining(ctx, stable.revision) else min(1, stable.spec_replicas))
+    return least
 
 
 def _routed_sizes(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.template_schema import pod_template_schema
-from rollouts.api.v1alpha1 import RolloutSpec
-from rollouts.api.v1alpha1_status import RolloutStatus
-from rollouts.api.v1alpha1_traffic_provider import TrafficProviderSpec, TrafficProviderStatus
-from rollouts.api.wire import Wire
+from rollouts.api.v1alpha1.rollout import RolloutSpec
+from rollouts.api.v1alpha1.status import RolloutStatus
+from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
+from rollouts.api.v1alpha1.wire import Wire
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})

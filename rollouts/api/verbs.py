@@ -5,7 +5,7 @@ Every builder takes `resource_version`: given, the write fails with a conflict w
 
 from __future__ import annotations
 
-from rollouts.api.metadata import OUR_PREFIX
+from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.times import format_time
 from rollouts.core.model.status import Verb
 from rollouts.objects import Manifest

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollouts.api.planned import PLANNED
+from rollouts.api.spec.planned import PLANNED
 from rollouts.core.model.reasons import Reason
 
 

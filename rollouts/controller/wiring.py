@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from rollouts.api.parse import warm_up
+from rollouts.api.spec.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
@@ -32,7 +32,6 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.facts.oracles import PlanesAndOracles
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.facts.proxies import Proxies
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.facts.server_time import following
@@ -54,7 +53,7 @@ from rollouts.core.model.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import ApiServer, Clock
+from rollouts.ports import ApiServer, Clock, Planes
 from rollouts.probes.kube_proxy import learnt_lag_s
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.oracles import Oracles

@@ -4,14 +4,22 @@ One-way decisions (a new revision aborted, tried again, rolled back, promoted) a
 with the next pass, when the record is seen. An abort alone may let the stable revision grow in the pass that records it, and what
 follows from one that was asked for by `true` follows from the record of that command. So a crash between any two writes leaves a
 world that the next pass understands.
+
+A pass goes through stages. Each is a `PassContext` of its own, named by what it adds to what is on record: `begun` (the target
+taken up, commands read), `settled` (clocks as they stand now), `released` (routes that the spec no longer names), `planned` (the
+strategy's step).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from rollouts.core.drain.cutover import begun_again, drain_questions, settled_cutovers
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext, context_of
+from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
+from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
 from rollouts.core.lifecycle.adoption import adoptions
 from rollouts.core.lifecycle.commands import (
     Reading,
@@ -37,8 +45,17 @@ from rollouts.core.lifecycle.progress import (
     still_wanted,
     waiting_for,
 )
-from rollouts.core.lifecycle.update import held_back, retried, taken_up
-from rollouts.core.lifecycle.verdicts import Gates
+from rollouts.core.lifecycle.update import take_up
+from rollouts.core.model.changes import (
+    AbortUpdate,
+    DeclareAbort,
+    Promote,
+    RecordCommands,
+    Retry,
+    SetCanaryWeight,
+    StatusChange,
+    apply,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     Decision,
@@ -50,23 +67,36 @@ from rollouts.core.model.intents import (
     ReleaseService,
     RemoveAnnotation,
 )
-from rollouts.core.model.plan import NOT_HELD_UP, Plan, View, Wait, earliest, view_of
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Abort, AbortNote, RolloutStatus, Verb
 from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart, without_restart_surge
-from rollouts.core.scale.sizing import keeping_wait, settled_scale_downs, takes_away, with_fallback, with_scale_down
-from rollouts.core.strategy import blue_green, canary
+from rollouts.core.scale.sizing import keep_pods_until, keeping_wait, settle_scale_downs, takes_away, with_fallback
 from rollouts.core.strategy.giving_back import give_back, plan_standing_still, stands_still
+from rollouts.core.strategy.rules import gates_of, rules_of
+from rollouts.core.strategy.skeleton import plan_update
 from rollouts.errors import SpecProblem
 
 TELLS_AFTER_S = 0.1
 """So long an abort on record may wait for what it does before status tells it: a write would delay the pods that start."""
 
 _DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """A pass once its target is taken up and its commands are read.
+
+    Args:
+        published: the status as it is on the API server; in the Snapshot an abort that only a note tells of is on record, too.
+    """
+
+    ctx: PassContext
+    published: RolloutStatus
+    reading: Reading
+    notices: tuple[Notice, ...]
 
 
 def decide(seen: Snapshot) -> Decision:
@@ -78,31 +108,14 @@ def decide(seen: Snapshot) -> Decision:
     published = seen.status
     seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
     target = _target(seen, seen.status)
-    shown = read_shown(seen, target=target, gates=_gates(seen, seen.status))
+    shown = read_shown(seen, target=target, gates=gates_of(seen.rollout.spec.strategy, seen.status))
     if shown.fresh:
         return _recorded_first(seen, shown, published)
-    status, notices = taken_up(seen, seen.status, target=target)
-    reading = read_named(seen, status, target=target, gates=_gates(seen, status))
-    if reading.commands != status.commands:
-        status = replace(status, commands=reading.commands)
-    one_way = _one_way(seen, status)
-    if one_way is not None and not _is_on_record(seen, one_way):
-        return _recorded_alone(seen, one_way, reading, notices)
-    if one_way is not None:
-        status, notices = one_way.status, (*notices, *one_way.notices)
-    view = view_of(seen, status)
-    view = view.with_status(settled_scale_downs(view))
-    view = view.with_status(settled_cutovers(view))
-    back = give_back(view)
-    view = view.with_status(back.status)
-    plan = _strategy_plan(view)
-    if plan.status.stable_revision != status.stable_revision:  # a promotion: recorded alone
-        return _concluded(view_of(seen, plan.status), plan, reading, notices)
-    plan, view = _with_housekeeping(view, plan, back), view.with_status(plan.status)
-    if (late := _late(view, plan.wait)) is not None:  # judged by what this pass waits for, not by what was written last
-        aborted = _abort(seen, status, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False)
-        return _recorded_alone(seen, aborted, reading, notices)
-    return _told_with_its_acts(seen, _concluded(view, plan, reading, notices), published)
+    begun = _begin(seen, published, target=target)
+    one_way = _one_way(begun.ctx)
+    if one_way is not None and not _is_on_record(begun.ctx, one_way):
+        return _recorded_alone(begun, one_way)
+    return _ordinary(begun if one_way is None else _gone_on(begun, one_way))
 
 
 def decide_invalid(
@@ -124,72 +137,97 @@ def _target(seen: Snapshot, status: RolloutStatus) -> str:
     return target if kept else spec_revision
 
 
-def _gates(seen: Snapshot, status: RolloutStatus) -> Gates:
-    match seen.rollout.spec.strategy:
-        case Canary() as strategy:
-            return Gates(at=canary.gate_index(status, strategy), ahead=canary.next_gate_index(status, strategy))
-        case BlueGreen():
-            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE)
-        case never:
-            assert_never(never)
+def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
+    """Takes up the target; then the commands that name their revision are read."""
+    taken_up = take_up(seen, target=target)
+    status = apply(seen.status, taken_up.changes)
+    reading = read_named(seen, status, target=target, gates=gates_of(seen.rollout.spec.strategy, status))
+    if reading.commands != status.commands:
+        status = apply(status, (RecordCommands(reading.commands),))
+    return _Begun(ctx=context_of(seen, status), published=published, reading=reading, notices=taken_up.notices)
 
 
-def _strategy_plan(view: View) -> Plan:
-    if stands_still(view):
-        return plan_standing_still(view)
-    match view.spec.strategy:
-        case Canary() as strategy:
-            return canary.plan_canary(view, strategy)
-        case BlueGreen() as strategy:
-            if view.status.traffic is not None:  # of a canary before; its routes are given back
-                view = view.with_status(replace(view.status, traffic=None))
-            return blue_green.plan_blue_green(view, strategy)
-        case never:
-            assert_never(never)
+def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:
+    """The pass with a one-way decision that is on record already, as the command that asks for it."""
+    return replace(begun, ctx=_after(begun.ctx, one_way), notices=(*begun.notices, *one_way.notices))
 
 
-def _one_way(seen: Snapshot, status: RolloutStatus) -> Plan | None:
-    """An abort, the end of one, or a rollback, if this pass is the first to know of it."""
-    current = status.current_revision
-    if _target(seen, status) != current:
-        return Plan(status=status)
-    unfinished = current != status.stable_revision
-    asked = abort_asked(status)
-    declared = asked is not None and is_declared(asked)
-    if status.abort is None:
-        if asked is not None and unfinished:
-            message = f"revision {current} was aborted by annotation{f' (by {asked.by})' if asked.by else ''}"
-            return _abort(seen, status, Reason.ROLLOUT_ABORTED, message, declared=declared)
+# --- what is recorded alone
+
+
+OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
+
+
+def _one_way(ctx: PassContext) -> Contribution | None:
+    """The first one-way decision that this pass is the first to know of."""
+    return next((found for rule in ONE_WAY if (found := rule(ctx)) is not None), None)
+
+
+def _rollback_begins_or_ends(ctx: PassContext) -> Contribution | None:
+    """The commands that were just read name another target; the next pass takes it up."""
+    return None if _target(ctx.seen, ctx.status) == ctx.status.current_revision else Contribution()
+
+
+def _abort_asked(ctx: PassContext) -> Contribution | None:
+    asked, status = abort_asked(ctx.status), ctx.status
+    if status.abort is not None or asked is None or status.current_revision == status.stable_revision:
         return None
-    return _abort_ended(seen, status, status.abort, declared=declared)
+    message = f"revision {status.current_revision} was aborted by annotation{f' (by {asked.by})' if asked.by else ''}"
+    return _abort(ctx, Reason.ROLLOUT_ABORTED, message, declared=is_declared(asked))
 
 
-def _is_on_record(seen: Snapshot, one_way: Plan) -> bool:
+def _abort_declared(ctx: PassContext) -> Contribution | None:
+    """An abort that there is is declared as well: it lasts as long as the annotation."""
+    abort = ctx.status.abort
+    if abort is None or abort.declared or not _is_declared_now(ctx):
+        return None
+    return Contribution(changes=(DeclareAbort(abort),))
+
+
+def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
+    abort = ctx.status.abort
+    if abort is None or not abort.declared or _is_declared_now(ctx):
+        return None
+    notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
+    return Contribution(changes=(Retry(ctx.status.attempt + 1, ctx.now_s),), notices=(notice,))
+
+
+def _retry(ctx: PassContext) -> Contribution | None:
+    abort, retry = ctx.status.abort, retry_asked(ctx.status)
+    if abort is None or abort.declared or _is_declared_now(ctx) or retry is None or retry.step is None:
+        return None
+    by = f" (by {retry.by})" if retry.by else ""
+    notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{by}")
+    return Contribution(changes=(Retry(retry.step, ctx.now_s),), notices=(notice,))
+
+
+ONE_WAY: tuple[OneWay, ...] = (_rollback_begins_or_ends, _abort_asked, _abort_declared, _declared_abort_ends, _retry)
+"""In this order; the first that fires is recorded alone. Promotions come with the strategy, the deadline's aborts after it."""
+
+
+def _is_declared_now(ctx: PassContext) -> bool:
+    asked = abort_asked(ctx.status)
+    return asked is not None and is_declared(asked)
+
+
+def _abort(ctx: PassContext, reason: Reason, message: str, *, declared: bool) -> Contribution:
+    status, strategy = ctx.status, ctx.spec.strategy
+    changes: tuple[StatusChange, ...] = (
+        AbortUpdate(Abort(status.current_revision, ctx.now_s, reason, message, declared)),
+    )
+    if strategy.by_ratio:
+        # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
+        changes = (*changes, SetCanaryWeight(0))
+    elif strategy.abort_scale_down_delay_s > 0:
+        at_s = ctx.now_s + strategy.abort_scale_down_delay_s
+        changes = (*changes, *keep_pods_until(status, revision=status.current_revision, at_s=at_s))
+    return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
+
+
+def _is_on_record(ctx: PassContext, one_way: Contribution) -> bool:
     """Whether the decision is durable already, as the accepted command that asks for it: then its acts need not wait."""
-    return one_way.status.abort is not None and pending_abort(seen.status) is not None
-
-
-def _told_with_its_acts(seen: Snapshot, decision: Decision, published: RolloutStatus) -> Decision:
-    """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
-    asked = pending_abort(seen.status) if decision.status.abort is not None else None
-    acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
-    if asked is None or acts or seen.status.waiting_for is None:
-        return decision
-    told_at_s = asked.at_s + TELLS_AFTER_S
-    return Decision(status=published, requeue_at_s=told_at_s) if asked.at_s <= seen.now_s < told_at_s else decision
-
-
-def _late(view: View, wait: Wait | None) -> str | None:
-    """Why the progress deadline aborts the update; None while it does not, or may not."""
-    if not can_abort(view):
-        return None
-    status = counted(view)
-    moved_at_s = progressed_at_s(view, status, wait)
-    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
-    if waiting is None or not overdue(view, waiting, progressed_at_s=moved_at_s):
-        return None
-    deadline_s = view.spec.progress_deadline_s
-    return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
+    aborts = apply(ctx.status, one_way.changes).abort is not None
+    return aborts and pending_abort(ctx.recorded) is not None
 
 
 def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) -> Decision:
@@ -198,92 +236,115 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     What this template ends is over from now on, whatever template the next pass sees. The record of an abort is the note on
     the ReplicaSet that grows for it, where one does: a write of status would compete with the pods that start.
     """
-    commands, outlived = settled_commands(seen, replace(seen.status, commands=shown.commands))
-    status = replace(seen.status, commands=commands)
-    next_one = _one_way(seen, status)
-    grows = _stable_grows(view_of(seen, next_one.status)) if next_one is not None else ()
-    asked = pending_abort(status)
-    started_at_s = status.started_at_s
-    if grows and asked and (asked,) == shown.fresh and commands == shown.commands and started_at_s is not None:
-        note = AbortNote(asked.revision, status.attempt, started_at_s, asked.at_s, asked.by)
+    commands, outlived = settled_commands(seen, apply(seen.status, (RecordCommands(shown.commands),)))
+    ctx = context_of(seen, apply(seen.status, (RecordCommands(commands),)))
+    next_one = _one_way(ctx)
+    grows = _stable_grows(_after(ctx, next_one)) if next_one is not None else ()
+    if grows and commands == shown.commands and (note := _abort_note(ctx.status, shown)) is not None:
         return Decision(intents=tuple(replace(each, abort_note=note) for each in grows), status=published)
-    recorded = with_command_problems(status, generation=seen.rollout.generation, now_s=seen.now_s)
+    recorded = with_command_problems(ctx.status, generation=seen.rollout.generation, now_s=seen.now_s)
     return Decision(intents=grows, status=recorded, notices=(*shown.notices(seen), *outlived))
 
 
-def _recorded_alone(seen: Snapshot, one_way: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
-    view = view_of(seen, one_way.status)
-    return _concluded(view, replace(one_way, intents=_stable_grows(view)), reading, notices)
+def _abort_note(status: RolloutStatus, shown: Reading) -> AbortNote | None:
+    """The note that records an accepted abort; None where another command was read with it."""
+    asked = pending_abort(status)
+    if asked is None or (asked,) != shown.fresh or status.started_at_s is None:
+        return None
+    return AbortNote(asked.revision, status.attempt, status.started_at_s, asked.at_s, asked.by)
 
 
-def _stable_grows(view: View) -> tuple[PatchReplicaSet, ...]:
+def _recorded_alone(begun: _Begun, one_way: Contribution) -> Decision:
+    done = _after(begun.ctx, one_way)
+    return _concluded(begun, done, replace(one_way, intents=_stable_grows(done)))
+
+
+def _after(ctx: PassContext, one_way: Contribution) -> PassContext:
+    """The pass with a one-way decision; ReplicaSets may have other roles then."""
+    return context_of(ctx.seen, apply(ctx.status, one_way.changes))
+
+
+def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
     """What an abort needs first, and what is safe before it is recorded: more pods of the revision that serves."""
-    if not view.aborted or view.stable is None:
+    if not ctx.aborted or ctx.stable is None:
         return ()
-    uid, size = view.stable.uid, view.stable.spec_replicas
-    patches = (each for each in _strategy_plan(view).intents if isinstance(each, PatchReplicaSet))
+    uid, size = ctx.stable.uid, ctx.stable.spec_replicas
+    patches = (each for each in _strategy_plan(ctx).intents if isinstance(each, PatchReplicaSet))
     return tuple(each for each in patches if each.uid == uid and each.replicas is not None and each.replicas > size)
 
 
-def _abort_ended(seen: Snapshot, status: RolloutStatus, abort: Abort, *, declared: bool) -> Plan | None:
-    if declared:
-        return None if abort.declared else Plan(status=replace(status, abort=replace(abort, declared=True)))
-    if abort.declared:
-        notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
-        return Plan(status=retried(seen, status, attempt=status.attempt + 1), notices=(notice,))
-    retry = retry_asked(status)
-    if retry is not None and retry.step is not None:
-        by = f" (by {retry.by})" if retry.by else ""
-        notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{by}")
-        return Plan(status=retried(seen, status, attempt=retry.step), notices=(notice,))
-    return None
+# --- the ordinary rules
 
 
-def _abort(seen: Snapshot, status: RolloutStatus, reason: Reason, message: str, *, declared: bool) -> Plan:
-    held = held_back(seen, status, reason=reason, message=message, declared=declared)
-    strategy = seen.rollout.spec.strategy
-    delayed = isinstance(strategy, BlueGreen) or strategy.traffic_routing is not None
-    if delayed and strategy.abort_scale_down_delay_s > 0:
-        held = with_scale_down(
-            held, revision=status.current_revision, at_s=seen.now_s + strategy.abort_scale_down_delay_s
-        )
-    if isinstance(strategy, Canary) and strategy.traffic_routing is None:
-        # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
-        held = replace(held, weight_percent=0)
-    return Plan(status=held, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))
+def _ordinary(begun: _Begun) -> Decision:
+    """What a pass does that has nothing to record alone, unless it promotes or its deadline is over."""
+    settled = _settled(begun.ctx)
+    release = give_back(settled)
+    released = settled.recording(release.changes)
+    plan = _strategy_plan(released)
+    planned = released.recording(plan.changes)
+    if any(isinstance(each, Promote) for each in plan.changes):
+        return _concluded(begun, context_of(planned.seen, planned.status), plan)
+    whole = _with_housekeeping(released, planned, plan, release)
+    late = _late(planned, whole.wait)
+    if late is not None:  # judged by what this pass waits for, not by what was written last
+        return _recorded_alone(begun, _abort(begun.ctx, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False))
+    return _told_with_its_acts(begun, _concluded(begun, planned.recording(whole.changes), whole))
 
 
-def _with_housekeeping(view: View, plan: Plan, back: Plan) -> Plan:
+def _settled(ctx: PassContext) -> PassContext:
+    """Scale-down delays and cutovers as they stand now."""
+    return ctx.recording((*settle_scale_downs(ctx), *settle_cutovers(ctx)))
+
+
+def _strategy_plan(ctx: PassContext) -> Contribution:
+    return plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
+
+
+def _with_housekeeping(
+    released: PassContext, planned: PassContext, plan: Contribution, release: Contribution
+) -> Contribution:
     """The strategy's plan and what goes on beside it; a restart holds the steps, as availability means little meanwhile.
 
     Args:
-        back: what the routes need that the spec no longer names.
+        release: what the routes need that the spec no longer names.
+
+    Returns: its changes are those that come after the plan's.
     """
-    plan = replace(plan, wait=with_fallback(view, _both(plan.wait, back.wait)))
-    restart = plan_restart(view.with_status(plan.status))
-    surging = any(each.restart_surge for each in view.seen.replica_sets)
-    held = held_by_user(view, _both(plan.wait, restart.wait) if surging else plan.wait)
-    wait, question, look_again_s = explained(view, held or restart.wait)
+    plan = replace(plan, wait=with_fallback(released, _both(plan.wait, release.wait)))
+    restart = plan_restart(planned)
+    wait, question, look_again_s = explained(released, _update_wait(released, plan, restart) or restart.wait)
     settled = plan.wait is None or plan.wait.reason in NOT_HELD_UP - _DRAINS
-    tidy = surplus(view) if settled else ()
-    # Beside a shrink an eviction would be of the same pods that `maxUnavailable` spares.
-    shrinks = any(takes_away(view, each) for each in plan.intents)
-    evictions = restart.intents if settled and not shrinks else ()
-    services = () if view.status.given_back else releases(view)
-    given_back: tuple[Intent, ...] = (*back.intents, *services)
-    if wait is None and not view.aborted:
-        wait = keeping_wait(view.with_status(plan.status))
-    again = begun_again(view.with_status(plan.status))
-    ready = (each for each in plan.intents if not (isinstance(each, PointService) and each.name in again))
-    return Plan(
-        status=restart.status if settled else plan.status,
-        intents=one_patch_each(
-            (*ready, *given_back, *metadata_intents(view), *evictions, *question, *drain_questions(view), *tidy)
-        ),
-        wait=still_wanted(view, wait, plan.intents),
-        wake_at_s=earliest([plan.wake_at_s, back.wake_at_s, restart.wake_at_s, look_again_s]),
-        notices=(*plan.notices, *_released(given_back), *(restart.notices if settled else ())),
+    back: tuple[Intent, ...] = (*release.intents, *(() if released.status.given_back else releases(released)))
+    beside = (*back, *metadata_intents(released), *_evictions(released, plan, restart, settled=settled))
+    later = (*question, *drain_questions(released), *(surplus(released) if settled else ()))
+    if wait is None and not released.aborted:
+        wait = keeping_wait(planned)
+    return Contribution(
+        changes=restart.changes if settled else (),
+        intents=one_patch_each((*_on_record(planned, plan.intents), *beside, *later)),
+        wait=still_wanted(released, wait, plan.intents),
+        wake_at_s=earliest([plan.wake_at_s, release.wake_at_s, restart.wake_at_s, look_again_s]),
+        notices=(*plan.notices, *_released(back), *(restart.notices if settled else ())),
     )
+
+
+def _update_wait(ctx: PassContext, plan: Contribution, restart: Contribution) -> Wait | None:
+    """What the update waits for, also while a restart has added pods."""
+    surging = any(each.restart_surge for each in ctx.seen.replica_sets)
+    return held_by_user(ctx, _both(plan.wait, restart.wait) if surging else plan.wait)
+
+
+def _evictions(ctx: PassContext, plan: Contribution, restart: Contribution, *, settled: bool) -> tuple[Intent, ...]:
+    """Beside a shrink an eviction would be of the same pods that `maxUnavailable` spares."""
+    shrinks = any(takes_away(ctx, each) for each in plan.intents)
+    return restart.intents if settled and not shrinks else ()
+
+
+def _on_record(planned: PassContext, intents: tuple[Intent, ...]) -> Iterator[Intent]:
+    """The same without Services whose wait starts again in this pass: they are pointed once that is on record."""
+    again = begun_again(planned)
+    return (each for each in intents if not (isinstance(each, PointService) and each.name in again))
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
@@ -293,31 +354,64 @@ def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
     return replace(wait, message=f"{wait.message}; {beside.message}")
 
 
-def _released(intents: tuple[Intent, ...]) -> Iterator[Notice]:
-    for each in intents:
+def _late(ctx: PassContext, wait: Wait | None) -> str | None:
+    """Why the progress deadline aborts the update; None while it does not, or may not."""
+    if not can_abort(ctx):
+        return None
+    status = counted(ctx)
+    moved_at_s = progressed_at_s(ctx, status, wait)
+    waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
+    if waiting is None or not overdue(ctx, waiting, progressed_at_s=moved_at_s):
+        return None
+    deadline_s = ctx.spec.progress_deadline_s
+    return f"revision {status.current_revision} made no progress for {deadline_s:g} s: {waiting.message}"
+
+
+# --- the Decision
+
+
+def _told_with_its_acts(begun: _Begun, decision: Decision) -> Decision:
+    """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
+    seen = begun.ctx.seen
+    asked = pending_abort(seen.status) if decision.status.abort is not None else None
+    acts = any(not isinstance(each, RemoveAnnotation) for each in decision.intents)
+    if asked is None or acts or seen.status.waiting_for is None:
+        return decision
+    told_at_s = asked.at_s + TELLS_AFTER_S
+    waits = asked.at_s <= seen.now_s < told_at_s
+    return Decision(status=begun.published, requeue_at_s=told_at_s) if waits else decision
+
+
+def _released(given_back: tuple[Intent, ...]) -> Iterator[Notice]:
+    for each in given_back:
         if isinstance(each, ReleaseService):
             yield Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again")
         if isinstance(each, ReleaseRoute):
             yield Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it")
 
 
-def _concluded(view: View, plan: Plan, reading: Reading, notices: tuple[Notice, ...]) -> Decision:
-    commands, outlived = settled_commands(view.seen, plan.status)
-    plan = plan if commands == plan.status.commands else replace(plan, status=replace(plan.status, commands=commands))
-    status = concluded(view.with_status(plan.status), plan.wait)
-    before = view.seen.status
-    off, status, look_again_s = taken_off(view.seen, status, now=_shows(status) != _shows(before))
+def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision:
+    """The Decision, with everything that follows for status from what was decided.
+
+    Args:
+        done: the pass with all that it records.
+        plan: what it does besides.
+    """
+    commands, outlived = settled_commands(done.seen, done.status)
+    recorded = done if commands == done.status.commands else done.recording((RecordCommands(commands),))
+    status, before = concluded(recorded, plan.wait), done.recorded
+    off, status, look_again_s = taken_off(done.seen, status, now=_shows(status) != _shows(before))
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
     times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
-    future = [each for each in times if each is not None and each > view.now_s]
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
+    read = begun.reading.notices(done.seen)
     return Decision(
         intents=(*plan.intents, *off),
         status=status,
         # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
         status_first=stepped and not off,  # a `true` goes before status shows what the next one is for
-        requeue_at_s=earliest(future),
-        notices=(*notices, *reading.notices(view.seen), *outlived, *plan.notices, *_changes(view, status, reading)),
+        requeue_at_s=earliest(each for each in times if each is not None and each > done.now_s),
+        notices=(*begun.notices, *read, *outlived, *plan.notices, *_changes(recorded, status, begun.reading)),
     )
 
 
@@ -335,9 +429,9 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
     )
 
 
-def _changes(view: View, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
+def _changes(ctx: PassContext, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
     """Events for what people wait for: a pause that begins or ends, what stalls."""
-    before = {each.type: each for each in view.seen.status.conditions}
+    before = {each.type: each for each in ctx.recorded.conditions}
     notices = []
     for condition in status.conditions:
         old = before.get(condition.type)
@@ -354,6 +448,6 @@ def _changes(view: View, status: RolloutStatus, reading: Reading) -> tuple[Notic
         told = condition.reason is Reason.PAUSED_BY_USER and any(each.verb is Verb.PAUSE for each in reading.fresh)
         if condition.type == "Paused" and not told:
             notices.append(Notice(Reason.ROLLOUT_PAUSED, condition.message))
-    if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not view.paused:
+    if "Paused" in before and before["Paused"].reason is Reason.PAUSED_BY_USER and not ctx.paused:
         notices.append(Notice(Reason.ROLLOUT_RESUMED, "nobody holds the Rollout any more"))
     return tuple(notices)

@@ -11,30 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
-from rollouts.core.model.intents import (
-    AdoptReplicaSet,
-    AskDrained,
-    AskFeatures,
-    AskLive,
-    AskPods,
-    AskRoute,
-    AskService,
-    CreateReplicaSet,
-    Decision,
-    DeleteReplicaSet,
-    EvictPod,
-    Intent,
-    MakeRoute,
-    PatchPod,
-    PatchReplicaSet,
-    PointService,
-    ReleaseRoute,
-    ReleaseService,
-    RemoveAnnotation,
-    SetTraffic,
-)
-from rollouts.core.model.plan import earliest
+from rollouts.core.model.after import after
+from rollouts.core.model.intents import AskFeatures, AskLive, AskPods, Decision, Intent, MakeRoute, SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
@@ -182,7 +162,7 @@ class _Theatre:
 
     def _carry_out(self, decision: Decision) -> None:
         for intent in decision.intents:
-            self._apply(intent)
+            self._carried_out(intent)
         shown = {name: self._with_slices(each) for name, each in self.seen.services.items()}
         exchanged = decision.status.pong_is_stable != self.seen.status.pong_is_stable
         self.seen = replace(self.seen, status=decision.status, services=shown)
@@ -257,7 +237,7 @@ class _Theatre:
         self.seen = replace(self.seen, now_s=next_s)
         for at_s, name, count in [each for each in self.starting if each[0] <= next_s]:
             self.starting.remove((at_s, name, count))
-            self._resize(name, ready=count)
+            self._become_available(name, count)
         return True
 
     def _person_acts(self) -> bool:
@@ -285,119 +265,53 @@ class _Theatre:
             waits.append(wait)
         self.stages[-1] = replace(last, waits=tuple(waits))
 
-    def _apply(self, intent: Intent) -> None:
+    def _carried_out(self, intent: Intent) -> None:
+        """What the write does, and what everybody does about it at once; only pods need time."""
+        before = {each.uid: each.spec_replicas for each in self.seen.replica_sets}
+        written = after(self.seen, intent)
+        self.seen = replace(written, replica_sets=tuple(map(_caught_up, written.replica_sets)))
+        for each in self.seen.replica_sets:
+            self._start(each.name, each.spec_replicas - before.get(each.uid, 0))
         match intent:
-            case CreateReplicaSet():
-                self._create(intent)
-            case PatchReplicaSet():
-                self._patch(intent)
-            case AdoptReplicaSet(uid=uid):  # what it has is not known here
-                self.seen = replace(self.seen, orphans=tuple(each for each in self.seen.orphans if each.uid != uid))
-            case DeleteReplicaSet(name=name):
-                kept = tuple(each for each in self.seen.replica_sets if each.name != name)
-                self.seen = replace(self.seen, replica_sets=kept)
-            case PointService(name=name, revision=revision):
-                self._point(name, revision=revision, managed_by=self.seen.rollout.name, watched=True)
-            case ReleaseService(name=name):
-                self._point(name, revision="", managed_by="", watched=False)
-            case RemoveAnnotation(verb=verb):
-                left = {key: value for key, value in self.seen.rollout.annotations.items() if key != verb}
-                self.seen = replace(self.seen, rollout=replace(self.seen.rollout, annotations=left))
             case AskPods():
-                self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))
-            case SetTraffic() | ReleaseRoute() | AskLive() | AskFeatures():
-                self._apply_to_route(intent)
-            case MakeRoute(route=name, split=split):
-                ours = self.seen.rollout.name
-                made = RouteSeen(
-                    route=name,
-                    uid=f"rehearsed-{name.name}",
-                    resource_version="1",
-                    split=split,
-                    managed_by=ours,
-                    accepted=Verdict(Answer.YES),
-                    features=frozenset(Feature),
-                )
-                self.seen = replace(self.seen, routes={**self.seen.routes, name: made})
-            case PatchPod() | EvictPod() | AskService() | AskRoute() | AskDrained():
-                pass  # single pods and requests are not modelled, and every Service and route was seen before
-            case never:
-                assert_never(never)
+                self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))  # single pods are not modelled
+            case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
+                self._gateways_follow(intent)
+            case _:
+                pass  # every Service and route was seen before; whatever else is asked for is not modelled
 
-    def _apply_to_route(self, intent: SetTraffic | ReleaseRoute | AskLive | AskFeatures) -> None:
+    def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:
         """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
-        routes = dict(self.seen.routes)
-        route = routes.get(intent.route)
+        route = self.seen.routes.get(intent.route)
         if not isinstance(route, RouteSeen):
             return
         match intent:
-            case SetTraffic(split=split):
-                if split != route.split or route.anew:
-                    version = f"{route.resource_version}+"
-                    route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
-                routes[intent.route] = replace(route, managed_by=self.seen.rollout.name, anew="")
-            case ReleaseRoute():
-                del routes[intent.route]
+            case SetTraffic():
+                route = replace(route, accepted=Verdict(Answer.YES))
+            case MakeRoute():
+                route = replace(route, accepted=Verdict(Answer.YES), features=frozenset(Feature))
             case AskLive():
-                version = route.resource_version
                 by = VerifiedBy.COUNTERS if route.counted else VerifiedBy.CONFIG
-                live = LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=by)
-                routes[intent.route] = replace(route, live=live)
+                version = route.resource_version
+                route = replace(route, live=LiveSeen(at_s=self.seen.now_s, resource_version=version, live=True, by=by))
             case AskFeatures():
-                routes[intent.route] = replace(route, features=frozenset(Feature))
+                route = replace(route, features=frozenset(Feature))
             case never:
                 assert_never(never)
-        self.seen = replace(self.seen, routes=routes)
-
-    def _create(self, intent: CreateReplicaSet) -> None:
-        made = ReplicaSet(
-            name=f"rehearsed-{intent.revision}",
-            uid=f"rehearsed-{intent.revision}",
-            resource_version="1",
-            revision=intent.revision,
-            number=intent.number,
-            created_at_s=self.seen.now_s,
-            spec_replicas=intent.replicas,
-            replicas=intent.replicas,
-            min_ready_s=self.seen.rollout.spec.min_ready_s,
-            pod_metadata=intent.pod_metadata,
-        )
-        self.seen = replace(self.seen, replica_sets=(*self.seen.replica_sets, made))
-        self._start(made.name, intent.replicas)
-
-    def _patch(self, intent: PatchReplicaSet) -> None:
-        names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
-        given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
-        sets = tuple(replace(each, **given) if each.uid == intent.uid else each for each in self.seen.replica_sets)
-        self.seen = replace(self.seen, replica_sets=sets)
-        found = next((each for each in sets if each.uid == intent.uid), None)
-        if found is None or intent.replicas is None:
-            return
-        if intent.replicas > found.spec_replicas:
-            self._start(found.name, intent.replicas - found.spec_replicas)
-        self._resize(found.name, spec=intent.replicas)
+        self.seen = replace(self.seen, routes={**self.seen.routes, intent.route: route})
 
     def _start(self, name: str, count: int) -> None:
         if count > 0:
             ready_at_s = self.seen.now_s + self.startup_s + self.seen.rollout.spec.min_ready_s
             self.starting.append((ready_at_s, name, count))
 
-    def _resize(self, name: str, *, spec: int | None = None, ready: int = 0) -> None:
-        """A ReplicaSet told to have `spec` pods (unready ones go first), or with `ready` more of them available."""
+    def _become_available(self, name: str, count: int) -> None:
+        def grown(each: ReplicaSet) -> ReplicaSet:
+            available = min(each.available + count, each.spec_replicas)
+            return replace(each, ready=available, available=available)
 
-        def resized(each: ReplicaSet) -> ReplicaSet:
-            wanted = each.spec_replicas if spec is None else spec
-            available = min(each.available + ready, wanted)
-            return replace(each, spec_replicas=wanted, replicas=wanted, ready=available, available=available)
-
-        sets = tuple(resized(each) if each.name == name else each for each in self.seen.replica_sets)
+        sets = tuple(grown(each) if each.name == name else each for each in self.seen.replica_sets)
         self.seen = replace(self.seen, replica_sets=sets)
-
-    def _point(self, name: str, *, revision: str, managed_by: str, watched: bool) -> None:
-        service = self.seen.services.get(name)
-        if isinstance(service, ServiceSeen):
-            pointed = replace(service, revision=revision, managed_by=managed_by, watched=watched)
-            self.seen = replace(self.seen, services={**self.seen.services, name: pointed})
 
     def _with_slices(self, service: object) -> ServiceSeen:
         """The Service with the ready pods that its selector finds, as far as anybody watches them."""

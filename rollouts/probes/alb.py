@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, judged
 from rollouts.traffic.alb.codec import USE_ANNOTATION
 

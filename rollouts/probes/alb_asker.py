@@ -21,7 +21,7 @@ import msgspec
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import ApiUnavailable, SettingsInvalid, Unanswered
 from rollouts.objects import ENDPOINT_SLICE, Kind
-from rollouts.ports import ApiServer, Clock, Request
+from rollouts.ports import ApiServer, Clock, LiveQuestion, Request
 from rollouts.probes.alb import (
     RESOURCE_TAG,
     SERVICE_LABEL,
@@ -33,7 +33,6 @@ from rollouts.probes.alb import (
     judged_rules,
     judged_targets,
 )
-from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Judgement
 
 EACH_CALL_S = 0.25

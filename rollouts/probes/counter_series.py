@@ -21,7 +21,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import assert_never
 
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import LiveQuestion
 from rollouts.probes.traefik import side_of_service
 
 _NAME = re.compile(

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, Side, side_of
 from rollouts.probes.prometheus import Series
-from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Judgement
 
 SKEW_S = 5.0

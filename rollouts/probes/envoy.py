@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Condition, Entry, Judgement, judged
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from rollouts.ports import DrainQuestion
 from rollouts.probes.envoy import service_of_cluster
-from rollouts.probes.questions import DrainQuestion
 
 HOSTS = "/clusters?format=json"
 ACTIVE = "/stats?format=json&filter=%5C.upstream_rq_active%24"  # \.upstream_rq_active$

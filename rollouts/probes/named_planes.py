@@ -12,8 +12,11 @@ from urllib.parse import urlsplit
 from rollouts.core.model.traffic import VerifiedBy
 from rollouts.errors import SettingsInvalid
 from rollouts.probes.counter_series import KINDS, Counters
-from rollouts.probes.questions import ASKED_KINDS
 from rollouts.secret import without_password
+
+ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
+"""Routes that a data plane's configuration can be read about. About others (TCP and TLS routes are in an Envoy's listeners,
+subsets of Istio in no Service's name) none is asked."""
 
 EVERY_GATEWAY = "*"
 """Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""

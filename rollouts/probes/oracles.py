@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from rollouts.core.model.traffic import Answer, LiveSeen, Verdict, VerifiedBy
 from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
-from rollouts.ports import Clock
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import Clock, LiveQuestion
 from rollouts.traffic.declared.oracle import Oracle
 
 if TYPE_CHECKING:

@@ -22,12 +22,11 @@ from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
-from rollouts.ports import ApiServer, Clock
+from rollouts.ports import ApiServer, Clock, DrainQuestion, LiveQuestion
 from rollouts.probes import envoy, envoy_drain, prometheus, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
 from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:

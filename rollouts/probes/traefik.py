@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Condition, Entry, Judgement, judged
 
 RAW_DATA = "/api/rawdata"

@@ -14,7 +14,7 @@ _NUMBER_MOST = 2**31 - 1
 class Settings:
     """One JSON object of the settings. What is absent or null reads as nothing; `done` raises what was found wrong.
 
-    The API's own fields were validated before (`api/v1alpha1_traffic.py`); those of a provider under `plugins` were not.
+    The API's own fields were validated before (`api/v1alpha1/traffic.py`); those of a provider under `plugins` were not.
     """
 
     def __init__(self, value: Any, *, path: str = "", problems: list[SpecProblem] | None = None) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.parse import parse_spec
-from rollouts.api.planned import PLANNED as PLANNED_FIELDS
+from rollouts.api.spec.parse import parse_spec
+from rollouts.api.spec.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD

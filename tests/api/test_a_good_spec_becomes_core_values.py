@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.parse import own_annotations, parse_spec, rollout_from_manifest
+from rollouts.api.spec.parse import own_annotations, parse_spec, rollout_from_manifest
 from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
 from rollouts.core.model.pod_exit import ContainerExit, PodExit, read_pod_exit
 from rollouts.core.model.rollout import (

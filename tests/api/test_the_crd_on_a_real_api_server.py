@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rollouts.api.schema import crd_files, crd_manifests
-from rollouts.api.status import status_from_wire, status_to_wire
+from rollouts.api.status.wire import status_from_wire, status_to_wire
 from rollouts.core.model.status import Phase, RolloutStatus
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, route_step, routed

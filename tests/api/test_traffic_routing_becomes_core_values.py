@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.parse import parse_spec
-from rollouts.api.routing import router_path
+from rollouts.api.spec.parse import parse_spec
+from rollouts.api.spec.routing import router_path
 from rollouts.core.model.rollout import Canary, Router, TrafficRouting
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
@@ -64,7 +64,7 @@ def test_weights_are_parts_of_their_total() -> None:
 
     found = _canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
 
-    assert found == tuple(map(SetWeight, (0, Fraction(1, 10), 1, Fraction(333, 10), 100)))
+    assert found == tuple(SetWeight(weight) for weight in (0, Fraction(1, 10), 1, Fraction(333, 10), 100))
     assert [type(step.weight_percent) for step in found if isinstance(step, SetWeight)] == [
         int,
         Fraction,

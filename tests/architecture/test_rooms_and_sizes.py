@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rollouts.traffic.registry import registry
+from tests.architecture.tracked import ROOT, tracked
 
-ROOT = Path(__file__).parent.parent.parent
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 MAX_PROVIDER_LINES = 120
@@ -33,23 +33,8 @@ NOT_OURS = re.compile(
 )
 
 
-def _tracked() -> list[Path]:
-    """Files that are in Git or would be after `git add .`; of an unpacked archive, all of them."""
-    done = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode == 0:
-        return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
-    hidden = {".venv", "build", "dist", "__pycache__"}
-    return [path for path in ROOT.rglob("*") if path.is_file() and not hidden & set(path.relative_to(ROOT).parts)]
-
-
 def _python_files() -> list[Path]:
-    return [path for path in _tracked() if path.suffix == ".py"]
+    return [path for path in tracked() if path.suffix == ".py"]
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
@@ -133,7 +118,7 @@ def test_no_file_names_a_package_index_or_a_path_of_one_machine() -> None:
     """A fresh clone elsewhere must behave the same; addresses of mirrors and home folders do not belong in it."""
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:120]}"
-        for path in _tracked()
+        for path in tracked()
         if path.suffix not in {".sum", ".mod", ".png"}
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
         if NOT_OURS.search(line)

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.controller.facts.planes import Planes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import DrainQuestion, LiveQuestion, Planes
 from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from tests.behaviour.routed import (

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollouts.api.status import status_from_wire
+from rollouts.api.status.wire import status_from_wire
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (

@@ -1,6 +1,6 @@
 """Sees every request of the controllers at the API server's door and holds each write to the invariants, on the true state.
 
-The rules of `core/safety/invariants.py` look at a world and one intent. Here the world is what the API server has at the moment
+The rules of `tests/invariants` look at a world and one intent. Here the world is what the API server has at the moment
 of the write, not what the controller believed, and the intent is read back from the request that arrived. What cannot be told
 from one write and the truth is left to the tests of the core: whether one-way decisions are written alone.
 """
@@ -16,29 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.core.decide import decide
-from rollouts.core.model.intents import Decision, ReleaseRoute, ReleaseService
+from rollouts.core.model.intents import ReleaseRoute, ReleaseService
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.routing.ping_pong import in_their_roles
-from rollouts.core.safety.anticipation import Violation
-from rollouts.core.safety.invariants import (
-    a_pause_holds_the_pods,
-    capacity_leaves_after_traffic,
-    enough_pods_stay,
-    one_replica_set_per_revision,
-    only_ours_and_as_seen,
-    pauses_last,
-    pods_stay_until_drained,
-    stable_stays_whole,
-    steps_go_forward,
-    traffic_goes_to_ready_pods,
-)
-from rollouts.core.safety.routing_invariants import broken_by_routing
 from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
 from tests.behaviour.truth import Meaning, StatusWrite, Truth
+from tests.invariants.every import broken_by_status, broken_by_write
+from tests.invariants.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +138,10 @@ class Witness:
             case None:
                 return [Violation("S13", "a write that no pass makes")]
             case StatusWrite():
-                after = self.truth.status(self.key)
-                return [*steps_go_forward(before, Decision(status=after)), *pauses_last(before, after)]
+                return broken_by_status(before, self.truth.status(self.key))
             case intent:
                 status = decide(before).status  # what a pass that sees the truth would record: weight, abort
-                before = in_their_roles(before)
-                return [
-                    *traffic_goes_to_ready_pods(before, intent, status),
-                    *capacity_leaves_after_traffic(before, intent),
-                    *pods_stay_until_drained(before, intent, status),
-                    *enough_pods_stay(before, intent),
-                    *stable_stays_whole(before, intent, status),
-                    *a_pause_holds_the_pods(before, intent, status),
-                    *one_replica_set_per_revision(before, intent),
-                    *only_ours_and_as_seen(before, intent),
-                    *broken_by_routing(before, intent),
-                ]
+                return broken_by_write(in_their_roles(before), intent, status)
 
     def _tell(self, violations: Iterable[Violation]) -> None:
         at_s = asyncio.get_running_loop().time()

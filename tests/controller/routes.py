@@ -8,12 +8,12 @@ import msgspec
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RolloutObject, RouteObject
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
+from rollouts.ports import Planes
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.world import CART, World, metadata, rollout

@@ -18,7 +18,6 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.performer import Performer, Target
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.facts.route_kinds import RouteKinds
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
@@ -26,7 +25,7 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import Request, Response, WatchStream
+from rollouts.ports import Planes, Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
 
 CART = Key("shop", "cart")

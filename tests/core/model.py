@@ -1,7 +1,7 @@
-"""A pure model of the API server and what it holds for one Rollout.
+"""A pure model of the cluster, as far as one Rollout needs it.
 
-A `World` is a value. `snapshot` shows it to `decide`; `applied` carries one intent out, refusing what an API server would refuse.
-What moves in it, and who moves it, is in `worlds.py`.
+A `World` is a value. `snapshot` shows it to `decide`, `applied` in `api_server.py` carries out what was decided. What else moves
+in it, and who moves it, is in `worlds.py`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,9 @@ from typing import Any, assert_never
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.model.intents import (
-    AdoptReplicaSet,
-    AskDrained,
-    AskFeatures,
-    AskLive,
-    AskPods,
-    AskRoute,
-    AskService,
-    CreateReplicaSet,
-    DeleteReplicaSet,
-    EvictPod,
-    Intent,
     Notice,
-    PatchPod,
-    PatchReplicaSet,
-    PointService,
-    ReleaseRoute,
-    ReleaseService,
-    RemoveAnnotation,
-    SetTraffic,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
+from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, Strategy, named_services
 from rollouts.core.model.snapshot import (
     DrainSeen,
     EvictionRefused,
@@ -50,26 +32,19 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
-    LiveSeen,
     Route,
     RouteAbsent,
     RouteName,
     RouteSeen,
     RouteUnasked,
     Split,
-    VerifiedBy,
 )
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
-from rollouts.core.routing.services import named_services
 
 T0 = 1_790_000_000.0  # some moment in 2026
 
 
 ANSWER_S = 10.0  # how long the answer to a question about a Service is good for
-
-
-class RefusedError(Exception):
-    """The API server refuses a write: conflict, gone, or exists already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +60,7 @@ class World:
         services: as the API server has them; ours show their slices.
         answers: Services that were asked about, when, and what the answer was.
         routes: as the API server has them; whether one may be asked about is in its name: `asked-…`, or `counted-…` where
-            requests are counted.
+            requests are counted. The Rollout makes those that are called `own-…`.
         unheard: so few requests come that nothing can be counted.
         planes: what the data plane of each route does.
         route_answers: routes that were asked about, when, and what the answer was.
@@ -158,6 +133,16 @@ def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
     return tuple(RouteName(router, "HTTPRoute", space or "shop", name) for router, (space, _, name) in places)
 
 
+def made_by_users(strategy: Strategy) -> tuple[RouteName, ...]:
+    """The routes that the strategy names and does not make."""
+    return tuple(name for name in named_routes(strategy) if not is_own(name))
+
+
+def is_own(name: RouteName) -> bool:
+    """Whether the Rollout makes that route itself."""
+    return name.name.startswith("own")
+
+
 UNDRAINED = DrainSpec(mode=DrainMode.OFF)
 """Most promises are about something else; those about draining give a spec of their own."""
 
@@ -193,7 +178,7 @@ def world(strategy: Strategy, *, replicas: int = 4, revision: str = "a", **chang
         spec=spec(strategy, replicas=replicas, revision=revision, **changes),
     )  # fmt: skip
     services = {name: service(name) for name in named_services(strategy)}
-    routes = {name: route(name) for name in named_routes(strategy)}
+    routes = {name: route(name) for name in made_by_users(strategy)}
     planes = dict.fromkeys(routes, ALL_TO_STABLE)
     return World(now_s=T0, rollout=rollout, services=services, routes=routes, planes=planes)
 
@@ -210,7 +195,9 @@ def snapshot(there: World) -> Snapshot:
         rollout=there.rollout,
         status=held[1] if held is not None and held[0] == there.status else there.status,
         replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
-        orphans=tuple(_seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned),
+        orphans=tuple(
+            _seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned and not each.deleting
+        ),
         services={name: _seen_service(there, name) for name in sorted(names)},
         routes=_seen_routes(there),
         drains=there.drains,
@@ -220,80 +207,9 @@ def snapshot(there: World) -> Snapshot:
     )
 
 
-def applied(there: World, intent: Intent) -> World:  # noqa: C901, PLR0912 - one case for each member of a closed union
-    """The world after one call. Raises: RefusedError, as the API server would refuse it."""
-    match intent:
-        case CreateReplicaSet():
-            return _created(there, intent)
-        case AdoptReplicaSet(name=name, uid=uid, resource_version=version):
-            _replica_set(there, name, uid, version)
-            if name not in there.orphaned:
-                raise RefusedError(f"{name} has a controller")
-            return _with_owner(wrote(there, "AdoptReplicaSet"), name)
-        case PatchReplicaSet():
-            return _patched(there, intent)
-        case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
-            found = _replica_set(there, name, uid, version)
-            there = wrote(there, "DeleteReplicaSet")
-            return deleted(there, found.revision)
-        case PointService(name=name, revision=revision):
-            there = _with_service(
-                wrote(there, "PointService"), intent, revision=revision, managed_by="cart", watched=True
-            )
-            return replace(there, answers={key: each for key, each in there.answers.items() if key != name})
-        case ReleaseService():
-            return _with_service(wrote(there, "ReleaseService"), intent, revision="", managed_by="", watched=False)
-        case PatchPod(uid=uid, metadata=metadata, removed=removed):
-            there = wrote(there, "PatchPod")
-            pods = tuple(_relabelled(pod, metadata, removed) if pod.uid == uid else pod for pod in there.pods)
-            return replace(there, pods=pods, pods_seen=None)
-        case EvictPod(name=name, uid=uid):
-            return _evicted(there, name, uid)
-        case RemoveAnnotation(verb=verb, value=value):
-            if there.rollout.annotations.get(verb) != value:
-                raise RefusedError(f"annotation {verb} is not {value}")
-            return annotated(wrote(there, "RemoveAnnotation"), verb, None)
-        case AskService(name=name):
-            answer = there.services.get(name)
-            if answer is not None:
-                answer = replace(answer, ready_by_revision={})
-            return replace(there, answers={**there.answers, name: (there.now_s, answer)})
-        case AskPods():
-            return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))
-        case SetTraffic(route=name, split=split):
-            split = _from_ping(there, split)
-            there = _with_route(wrote(there, "SetTraffic"), intent, split=split, managed_by="cart")
-            return _without_route_answer(there, name)
-        case ReleaseRoute(route=name):
-            there = _with_route(wrote(there, "ReleaseRoute"), intent, split=ALL_TO_STABLE, managed_by="")
-            return _without_route_answer(there, name)
-        case AskFeatures(route=name):
-            return _with_features(there, name)
-        case AskRoute(route=name):
-            return replace(there, route_answers={**there.route_answers, name: (there.now_s, there.routes.get(name))})
-        case AskLive(route=name, resource_version=version, split=split):
-            split = _from_ping(there, split)
-            if name not in there.routes:
-                return there
-            counted = there.routes[name].counted
-            unheard = counted and there.unheard
-            live = LiveSeen(
-                at_s=there.now_s,
-                resource_version=version,
-                live=there.planes.get(name) == split and not unheard,
-                by=VerifiedBy.COUNTERS if counted else VerifiedBy.CONFIG,
-                evidence=not unheard,
-            )
-            return replace(there, routes={**there.routes, name: replace(there.routes[name], live=live)})
-        case AskDrained(revision=revision):
-            return replace(there, drains={**there.drains, revision: replace(there.probed, at_s=there.now_s)})
-        case never:
-            assert_never(never)
-
-
 def orphaned(there: World, name: str) -> World:
     """A ReplicaSet loses its owner reference."""
-    return replace(_moved(there, name), orphaned=there.orphaned | {name})
+    return replace(moved(there, name), orphaned=there.orphaned | {name})
 
 
 def deleted(there: World, revision: str) -> World:
@@ -326,6 +242,15 @@ def wrote(there: World, what: str) -> World:
     return replace(there, version=there.version + 1, writes=(*there.writes, what))
 
 
+def moved(there: World, name: str) -> World:
+    """The ReplicaSet in a new version."""
+    there = replace(there, version=there.version + 1)
+    sets = (
+        replace(each, resource_version=str(there.version)) if each.name == name else each for each in there.replica_sets
+    )
+    return replace(there, replica_sets=tuple(sets))
+
+
 def strategy_hash(strategy: Strategy) -> str:
     match strategy:
         case Canary(steps=steps):
@@ -340,19 +265,6 @@ def _seen_orphan(found: ReplicaSet) -> OrphanedReplicaSet:
     return OrphanedReplicaSet(
         name=found.name, uid=found.uid, resource_version=found.resource_version, revision=found.revision
     )
-
-
-def _with_owner(there: World, name: str) -> World:
-    return replace(_moved(there, name), orphaned=there.orphaned - {name})
-
-
-def _moved(there: World, name: str) -> World:
-    """The ReplicaSet in a new version."""
-    there = replace(there, version=there.version + 1)
-    sets = (
-        replace(each, resource_version=str(there.version)) if each.name == name else each for each in there.replica_sets
-    )
-    return replace(there, replica_sets=tuple(sets))
 
 
 def _seen_service(there: World, name: str) -> Service:
@@ -383,98 +295,9 @@ def _seen_route(there: World, name: RouteName, *, named: bool) -> Route:
     asked_s, answer = there.route_answers.get(name, (None, None))
     if asked_s is None or there.now_s - asked_s > ANSWER_S:
         return RouteUnasked(name, named)
-    return RouteAbsent(name, at_s=asked_s, named=named) if answer is None else replace(answer, named=named)
-
-
-def _from_ping(there: World, split: Split) -> Split:
-    """Routes are kept as with `pingService` in the stable role."""
-    return Split(1 - split.share) if there.status.pong_is_stable else split
-
-
-def _with_route(there: World, intent: SetTraffic | ReleaseRoute, **changes: Any) -> World:
-    found = there.routes.get(intent.route)
-    if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
-        raise RefusedError(f"{intent.route} is not as it was seen")
-    after = replace(found, **changes, resource_version=str(there.version))
-    return replace(there, routes={**there.routes, intent.route: after})
-
-
-def _with_features(there: World, name: RouteName) -> World:
-    """What the class of its gateways supports is known from now on, whether the route is watched or was asked for."""
-    found = there.routes.get(name)
-    if found is None:
-        return there
-    routes = {**there.routes, name: replace(found, features=there.supported)}
-    answers = {
-        each: (at_s, seen if each != name or seen is None else replace(seen, features=there.supported))
-        for each, (at_s, seen) in there.route_answers.items()
-    }
-    return replace(there, routes=routes, route_answers=answers)
-
-
-def _without_route_answer(there: World, name: RouteName) -> World:
-    return replace(there, route_answers={key: each for key, each in there.route_answers.items() if key != name})
-
-
-def _created(there: World, intent: CreateReplicaSet) -> World:
-    name = f"cart-{intent.revision}"
-    if any(each.name == name for each in there.replica_sets):
-        raise RefusedError(f"{name} exists")
-    there = wrote(there, "CreateReplicaSet")
-    made = ReplicaSet(
-        name=name,
-        uid=f"rs-{there.version}",
-        resource_version=str(there.version),
-        revision=intent.revision,
-        number=intent.number,
-        created_at_s=there.now_s,
-        spec_replicas=intent.replicas,
-        observed=False,
-        min_ready_s=there.rollout.spec.min_ready_s,
-        pod_metadata=intent.pod_metadata,
-        injection=intent.injection,
-    )
-    return replace(there, replica_sets=(*there.replica_sets, made))
-
-
-def _patched(there: World, intent: PatchReplicaSet) -> World:
-    found = _replica_set(there, intent.name, intent.uid, intent.resource_version)
-    there = wrote(there, "PatchReplicaSet")
-    names = ("replicas", "restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
-    given = {name: getattr(intent, name) for name in names if getattr(intent, name) is not None}
-    if "replicas" in given:
-        given["spec_replicas"] = given.pop("replicas")
-    after = replace(found, **given, resource_version=str(there.version), observed=False)
-    return replace(there, replica_sets=tuple(after if each is found else each for each in there.replica_sets))
-
-
-def _replica_set(there: World, name: str, uid: str, version: str) -> ReplicaSet:
-    found = next((each for each in there.replica_sets if each.name == name), None)
-    if found is None or found.uid != uid or version not in ("", found.resource_version):
-        raise RefusedError(f"ReplicaSet {name} is not as it was seen")
-    return found
-
-
-def _with_service(there: World, intent: PointService | ReleaseService, **changes: Any) -> World:
-    found = there.services.get(intent.name)
-    if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
-        raise RefusedError(f"Service {intent.name} is not as it was seen")
-    after = replace(found, **changes, resource_version=str(there.version))
-    return replace(there, services={**there.services, intent.name: after})
-
-
-def _evicted(there: World, name: str, uid: str) -> World:
-    if there.budget is not None and sum(pod.ready for pod in there.pods) <= there.budget:
-        refusal = EvictionRefused(there.now_s, name, "would break the budget")
-        return replace(wrote(there, "EvictPod"), refused=refusal)
-    pods = tuple(pod for pod in there.pods if pod.uid != uid)
-    return replace(wrote(there, "EvictPod"), pods=pods, pods_seen=None)
-
-
-def _relabelled(pod: Pod, metadata: PodMetadata, removed: PodMetadata) -> Pod:
-    labels = {key: value for key, value in pod.labels.items() if key not in removed.labels}
-    annotations = {key: value for key, value in pod.annotations.items() if key not in removed.annotations}
-    return replace(pod, labels={**labels, **metadata.labels}, annotations={**annotations, **metadata.annotations})
+    if answer is None:
+        return RouteAbsent(name, at_s=asked_s, ours=named and is_own(name), named=named)
+    return replace(answer, named=named)
 
 
 def _number(value: str | None) -> float | None:

@@ -12,11 +12,10 @@ from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_re
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, Step
-from rollouts.core.routing.services import named_services
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
@@ -260,3 +259,17 @@ def test_an_update_with_routes_is_rehearsed_to_its_end(name: bytes, ping_pong: b
     assert (told.stuck, told.end.status.stable_revision) == (None, "b")
     settles = [each for stage in told.stages for each in stage.waits if each.reason is Reason.TRAFFIC_SWITCHING]
     assert bool(settles) == (name == b"cart")
+
+
+def test_a_new_rollout_with_a_route_that_nobody_has_taken_yet_is_rehearsed_to_its_end() -> None:
+    """The route says what it is to say already; marking it as ours is a write, too, and its gateways take it."""
+    strategy = Canary(
+        traffic_routing=TrafficRouting(routers=(Router("gatewayAPI", b"cart"),)),
+        stable_service="cart",
+        canary_service="cart-canary",
+    )
+    there = world(strategy)
+
+    told = rehearse(replace(seen_of(there), routes=there.routes), startup_s=0.0)
+
+    assert (told.stuck, told.end.status.stable_revision) == (None, "a")

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S, needs_a_person
 from rollouts.core.model.intents import (
+    CreateReplicaSet,
     Decision,
     Intent,
+    MakeRoute,
     PatchReplicaSet,
     PointService,
     ReleaseRoute,
@@ -20,18 +23,15 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.plan import earliest
-from rollouts.core.model.rollout import Strategy
+from rollouts.core.model.rollout import Strategy, named_services
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
-from rollouts.core.routing.services import named_services
-from rollouts.core.safety.invariants import broken_by
+from tests.core.api_server import RefusedError, applied
 from tests.core.model import (
-    RefusedError,
     World,
-    applied,
-    named_routes,
+    deleted,
+    made_by_users,
     orphaned,
     route,
     service,
@@ -40,6 +40,7 @@ from tests.core.model import (
     world,
     wrote,
 )
+from tests.invariants.every import broken_by
 
 
 def running(strategy: Strategy, *, replicas: int = 4, **changes: Any) -> World:
@@ -63,36 +64,53 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
     if seen is None:
         broken += broken_by(as_pods_are(there, view), decision)
     assert broken == [], (broken, view, decision)
-    assert sum(isinstance(each, PatchReplicaSet) for each in decision.intents) == len(
-        {each.uid for each in decision.intents if isinstance(each, PatchReplicaSet)}
-    ), f"two patches of one ReplicaSet in a pass: {decision.intents}"
+    patched = [each.uid for each in decision.intents if isinstance(each, PatchReplicaSet)]
+    assert len(patched) == len(set(patched)), f"two patches of one ReplicaSet in a pass: {decision.intents}"
     version = view.rollout.resource_version
     calls: list[Intent | RolloutStatus] = [*decision.intents]
     calls.insert(0 if decision.status_first else len(calls), decision.status)
     for call in calls[:writes]:
-        if isinstance(call, RolloutStatus):
-            if version != there.rollout.resource_version:  # the Rollout has moved: its status is not written
-                return there
-            there = with_status_written(there, decision)
-        else:
-            if isinstance(call, RemoveAnnotation) and version != there.rollout.resource_version:
-                return there
-            try:
-                there = applied(there, call)
-            except RefusedError:
-                if isinstance(call, PointService | ReleaseService) and call.name in there.answers:  # an old answer
-                    return replace(
-                        there, answers={key: each for key, each in there.answers.items() if key != call.name}
-                    )
-                if isinstance(call, SetTraffic | ReleaseRoute) and call.route in there.route_answers:
-                    answers = {name: each for name, each in there.route_answers.items() if name != call.route}
-                    return replace(there, route_answers=answers)
-                if seen is None:
-                    raise
-                return there
-        if isinstance(call, RolloutStatus | RemoveAnnotation):  # only a write of the Rollout tells its version
+        of_rollout = isinstance(call, RolloutStatus | RemoveAnnotation)
+        if of_rollout and version != there.rollout.resource_version:  # it has moved: neither is written
+            return there
+        try:
+            there = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
+        except RefusedError:
+            if seen is None and not _from_what_is_not_shown(there, call):
+                raise
+            return _without_answer(there, call)
+        if of_rollout:  # only a write of the Rollout tells its version
             version = there.rollout.resource_version
     return there
+
+
+def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:
+    """Whether the call is about a Service or a route that was asked about some time ago, or an orphan that is being deleted."""
+    match call:
+        case CreateReplicaSet(revision=revision):
+            return any(
+                each.deleting and each.name in there.orphaned
+                for each in there.replica_sets
+                if each.revision == revision
+            )
+        case PointService(name=name) | ReleaseService(name=name):
+            return name in there.answers
+        case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
+            return route_name in there.route_answers
+        case _:
+            return False
+
+
+def _without_answer(there: World, call: Intent | RolloutStatus) -> World:
+    """The world in which that Service or route is asked about again."""
+    match call:
+        case PointService(name=name) | ReleaseService(name=name):
+            return replace(there, answers={key: each for key, each in there.answers.items() if key != name})
+        case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
+            answers = {key: each for key, each in there.route_answers.items() if key != route_name}
+            return replace(there, route_answers=answers)
+        case _:
+            return there
 
 
 def with_status_written(there: World, decision: Decision) -> World:
@@ -130,31 +148,45 @@ def replica_sets_synced(there: World) -> World:
     pkg/controller/replicaset/replica_set.go, `syncReplicaSet` (manageReplicas under `SatisfiedExpectations`, then
     calculateStatus of the pods that were listed before).
     """
-    names = {each.name for each in there.replica_sets}
-    by_set: dict[str, list[Pod]] = {name: [] for name in names}
-    for pod in there.heard:
-        owner = pod.name.rsplit("-", 1)[0]
-        if owner in names:
-            by_set[owner].append(pod)
-    pods = [pod for pod in there.pods if pod.name.rsplit("-", 1)[0] in names]
-    sets, version, expecting = [], there.version, set(there.expecting)
     for each in there.replica_sets:
-        heard = sorted(by_set[each.name], key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))
-        if each.name not in there.expecting:
-            gone = {pod.uid for pod in heard[each.spec_replicas :]}
-            pods = [pod for pod in pods if pod.uid not in gone]
-            missing = 0 if each.failure else max(0, each.spec_replicas - len(heard))
-            pods += [_new_pod(there, each, number=version + number) for number in range(1, missing + 1)]
-            version += missing
-            expecting |= {each.name} if gone or missing else set()
-        ready = [pod for pod in heard if pod.ready]
-        available = [pod for pod in ready if there.now_s - there.ready_since[pod.uid] >= each.min_ready_s]
-        told = replace(each, replicas=len(heard), ready=len(ready), available=len(available), observed=True)
-        if told != each:
-            version += 1
-            told = replace(told, resource_version=str(version))
-        sets.append(told)
-    return replace(there, pods=tuple(pods), replica_sets=tuple(sets), version=version, expecting=frozenset(expecting))
+        heard = [pod for pod in there.heard if _owner(pod) == each.name]
+        there = _counted(_managed(there, each, heard), each, heard)
+    names = {each.name for each in there.replica_sets}
+    return replace(there, pods=tuple(pod for pod in there.pods if _owner(pod) in names))
+
+
+def _owner(pod: Pod) -> str:
+    """Name of a pod's ReplicaSet."""
+    return pod.name.rsplit("-", 1)[0]
+
+
+def _managed(there: World, replica_set: ReplicaSet, heard: list[Pod]) -> World:
+    """The controller deletes the pods of one set that are too many, unready ones first, or makes those that are missing."""
+    if replica_set.name in there.expecting or replica_set.deleting:
+        return there
+    best_first = sorted(heard, key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))
+    gone = {pod.uid for pod in best_first[replica_set.spec_replicas :]}
+    missing = 0 if replica_set.failure else max(0, replica_set.spec_replicas - len(heard))
+    made = [_new_pod(there, replica_set, number=there.version + number) for number in range(1, missing + 1)]
+    return replace(
+        there,
+        pods=(*(pod for pod in there.pods if pod.uid not in gone), *made),
+        version=there.version + missing,
+        expecting=there.expecting | ({replica_set.name} if gone or missing else set()),
+    )
+
+
+def _counted(there: World, replica_set: ReplicaSet, heard: list[Pod]) -> World:
+    """The controller reports the pods of one set that it has heard of."""
+    ready = [pod for pod in heard if pod.ready]
+    available = [pod for pod in ready if there.now_s - there.ready_since[pod.uid] >= replica_set.min_ready_s]
+    told = replace(replica_set, replicas=len(heard), ready=len(ready), available=len(available), observed=True)
+    if told == replica_set:
+        return there
+    version = there.version + 1
+    told = replace(told, resource_version=str(version))
+    sets = tuple(told if each is replica_set else each for each in there.replica_sets)
+    return replace(there, replica_sets=sets, version=version)
 
 
 def as_pods_are(there: World, seen: Snapshot) -> Snapshot:
@@ -163,7 +195,7 @@ def as_pods_are(there: World, seen: Snapshot) -> Snapshot:
     A pod that failed is counted until the ReplicaSet controller has heard of it: no pass can know of it sooner.
     """
     was_ready = {pod.uid for pod in there.heard if pod.ready}
-    serving = Counter(pod.name.rsplit("-", 1)[0] for pod in there.pods if pod.ready or pod.uid in was_ready)
+    serving = Counter(_owner(pod) for pod in there.pods if pod.ready or pod.uid in was_ready)
     sets = tuple(replace(each, available=min(each.available, serving[each.name])) for each in seen.replica_sets)
     return replace(seen, replica_sets=sets)
 
@@ -248,9 +280,26 @@ def without_route(there: World, name: RouteName | None) -> World:
 def route_put_back(there: World, number: int) -> World:
     """Somebody makes the routes of the spec anew, as they were at first."""
     version = there.version + 1
-    fresh = {name: route(name, uid=f"uid-{version}-{number}") for name in named_routes(there.rollout.spec.strategy)}
+    fresh = {name: route(name, uid=f"uid-{version}-{number}") for name in made_by_users(there.rollout.spec.strategy)}
     planes = dict.fromkeys(fresh, ALL_TO_STABLE)
     return replace(there, version=version, routes={**there.routes, **fresh}, planes={**there.planes, **planes})
+
+
+def deleting(there: World, revision: str) -> World:
+    """Somebody deletes a revision's ReplicaSet in the foreground: it stays until the garbage collector has deleted its pods."""
+    version = there.version + 1
+    sets = (
+        replace(each, deleting=True, resource_version=str(version)) if each.revision == revision else each
+        for each in there.replica_sets
+    )
+    return replace(there, replica_sets=tuple(sets), version=version)
+
+
+def garbage_collected(there: World) -> World:
+    """Every ReplicaSet that is being deleted goes, and its pods with it."""
+    for each in there.replica_sets:
+        there = deleted(there, each.revision) if each.deleting else there
+    return there
 
 
 def later(there: World, seconds: float) -> World:
@@ -263,7 +312,7 @@ def edited(there: World, **changes: Any) -> World:
     if "strategy" in changes:
         changes["strategy_hash"] = strategy_hash(changes["strategy"])
         services = {name: service(name) for name in named_services(changes["strategy"])}
-        routes = {name: route(name) for name in named_routes(changes["strategy"])}
+        routes = {name: route(name) for name in made_by_users(changes["strategy"])}
         there = replace(there, services={**services, **there.services}, routes={**routes, **there.routes})
     rollout = there.rollout
     version = there.version + 1
@@ -294,6 +343,7 @@ def applied_again(there: World) -> World:
 
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
+    there = garbage_collected(there)
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 

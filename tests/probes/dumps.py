@@ -16,7 +16,7 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import LiveQuestion
 
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
 BETA = MatchRoute("beta", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "always")),)))

@@ -27,8 +27,8 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
+from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
-from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Condition, Entry, Judgement, judged
 from tests.probes.dumps import BETA, NOTHING, OBJECT, contour_route, endpoints, locality, question, routes, share
 from tests.probes.dumps import traefik as traefik_dump

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rollouts.core.model.traffic import RouteName
+from rollouts.ports import LiveQuestion
 from rollouts.probes.alb import (
     SERVICE_LABEL,
     Endpoints,
@@ -20,7 +21,6 @@ from rollouts.probes.alb import (
     judged_rules,
     judged_targets,
 )
-from rollouts.probes.questions import LiveQuestion
 from tests.probes.dumps import question, share
 
 ARN = "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup"

@@ -16,11 +16,11 @@ from moto.server import ThreadedMotoServer
 from rollouts.clock import SystemClock
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid
+from rollouts.ports import LiveQuestion
 from rollouts.probes import alb_asker
 from rollouts.probes.alb_asker import EACH_CALL_S
 from rollouts.probes.named_planes import AwsPlane, parse_data_planes
 from rollouts.probes.planes import DataPlanes
-from rollouts.probes.questions import LiveQuestion
 from rollouts.sim.apiserver.server import SimServer
 from tests.probes.amazon import REGION, Balancer, bind, recorded, serve, shop
 from tests.probes.dumps import question, share

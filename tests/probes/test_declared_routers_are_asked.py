@@ -13,11 +13,11 @@ from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.facts.oracles import PlanesAndOracles
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.probes.asker import Asker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles
 from rollouts.probes.planes import DataPlanes
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.declared.codec import Declared, declared
 from rollouts.traffic.declared.oracle import Oracle
 from tests.probes.dumps import ROUTE, question, share

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 import pytest
 
 from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
+from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
-from rollouts.probes.questions import LiveQuestion
 from rollouts.probes.verdict import Judgement
 from tests.probes.dumps import BETA, share
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.parse import parse_spec
+from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.places import places_of
 from rollouts.core.model.traffic import Feature
 from rollouts.errors import SpecInvalid

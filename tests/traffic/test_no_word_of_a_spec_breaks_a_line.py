@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.api.parse import parse_spec
+from rollouts.api.spec.parse import parse_spec
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.traffic import Feature, Split
 from rollouts.core.routing.routes import routed_splits

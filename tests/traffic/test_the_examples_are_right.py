@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.api.parse import rollout_from_manifest
+from rollouts.api.spec.parse import rollout_from_manifest
 from rollouts.cli.commands.lint import providers
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetHeaderRoute, SetWeight

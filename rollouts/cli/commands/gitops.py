@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rollouts.api.parse import parse_spec
 from rollouts.api.schema import yaml_text
+from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
-from rollouts.core.model.rollout import Canary, RolloutSpec
+from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import is_subset
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider

@@ -1,7 +1,7 @@
 """`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
 
-Problems are those that the controller would report (`api/parse.py`, `traffic/demands.py`), and what the Services of the file say
-against the Rollouts that name them, so a file that passes here is one that it carries out.
+Problems are those that the controller would report (`api/spec/parse.py`, `traffic/demands.py`), and what the Services of the file
+say against the Rollouts that name them, so a file that passes here is one that it carries out.
 Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
 cutovers. What cannot be known without a cluster is taken at its least, so nothing is called too short that might be enough.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from rollouts.api.parse import parse_spec
+from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.terminal.tree import plain
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of
@@ -25,10 +25,9 @@ from rollouts.core.advice.findings import Finding, Rule
 from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import relation_of, service_findings
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
-from rollouts.core.model.rollout import RolloutSpec
-from rollouts.core.routing.services import named_services
+from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider

@@ -22,11 +22,10 @@ from rollouts.cli.view.objects import Seen, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
-from rollouts.ports import JSON_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.ports import JSON_PATCH, ApiServer, Planes, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp

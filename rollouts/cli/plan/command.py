@@ -9,7 +9,7 @@ from dataclasses import replace
 import yaml
 from rich.console import Console
 
-from rollouts.api.parse import parse_spec
+from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint import lint_text, manifests_of, providers
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.draw import draw_plan

@@ -29,9 +29,9 @@ from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.advice.graceful_exit import template_labels
 from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.rollout import named_services
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.traffic import Answer, RouteSeen, Verdict
-from rollouts.core.routing.services import named_services
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, REVISION, name_label
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from rollouts.api.status_reader import weight_to_wire
+from rollouts.api.status.reader import weight_to_wire
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
 from rollouts.core.advice.proxy_findings import proxy_findings
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
 from rollouts.core.model.drain import DrainMode, DrainNumbers, ProxyFacts, ProxyMode
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, RolloutSpec
+from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import is_subset
 from rollouts.objects import Manifest
 
 NEXT = "(next)"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rollouts.api.status import status_from_wire
+from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text

@@ -18,7 +18,6 @@ from rollouts.cluster.structs import PodObject, RouteObject
 from rollouts.controller.act.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer
@@ -29,8 +28,7 @@ from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
-from rollouts.ports import Clock
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import Clock, DrainQuestion, LiveQuestion, Planes
 
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import DrainQuestion, LiveQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
-from rollouts.api.status import can_wait, merge_patch, status_to_wire
+from rollouts.api.status.wire import can_wait, merge_patch, status_to_wire
 from rollouts.controller.act.calls import (
     Adopt,
     Ask,

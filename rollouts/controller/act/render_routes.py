@@ -32,8 +32,7 @@ from rollouts.manifests.own_route import made_anew, made_route, owner_operations
 from rollouts.manifests.ownership import pods_selector
 from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_undo
 from rollouts.objects import Key, Manifest
-from rollouts.ports import JSON_PATCH
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
 from rollouts.traffic.rules.difference import operations
 

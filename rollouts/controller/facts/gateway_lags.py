@@ -1,7 +1,7 @@
 """How long gateways take from a route to what they do: measured whenever one is asked until it says that a split is live.
 
 A gateway learns of pods that go as it learns of weights, from the API server, so that pods have to sleep for as long before they
-end (`core/drain/numbers.py`). Nothing is kept beyond the process: without measurements the general numbers hold;
+end (`core/context/drain_numbers.py`). Nothing is kept beyond the process: without measurements the general numbers hold;
 updates measure anew.
 """
 
@@ -15,8 +15,7 @@ from typing import TypeVar
 import structlog
 
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
-from rollouts.ports import Clock
-from rollouts.probes.questions import LiveQuestion
+from rollouts.ports import Clock, LiveQuestion
 
 KEPT = 50  # measurements of a gateway
 LEAST = 3  # before anything is said

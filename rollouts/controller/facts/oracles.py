@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rollouts.controller.facts.planes import Planes
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.ports import DrainQuestion, LiveQuestion, Planes
 from rollouts.probes.oracles import Oracles
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.declared.codec import Declared
 from rollouts.traffic.declared.oracle import Oracle
@@ -27,18 +26,18 @@ class PlanesAndOracles:
         self._providers = providers
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """See `planes.Planes`."""
+        """See `ports.Planes`."""
         return self._planes.asked_by(route, gateways) if self._oracle(route) is None else VerifiedBy.CONFIG
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """See `planes.Planes`."""
+        """See `ports.Planes`."""
         oracle = self._oracle(question.route)
         if oracle is None:
             return await self._planes.live(question, deadline_s=deadline_s)
         return await self._oracles.live(oracle, question, deadline_s=deadline_s)
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """See `planes.Planes`."""
+        """See `ports.Planes`."""
         return await self._planes.drained(question, deadline_s=deadline_s)
 
     def _oracle(self, route: RouteName) -> Oracle | None:

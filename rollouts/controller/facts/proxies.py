@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from rollouts.api.wire import parse_duration
+from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import server_version
-from rollouts.core.drain.numbers import DEFAULT_MIN_SYNC_S
+from rollouts.core.context.drain_numbers import DEFAULT_MIN_SYNC_S
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.objects import Kind

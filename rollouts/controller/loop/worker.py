@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 import structlog
 
-from rollouts.api.status_reader import weight_to_wire
+from rollouts.api.status.reader import weight_to_wire
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,
@@ -35,7 +35,6 @@ from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.decide import decide, decide_invalid
-from rollouts.core.lifecycle.update import step_count
 from rollouts.core.model.intents import Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
@@ -254,7 +253,7 @@ class Worker:
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
             self._held.settled(this.key)
             return None
-        steps = step_count(observed.snapshot.rollout.spec) if isinstance(observed, Seen) else 0
+        steps = observed.snapshot.rollout.spec.strategy.step_count if isinstance(observed, Seen) else 0
         write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:
             self._held.settled(this.key)
@@ -288,7 +287,7 @@ class Worker:
         status = stopped_status(
             before, reason=reason, message=message, generation=rollout.metadata.generation, now_s=_now_s(rollout)
         )
-        steps = step_count(rollout.snapshot.rollout.spec) if isinstance(rollout, Seen) else 0
+        steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
         if write is not None:
             this.writes += await self._performer.perform(_target(this.key, rollout.metadata), [write])

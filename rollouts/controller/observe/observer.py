@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from rollouts.api.parse import parse_rollout, parse_spec
-from rollouts.api.status import status_from_wire
+from rollouts.api.spec.parse import parse_rollout, parse_spec
+from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
@@ -33,7 +33,7 @@ from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.steered import SteeredServices, managed_by
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
@@ -47,7 +47,7 @@ from rollouts.core.model.snapshot import (
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.ping_pong import with_roles
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import is_subset
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (

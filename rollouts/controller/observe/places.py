@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rollouts.api.routing import CANARY_PATH, ROUTING_PATH, router_path
+from rollouts.api.spec.routing import CANARY_PATH, ROUTING_PATH, router_path
 from rollouts.controller.facts.live_providers import why_not
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.model.traffic import RouteName

@@ -17,7 +17,6 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.live_providers import LiveProviders, undecided
-from rollouts.controller.facts.planes import Planes
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_named
 from rollouts.controller.facts.settle_times import SettleTimes, settle_s
 from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
@@ -40,6 +39,7 @@ from rollouts.errors import Unroutable
 from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
+from rollouts.ports import Planes
 from rollouts.traffic.codec import Context, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.parents import GROUP

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from rollouts.api.times import format_time
-from rollouts.api.v1alpha1_traffic_provider import provider_problems
+from rollouts.api.v1alpha1.traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing

@@ -18,7 +18,7 @@ from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
 from rollouts.core.model.limits import resolved_surge
 from rollouts.core.model.pod_exit import read_pod_exit
-from rollouts.core.model.rollout import BlueGreen, RolloutSpec
+from rollouts.core.model.rollout import RolloutSpec
 from rollouts.objects import Manifest
 
 _PERIOD_S, _FAILURES, _DELAY_S = 10, 3, 0  # Kubernetes' defaults of a probe
@@ -75,7 +75,7 @@ def exit_findings(
 
 def surges(spec: RolloutSpec) -> bool:
     """Whether pods of a new revision start before old ones end."""
-    if isinstance(spec.strategy, BlueGreen) or spec.strategy.traffic_routing is not None:
+    if not spec.strategy.by_ratio:
         return True
     return resolved_surge(spec.strategy.max_surge, replicas=spec.replicas) > 0
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.drain.numbers import (
+from rollouts.core.context.drain_numbers import (
     IPVS_REUSE_SAFE_KERNEL,
     IPVS_TIME_WAIT_S,
     kernel_moves_reused_ports,

@@ -17,10 +17,10 @@ from typing import Any
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.model.revision import REVISION_LABEL
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, named_services
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import Service, ServiceSeen
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import is_subset
 from rollouts.objects import Manifest
 
 DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up

@@ -5,7 +5,7 @@ lengthen the wait. A Service that selects the old revision again has not left it
 that brings it traffic, as of a canary that is tried again, has its own. One that somebody replaced by its plain manifest brings
 requests to every pod again: its clock starts again, which is on record before it is pointed; while it is out of sight no clock
 of it ends. `scaleDownDelaySeconds` runs beside it. What has to be
-waited is in core/drain/numbers.py; nothing is recorded with `mode: Off`.
+waited is in core/context/drain_numbers.py; nothing is recorded with `mode: Off`.
 
 Probes (`spec.drain.probes`) may end the wait before its time: when the proxies' lag is over and nothing was in flight on three
 polls in a row. What could not be asked is never nothing. The count is in status too, and a hole in the polls starts it anew.
@@ -17,16 +17,18 @@ stable pods when `stableService` leaves them, and one pod of a revision that `st
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rollouts.core.drain.numbers import drain_numbers
-from rollouts.core.model.drain import DrainMode, DrainNumbers, OnTimeout
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordCutovers, StatusChange
+from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
-from rollouts.core.model.plan import View, Wait, earliest
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import named_services
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
-from rollouts.core.model.status import Cutover, Idle, RolloutStatus
-from rollouts.core.routing.services import named_services
+from rollouts.core.model.status import Cutover, Idle
 
 SIGNAL = "EndpointSlices"
 """What a cutover is confirmed by: the slices of the Service show the old revision no more."""
@@ -47,129 +49,137 @@ REVISIONS_ASKED = 2
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
-def numbers_of(view: View) -> DrainNumbers:
-    """What this Rollout has to wait in this cluster."""
-    return drain_numbers(view.spec.drain, view.seen.proxy)
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A Service goes from revision `leaving` to revision `to`; "" where one of them is not known."""
+
+    service: str
+    leaving: str
+    to: str
 
 
-def with_cutover(view: View, *, service: str, leaving: str, to: str) -> RolloutStatus:
-    """Remembers that `service` goes from revision `leaving` to `to`; unchanged when this update has remembered it already."""
-    status = view.status
-    if view.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
-        return status
-    last = status.cutovers[-1] if status.cutovers else None
+def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
+    """Records each Service that leaves a revision; nothing for those that this update has on record already."""
+    before = after = ctx.status.cutovers
+    for each in departures:
+        after = _with_departure(ctx, after, each)
+    return () if after == before else (RecordCutovers(after),)
+
+
+def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: Departure) -> tuple[Cutover, ...]:
+    service, leaving, to = departure.service, departure.leaving, departure.to
+    if ctx.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
+        return before
+    last = before[-1] if before else None
     if last is not None and (last.service, last.from_revision, last.to_revision) == (service, leaving, to):
-        of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (status.started_at_s or 0.0)
+        of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (ctx.status.started_at_s or 0.0)
         if of_this_update:
-            return status
-    fresh = _as_of_now(view, Cutover(service=service, from_revision=leaving, to_revision=to))
-    others = (each for each in status.cutovers if each.from_revision not in (leaving, to) and _is_open(view, each))
-    return replace(status, cutovers=(*others, fresh))
+            return before
+    fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
+    return (*(each for each in before if each.from_revision not in (leaving, to) and _is_open(ctx, each)), fresh)
 
 
-def settled_cutovers(view: View) -> RolloutStatus:
-    """The memory with each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
-    before = view.status.cutovers
+def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
+    """Each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
+    before = ctx.status.cutovers
     if not before:
-        return view.status
-    now = [_as_of_now(view, each) for each in before if not (_is_open(view, each) and _came_to_nothing(view, each))]
-    with_pods = _with_pods(view)  # what is over may begin again
-    after = tuple(each for each in now if each is now[-1] or _is_open(view, each) or each.from_revision in with_pods)
-    return view.status if after == before else replace(view.status, cutovers=after)
+        return ()
+    now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
+    with_pods = _with_pods(ctx)  # what is over may begin again
+    after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
+    return () if after == before else (RecordCutovers(after),)
 
 
-def begun_again(view: View) -> frozenset[str]:
+def begun_again(ctx: PassContext) -> frozenset[str]:
     """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
-    ran = {(each.service, each.from_revision) for each in view.seen.status.cutovers if each.confirmed_at_s is not None}
+    ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
         each.service
-        for each in view.status.cutovers
+        for each in ctx.status.cutovers
         if each.confirmed_at_s is None and (each.service, each.from_revision) in ran
     )
 
 
-def draining(view: View, revision: str) -> Cutover | None:
+def draining(ctx: PassContext, revision: str) -> Cutover | None:
     """The cutover for which `revision` keeps its pods; None when they may go."""
-    return next(
-        (each for each in view.status.cutovers if each.from_revision == revision and _is_open(view, each)), None
-    )
+    return next((each for each in ctx.status.cutovers if each.from_revision == revision and _is_open(ctx, each)), None)
 
 
-def draining_wait(view: View) -> Wait | None:
+def draining_wait(ctx: PassContext) -> Wait | None:
     """What the pods of a revision that has some are kept for, the longest first; None when none are."""
-    with_pods = _with_pods(view)
-    going = [each for each in view.status.cutovers if each.from_revision in with_pods and _is_open(view, each)]
+    with_pods = _with_pods(ctx)
+    going = [each for each in ctx.status.cutovers if each.from_revision in with_pods and _is_open(ctx, each)]
     confirmed = [each for each in going if each.until_s is not None]
     if not confirmed:
         return None
     last = max(confirmed, key=lambda each: each.until_s or 0.0)
     reason = Reason.DRAIN_TIMED_OUT if last.timed_out else Reason.DRAINING
-    told = _in_flight(view, last)
+    told = _in_flight(ctx, last)
     return Wait(reason, f"revision {last.from_revision} keeps its pods: {last.message}{told}", last.until_s)
 
 
-def drain_questions(view: View) -> tuple[AskDrained, ...]:
+def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
     """Asks the probes about the revisions that drain, a second after their last answer; later where there are many probes."""
-    polled = _polled(view)
-    poll_s = _poll_s(view, polled)
+    polled = _polled(ctx)
+    poll_s = _poll_s(ctx, polled)
     asked = (
         each.from_revision
         for each in polled
-        if (seen := _answer(view, each)) is None or view.now_s - seen.at_s >= poll_s - _EARLY_S
+        if (seen := _answer(ctx, each)) is None or ctx.now_s - seen.at_s >= poll_s - _EARLY_S
     )
     return tuple(AskDrained(revision) for revision in dict.fromkeys(asked))
 
 
-def next_drained_s(view: View) -> float | None:
+def next_drained_s(ctx: PassContext) -> float | None:
     """When time alone changes what cutovers ask for: one is over, its `timeoutSeconds` pass, or its probes are to be asked."""
-    drain = view.spec.drain
+    drain = ctx.spec.drain
     times = [
         at_s
-        for each in view.status.cutovers
-        if each.confirmed_at_s is not None and _is_open(view, each)
+        for each in ctx.status.cutovers
+        if each.confirmed_at_s is not None and _is_open(ctx, each)
         for at_s in (each.until_s, each.confirmed_at_s + drain.timeout_s)
     ]
-    polled = _polled(view)
+    polled = _polled(ctx)
     for each in polled:
         times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
-        if (seen := _answer(view, each)) is not None:
-            times.append(seen.at_s + _poll_s(view, polled))
-    return earliest(each for each in times if each is not None and each > view.now_s)
+        if (seen := _answer(ctx, each)) is not None:
+            times.append(seen.at_s + _poll_s(ctx, polled))
+    return earliest(each for each in times if each is not None and each > ctx.now_s)
 
 
-def _poll_s(view: View, polled: Iterable[Cutover]) -> float:
+def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
     """From one poll of a revision to the next."""
-    asks = len(view.spec.drain.probes) * len({each.from_revision for each in polled})
+    asks = len(ctx.spec.drain.probes) * len({each.from_revision for each in polled})
     return max(POLL_S, asks / ASKS_PER_S)
 
 
-def _polled(view: View) -> list[Cutover]:
+def _polled(ctx: PassContext) -> list[Cutover]:
     """Those whose end the probes may bring; of the oldest revisions, when there are many."""
-    if not view.spec.drain.probes:
+    if not ctx.spec.drain.probes:
         return []
-    with_pods = _with_pods(view)
+    with_pods = _with_pods(ctx)
     found = [
         each
-        for each in view.status.cutovers
+        for each in ctx.status.cutovers
         if each.from_revision in with_pods
         and each.confirmed_at_s is not None
         and not each.drained
-        and _is_open(view, each)
+        and _is_open(ctx, each)
     ]
     asked = list(dict.fromkeys(each.from_revision for each in found))[:REVISIONS_ASKED]
     return [each for each in found if each.from_revision in asked]
 
 
-def _answer(view: View, cutover: Cutover) -> DrainSeen | None:
+def _answer(ctx: PassContext, cutover: Cutover) -> DrainSeen | None:
     """What the probes said about this cutover; None when they were not asked since it was confirmed."""
-    seen = view.seen.drains.get(cutover.from_revision)
+    seen = ctx.seen.drains.get(cutover.from_revision)
     if seen is None or cutover.confirmed_at_s is None or seen.at_s < cutover.confirmed_at_s:
         return None
     return seen
 
 
-def _in_flight(view: View, cutover: Cutover) -> str:
-    if not view.spec.drain.probes or (seen := _answer(view, cutover)) is None:
+def _in_flight(ctx: PassContext, cutover: Cutover) -> str:
+    if not ctx.spec.drain.probes or (seen := _answer(ctx, cutover)) is None:
         return ""
     known = [f"{seen.in_flight} requests"] if seen.in_flight is not None else []
     known += [f"{seen.streams} streams"] if seen.streams else []
@@ -177,61 +187,61 @@ def _in_flight(view: View, cutover: Cutover) -> str:
     return f"{told}; {seen.message}" if seen.message else told
 
 
-def _is_open(view: View, cutover: Cutover) -> bool:
-    if cutover.until_s is None or view.now_s < cutover.until_s or _out_of_sight(view, cutover):
+def _is_open(ctx: PassContext, cutover: Cutover) -> bool:
+    if cutover.until_s is None or ctx.now_s < cutover.until_s or _out_of_sight(ctx, cutover):
         return True
     # What the probes ended is relied on once the record is seen: the time that was recorded before is still to come.
     return cutover.drained and not any(
         each.drained and (each.service, each.from_revision) == (cutover.service, cutover.from_revision)
-        for each in view.seen.status.cutovers
+        for each in ctx.recorded.cutovers
     )
 
 
-def _came_to_nothing(view: View, cutover: Cutover) -> bool:
+def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the Service selects what it was to leave, or is not the strategy's any more and was never seen to leave it."""
-    service = _ours(view, cutover)
+    service = _ours(ctx, cutover)
     if service is not None:
         return service.revision == cutover.from_revision
-    return cutover.confirmed_at_s is None and cutover.service not in named_services(view.spec.strategy)
+    return cutover.confirmed_at_s is None and cutover.service not in named_services(ctx.spec.strategy)
 
 
-def _shows(view: View, cutover: Cutover) -> bool:
+def _shows(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the Service may still bring the old revision anything; of one that is not to be seen, what is on record.
 
     One that the strategy names and that has not our key, as after `kubectl replace`, selects the pods of every revision.
     """
-    service = _ours(view, cutover)
+    service = _ours(ctx, cutover)
     if service is None:
-        plain = isinstance(view.seen.services.get(cutover.service), ServiceSeen) and _out_of_sight(view, cutover)
+        plain = isinstance(ctx.seen.services.get(cutover.service), ServiceSeen) and _out_of_sight(ctx, cutover)
         return plain or cutover.confirmed_at_s is None
     return service.revision == cutover.from_revision or service.ready_by_revision.get(cutover.from_revision, 0) > 0
 
 
-def _out_of_sight(view: View, cutover: Cutover) -> bool:
+def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the strategy names the Service, and it is not seen to be steered: it may bring requests to pods that are left."""
-    named = cutover.service in named_services(view.spec.strategy)
-    return named and _ours(view, cutover) is None and cutover.from_revision in _with_pods(view)
+    named = cutover.service in named_services(ctx.spec.strategy)
+    return named and _ours(ctx, cutover) is None and cutover.from_revision in _with_pods(ctx)
 
 
-def _with_pods(view: View) -> frozenset[str]:
-    return frozenset(each.revision for each in view.seen.replica_sets if each.spec_replicas > 0)
+def _with_pods(ctx: PassContext) -> frozenset[str]:
+    return frozenset(each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0)
 
 
-def _ours(view: View, cutover: Cutover) -> ServiceSeen | None:
-    service = view.seen.services.get(cutover.service)
-    if isinstance(service, ServiceSeen) and service.managed_by == view.seen.rollout.name:
+def _ours(ctx: PassContext, cutover: Cutover) -> ServiceSeen | None:
+    service = ctx.seen.services.get(cutover.service)
+    if isinstance(service, ServiceSeen) and service.managed_by == ctx.seen.rollout.name:
         return service
     return None
 
 
-def _as_of_now(view: View, cutover: Cutover) -> Cutover:
+def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:
     """Confirmed once the Service shows the old revision no more, and again not when it is shown again; then by today's spec."""
-    if cutover.until_s is not None and not _is_open(view, cutover):
-        return _with_rest(view, cutover if cutover.timed_out or cutover.drained else _timed_out(view, cutover))
-    if _shows(view, cutover):
+    if cutover.until_s is not None and not _is_open(ctx, cutover):
+        return _with_rest(ctx, cutover if cutover.timed_out or cutover.drained else _timed_out(ctx, cutover))
+    if _shows(ctx, cutover):
         return _unconfirmed(cutover)
-    drain, numbers = view.spec.drain, numbers_of(view)
-    confirmed_at_s = view.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s
+    drain, numbers = ctx.spec.drain, ctx.drain_numbers
+    confirmed_at_s = ctx.now_s if cutover.confirmed_at_s is None else cutover.confirmed_at_s
     cut_short = numbers.drain_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE
     because = numbers.drain_why
     if cut_short:
@@ -244,8 +254,8 @@ def _as_of_now(view: View, cutover: Cutover) -> Cutover:
         until_s=confirmed_at_s + (drain.timeout_s if cut_short else numbers.drain_s),
         message=because,
     )
-    polled = _ended_by_probes(view, _with_poll(view, current))
-    return polled if polled.drained else _timed_out(view, polled)
+    polled = _ended_by_probes(ctx, _with_poll(ctx, current))
+    return polled if polled.drained else _timed_out(ctx, polled)
 
 
 def _unconfirmed(cutover: Cutover) -> Cutover:
@@ -262,11 +272,11 @@ def _unconfirmed(cutover: Cutover) -> Cutover:
     )
 
 
-def _with_poll(view: View, cutover: Cutover) -> Cutover:
+def _with_poll(ctx: PassContext, cutover: Cutover) -> Cutover:
     """The same with the probes' last answer counted, if it is about a moment when no proxy sent anything new any more."""
-    seen = _answer(view, cutover)
-    if not view.spec.drain.probes or seen is None or cutover.confirmed_at_s is None:
-        return replace(cutover, idle=None, streams_idle=None) if not view.spec.drain.probes else cutover
+    seen = _answer(ctx, cutover)
+    if not ctx.spec.drain.probes or seen is None or cutover.confirmed_at_s is None:
+        return replace(cutover, idle=None, streams_idle=None) if not ctx.spec.drain.probes else cutover
     if seen.at_s - seen.age_s < cutover.confirmed_at_s + cutover.proxy_lag_s:
         return cutover
     return replace(
@@ -288,41 +298,41 @@ def _counted(idle: Idle | None, count: int | None, *, at_s: float) -> Idle | Non
     return Idle(idle.polls + 1 if apart_s <= POLLS_APART_S else 1, at_s)
 
 
-def _ended_by_probes(view: View, cutover: Cutover) -> Cutover:
+def _ended_by_probes(ctx: PassContext, cutover: Cutover) -> Cutover:
     """The same, over from now on when the lag is over, and nothing is in flight, of what may still be within its own time."""
-    probes, confirmed_at_s = view.spec.drain.probes, cutover.confirmed_at_s
-    if not probes or confirmed_at_s is None or cutover.until_s is None or view.now_s >= cutover.until_s:
+    probes, confirmed_at_s = ctx.spec.drain.probes, cutover.confirmed_at_s
+    if not probes or confirmed_at_s is None or cutover.until_s is None or ctx.now_s >= cutover.until_s:
         return cutover
     no_more_s = confirmed_at_s + cutover.proxy_lag_s
-    requests_over = _long_idle(cutover.idle) or view.now_s >= no_more_s + view.spec.drain.max_request_s
-    streams_over = view.spec.drain.max_stream_s == 0 or _long_idle(cutover.streams_idle)
-    if view.now_s < no_more_s or not requests_over or not streams_over:
+    requests_over = _long_idle(cutover.idle) or ctx.now_s >= no_more_s + ctx.spec.drain.max_request_s
+    streams_over = ctx.spec.drain.max_stream_s == 0 or _long_idle(cutover.streams_idle)
+    if ctx.now_s < no_more_s or not requests_over or not streams_over:
         return cutover
     ended = f"{cutover.message}; over sooner: nothing was in flight on {IDLE_POLLS} polls in a row"
-    return _with_rest(view, replace(cutover, until_s=view.now_s, drained=True, message=ended))
+    return _with_rest(ctx, replace(cutover, until_s=ctx.now_s, drained=True, message=ended))
 
 
 def _long_idle(idle: Idle | None) -> bool:
     return idle is not None and idle.polls >= IDLE_POLLS
 
 
-def _with_rest(view: View, cutover: Cutover) -> Cutover:
+def _with_rest(ctx: PassContext, cutover: Cutover) -> Cutover:
     """The same with what the probes counted when it ended, if that is known and not recorded yet."""
-    seen = _answer(view, cutover)
+    seen = _answer(ctx, cutover)
     if seen is None or cutover.until_s is None or (cutover.in_flight, cutover.streams) != (None, None):
         return cutover
-    streams = seen.streams if view.spec.drain.max_stream_s else None
-    if not view.spec.drain.probes or not -POLLS_APART_S <= seen.at_s - cutover.until_s <= POLLS_APART_S:
+    streams = seen.streams if ctx.spec.drain.max_stream_s else None
+    if not ctx.spec.drain.probes or not -POLLS_APART_S <= seen.at_s - cutover.until_s <= POLLS_APART_S:
         return cutover
     return replace(cutover, in_flight=seen.in_flight, streams=streams)
 
 
-def _timed_out(view: View, cutover: Cutover) -> Cutover:
+def _timed_out(ctx: PassContext, cutover: Cutover) -> Cutover:
     """The same, marked when `timeoutSeconds` are over and what was waited for is not, or was not when its end came."""
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         return cutover
-    limit_s = view.spec.drain.timeout_s
-    over = not _is_open(view, cutover)
-    waited_s = cutover.until_s - cutover.confirmed_at_s if over else view.now_s - cutover.confirmed_at_s
+    limit_s = ctx.spec.drain.timeout_s
+    over = not _is_open(ctx, cutover)
+    waited_s = cutover.until_s - cutover.confirmed_at_s if over else ctx.now_s - cutover.confirmed_at_s
     late = waited_s < cutover.needed_s if over else waited_s >= limit_s and cutover.needed_s > limit_s
     return replace(cutover, timed_out=True) if late else cutover

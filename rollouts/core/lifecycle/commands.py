@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, Gates, Verdict
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
-from rollouts.core.model.plan import earliest
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
@@ -60,7 +60,15 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
         known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
         if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
             continue
-        noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, by=note.by)
+        noted = Command(
+            Verb.ABORT,
+            NOW,
+            note.revision,
+            note.at_s,
+            strategy_hash=status.strategy_hash,
+            attempt=status.attempt,
+            by=note.by,
+        )
         return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
     return seen
 

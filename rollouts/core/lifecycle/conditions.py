@@ -11,14 +11,14 @@ from typing import TypeAlias
 from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import steered_findings
-from rollouts.core.drain.cutover import numbers_of
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import PAUSES, Wait
 from rollouts.core.drain.pre_stop import unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.plan import PAUSES, View, Wait
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
@@ -30,27 +30,27 @@ Fact: TypeAlias = tuple[str, bool, Reason, str]
 """A condition's type, whether it holds, its reason and its message."""
 
 
-def concluded(view: View, wait: Wait | None) -> RolloutStatus:
-    """`view.status` with everything that follows from it and from what was seen."""
-    status = counted(view)
-    if wait is None and view.aborted and status.abort is not None:
-        wait = Wait(Reason.RETRY_NEEDED, _held_back(view, status.abort))
-    if wait is None and view.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, view.held_by)
-    if wait is None and view.rolled_back and _finished(status):
-        wait = Wait(Reason.ROLLED_BACK, _rolled_back(view))
-    moved_at_s = progressed_at_s(view, status, wait)
-    waiting = waiting_for(view, status, wait, progressed_at_s=moved_at_s)
-    phase = _phase(view, status, waiting, progressed_at_s=moved_at_s)
-    message = waiting.message if waiting else view.held_by if view.paused else ""
+def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
+    """`ctx.status` with everything that follows from it and from what was seen."""
+    status = counted(ctx)
+    if wait is None and ctx.aborted and status.abort is not None:
+        wait = Wait(Reason.RETRY_NEEDED, _held_back(ctx, status.abort))
+    if wait is None and ctx.paused and not _finished(status):
+        wait = Wait(Reason.PAUSED_BY_USER, ctx.held_by)
+    if wait is None and ctx.rolled_back and _finished(status):
+        wait = Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
+    moved_at_s = progressed_at_s(ctx, status, wait)
+    waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
+    phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
+    message = waiting.message if waiting else ctx.held_by if ctx.paused else ""
     return replace(  # at once: a copy of all these fields costs more than finding them
         status,
         phase=phase,
         message=message,
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(view, status, phase, wait),
-        observed_generation=view.seen.rollout.generation,
+        conditions=_conditions(ctx, status, phase, wait),
+        observed_generation=ctx.seen.rollout.generation,
     )
 
 
@@ -81,41 +81,41 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
     )
 
 
-def _held_back(view: View, abort: Abort) -> str:
-    return f"revision {abort.revision} is held back: {abort.message}; try it again: {view.command('retry')}"
+def _held_back(ctx: PassContext, abort: Abort) -> str:
+    return f"revision {abort.revision} is held back: {abort.message}; try it again: {ctx.command('retry')}"
 
 
 def _finished(status: RolloutStatus) -> bool:
     return bool(status.stable_revision) and status.stable_revision == status.current_revision
 
 
-def _phase(view: View, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
-    if view.aborted:
+def _phase(ctx: PassContext, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
+    if ctx.aborted:
         return Phase.ABORTED
-    if overdue(view, waiting, progressed_at_s=progressed_at_s) or stalled(view, waiting):
+    if overdue(ctx, waiting, progressed_at_s=progressed_at_s) or stalled(ctx, waiting):
         return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
     at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
     if _finished(status) and (waiting is None or waiting.reason in at_rest):
-        return Phase.ROLLED_BACK if view.rolled_back else Phase.HEALTHY
+        return Phase.ROLLED_BACK if ctx.rolled_back else Phase.HEALTHY
     return Phase.PROGRESSING
 
 
-def _conditions(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> tuple[Condition, ...]:
-    facts = _phase_facts(view, status, phase, wait)
-    facts += [_available(view, status), *_drain_facts(view, status), *_service_facts(view)]
-    if strangers := not_adopted(view.seen):
+def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> tuple[Condition, ...]:
+    facts = _phase_facts(ctx, status, phase, wait)
+    facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
+    if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if view.rolled_back:
-        facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(view)))
-    if view.paused and phase is not Phase.PAUSED:
-        facts.append(("Paused", True, Reason.PAUSED_BY_USER, view.held_by))
+    if ctx.rolled_back:
+        facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))
+    if ctx.paused and phase is not Phase.PAUSED:
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.held_by))
     facts += _command_facts(status)
-    return _dated(facts, view.seen.status.conditions, now_s=view.now_s, generation=view.seen.rollout.generation)
+    return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=ctx.seen.rollout.generation)
 
 
-def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
+def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
     """What the phase says in conditions: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
     message = wait.message if wait else phase
     reason = wait.reason if wait else Reason.HEALTHY
@@ -133,7 +133,7 @@ def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | N
             ]
         case Phase.PAUSED:
             if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
-                message = view.held_by
+                message = ctx.held_by
             facts += [
                 ("Ready", False, reason, message),
                 ("Paused", True, reason, message),
@@ -141,7 +141,7 @@ def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | N
             ]
         case Phase.ABORTED:
             if status.abort is not None:
-                message = _held_back(view, status.abort)
+                message = _held_back(ctx, status.abort)
             facts += [
                 ("Ready", False, Reason.ROLLOUT_ABORTED, message),
                 ("Stalled", True, Reason.ROLLOUT_ABORTED, message),
@@ -152,12 +152,12 @@ def _phase_facts(view: View, status: RolloutStatus, phase: Phase, wait: Wait | N
             ]
         case Phase.ROLLED_BACK:
             facts += [
-                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(view))
+                (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(ctx))
                 for kind in ("Ready", "Stalled", "Progressing")
             ]
         case Phase.DEGRADED:
             if not needs_a_person(reason):
-                message = f"nothing moved for {view.spec.progress_deadline_s:g} s: {message}"
+                message = f"nothing moved for {ctx.spec.progress_deadline_s:g} s: {message}"
                 reason = Reason.PROGRESS_DEADLINE_EXCEEDED
             facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
             if wait is not None and wait.spec_is_wrong:
@@ -172,36 +172,36 @@ def _command_facts(status: RolloutStatus) -> list[Fact]:
     return [("InvalidCommand", True, problems[0][0], "; ".join(message for _, message in problems))]
 
 
-def _rolled_back(view: View) -> str:
+def _rolled_back(ctx: PassContext) -> str:
     """From where to where, and what goes forward."""
-    revision = view.spec.revision
-    forward = f"{view.command('rollback')} --to {revision} goes forward again, and so does a new template"
-    verb = "rolled back" if _finished(view.status) else "going back"
-    return f"{verb} from revision {revision} to {view.status.current_revision}; {forward}"
+    revision = ctx.spec.revision
+    forward = f"{ctx.command('rollback')} --to {revision} goes forward again, and so does a new template"
+    verb = "rolled back" if _finished(ctx.status) else "going back"
+    return f"{verb} from revision {revision} to {ctx.status.current_revision}; {forward}"
 
 
-def _available(view: View, status: RolloutStatus) -> Fact:
-    needed = view.promised
+def _available(ctx: PassContext, status: RolloutStatus) -> Fact:
+    needed = ctx.promised
     if status.available_replicas >= needed:
         return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
     return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
 
 
-def _drain_facts(view: View, status: RolloutStatus) -> list[Fact]:
+def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
     """What keeps requests from being safe at the end of a pod; each is there only while it is so."""
-    drain = view.spec.drain
+    drain = ctx.spec.drain
     if drain.mode is DrainMode.OFF:
         return []
     facts: list[Fact] = []
-    numbers = numbers_of(view)
-    lacking = unsafe(drain, view.spec.ends, numbers)
+    numbers = ctx.drain_numbers
+    lacking = unsafe(drain, ctx.spec.ends, numbers)
     problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
-    if nodes := port_reuse(view.seen.proxy):
+    if nodes := port_reuse(ctx.seen.proxy):
         problems.append(f"nodes: {nodes.what}; {nodes.fix}")
     if problems:
         facts.append(("DrainUnsafe", True, Reason.DRAIN_UNSAFE, "; ".join(problems)))
-    if view.seen.proxy.mode is ProxyMode.UNKNOWN:
-        facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, view.seen.proxy.known_by))
+    if ctx.seen.proxy.mode is ProxyMode.UNKNOWN:
+        facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, ctx.seen.proxy.known_by))
     last = status.cutovers[-1] if status.cutovers else None
     if last is not None and last.timed_out:
         message = f"revision {last.from_revision} after {drain.timeout_s:g} s: {last.message}"
@@ -209,10 +209,10 @@ def _drain_facts(view: View, status: RolloutStatus) -> list[Fact]:
     return facts
 
 
-def _service_facts(view: View) -> list[Fact]:
+def _service_facts(ctx: PassContext) -> list[Fact]:
     """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
     by_finding: dict[Finding, list[str]] = {}
-    for name, finding in steered_findings(view.spec.strategy, view.seen.services.values()):
+    for name, finding in steered_findings(ctx.spec.strategy, ctx.seen.services.values()):
         by_finding.setdefault(finding, []).append(name)
     if not by_finding:
         return []

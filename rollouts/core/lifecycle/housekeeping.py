@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.commands import rollback_target
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
-from rollouts.core.model.plan import View, Wait
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, PodMetadata
+from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.snapshot import Pod, ReplicaSet
-from rollouts.core.routing.services import shown_revisions
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
 
 TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
 
 
-def surplus(view: View) -> tuple[DeleteReplicaSet, ...]:
+def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
     """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target."""
     in_use = {
-        view.status.current_revision,
-        view.status.stable_revision,
-        view.spec.revision,
-        rollback_target(view.seen.rollout, view.status),
-        *shown_revisions(view),
-        *(each.revision for each in view.status.scale_downs),
+        ctx.status.current_revision,
+        ctx.status.stable_revision,
+        ctx.spec.revision,
+        rollback_target(ctx.seen.rollout, ctx.status),
+        *ctx.shown_revisions,
+        *(each.revision for each in ctx.status.scale_downs),
     }
     empty = [
         each
-        for each in view.older
+        for each in ctx.older
         if each.revision not in in_use and each.observed and each.spec_replicas == each.replicas == 0
     ]
-    count = max(0, len(empty) - view.spec.revision_history_limit)
+    count = max(0, len(empty) - ctx.spec.revision_history_limit)
     return tuple(
         DeleteReplicaSet(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in empty[:count]
     )
 
 
-def metadata_intents(view: View) -> tuple[Intent, ...]:
+def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
     """Brings the metadata of a role to the ReplicaSet's template first, then to its pods, then records that they have it."""
     intents: list[Intent] = []
-    for replica_set in (view.new, view.stable):
+    for replica_set in (ctx.new, ctx.stable):
         if replica_set is None or replica_set.deleting:
             continue
-        wanted = role_metadata(view, replica_set.revision)
+        wanted = role_metadata(ctx, replica_set.revision)
         if replica_set.pod_metadata != wanted:
             intents.append(_template_metadata(replica_set, wanted))
         elif not replica_set.pods_carry_metadata:
-            intents += _pods_metadata(view, replica_set)
+            intents += _pods_metadata(ctx, replica_set)
     return tuple(intents)
 
 
@@ -88,17 +88,17 @@ def _template_metadata(replica_set: ReplicaSet, wanted: PodMetadata) -> PatchRep
     )
 
 
-def _pods_metadata(view: View, replica_set: ReplicaSet) -> list[Intent]:
-    pods = view.seen.pods
-    if pods is None or view.now_s - pods.at_s > PODS_FRESH_S:
+def _pods_metadata(ctx: PassContext, replica_set: ReplicaSet) -> list[Intent]:
+    pods = ctx.seen.pods
+    if pods is None or ctx.now_s - pods.at_s > PODS_FRESH_S:
         return [AskPods()]
     wanted = replica_set.pod_metadata
     patches: list[Intent] = [
-        PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=_outdated(view, wanted))
+        PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=_outdated(ctx, wanted))
         for pod in pods.pods
         if pod.revision == replica_set.revision
         and not pod.deleting
-        and not _carries(pod, wanted, _outdated(view, wanted))
+        and not _carries(pod, wanted, _outdated(ctx, wanted))
     ]
     done = PatchReplicaSet(
         name=replica_set.name, uid=replica_set.uid, revision=replica_set.revision, pods_carry_metadata=True
@@ -106,13 +106,10 @@ def _pods_metadata(view: View, replica_set: ReplicaSet) -> list[Intent]:
     return [*patches, done]
 
 
-def _outdated(view: View, wanted: PodMetadata) -> PodMetadata:
+def _outdated(ctx: PassContext, wanted: PodMetadata) -> PodMetadata:
     """Keys of the strategy's other roles, which a pod of this role must not keep."""
-    strategy = view.spec.strategy
-    if isinstance(strategy, BlueGreen):
-        roles = (strategy.active_metadata, strategy.preview_metadata)
-    else:
-        roles = (strategy.stable_metadata, strategy.canary_metadata)
+    strategy = ctx.spec.strategy
+    roles = (strategy.serving_metadata, strategy.candidate_metadata)
     labels = {key: value for role in roles for key, value in role.labels.items() if key not in wanted.labels}
     annotations = {
         key: value for role in roles for key, value in role.annotations.items() if key not in wanted.annotations
@@ -129,43 +126,43 @@ def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
     )
 
 
-def held_by_user(view: View, wait: Wait | None) -> Wait | None:
+def held_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
-    if wait is None or not view.paused or view.aborted or view.stable is None:
+    if wait is None or not ctx.paused or ctx.aborted or ctx.stable is None:
         return wait
-    return Wait(Reason.PAUSED_BY_USER, f"{view.held_by}; then: {wait.message}")
+    return Wait(Reason.PAUSED_BY_USER, f"{ctx.held_by}; then: {wait.message}")
 
 
-def _some_are_late(view: View) -> bool:
+def _some_are_late(ctx: PassContext) -> bool:
     """Whether there are pods to ask about, which have not only just been made.
 
     A crowded ReplicaSet controller may take a minute to make any: a list for each Rollout would crowd the API server, too.
     """
-    only_just_made = view.new is not None and view.new.replicas > view.status.updated_replicas
-    return not only_just_made and any(each.replicas > each.ready for each in view.seen.replica_sets)
+    only_just_made = ctx.new is not None and ctx.new.replicas > ctx.status.updated_replicas
+    return not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
 
 
-def explained(view: View, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
+def explained(ctx: PassContext, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
     """A wait for pods with what is wrong with them, once it has lasted.
 
     Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time
     that has doubled.
     """
-    recorded = view.status.waiting_for
+    recorded = ctx.status.waiting_for
     if (
         wait is None
         or wait.reason is not Reason.PODS_NOT_AVAILABLE
         or recorded is None
         or recorded.reason is not wait.reason
     ):
-        return wait, (), view.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
-    since_s, pods = max(recorded.since_s, view.status.progressed_at_s or 0.0), view.seen.pods
+        return wait, (), ctx.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
+    since_s, pods = max(recorded.since_s, ctx.status.progressed_at_s or 0.0), ctx.seen.pods
     asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
     next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
-    question: tuple[Intent, ...] = (AskPods(),) if view.now_s >= next_s and _some_are_late(view) else ()
+    question: tuple[Intent, ...] = (AskPods(),) if ctx.now_s >= next_s and _some_are_late(ctx) else ()
     if asked_s is None or pods is None:
         message = recorded.message if recorded.message.startswith(wait.message) else wait.message
-        return replace(wait, message=message), question, max(next_s, view.now_s)
+        return replace(wait, message=message), question, max(next_s, ctx.now_s)
     problems = sorted(
         {f"pod {pod.name}: {pod.problem}" for pod in pods.pods if pod.problem and not pod.ready and not pod.deleting}
     )

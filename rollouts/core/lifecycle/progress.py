@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum, auto
 
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import NOT_HELD_UP, Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, AskService, Intent
-from rollouts.core.model.plan import NOT_HELD_UP, View, Wait
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import BlueGreen
@@ -37,17 +38,17 @@ def needs_a_person(reason: Reason) -> bool:
     return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON
 
 
-def counted(view: View) -> RolloutStatus:
-    """`view.status` with the pods that are there now."""
-    sets = view.seen.replica_sets
-    selector = view.spec.selector_text
-    if isinstance(view.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
-        active = view.status.active_revision or view.status.stable_revision or view.status.current_revision
+def counted(ctx: PassContext) -> RolloutStatus:
+    """`ctx.status` with the pods that are there now."""
+    sets = ctx.seen.replica_sets
+    selector = ctx.spec.selector_text
+    if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
+        active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
         sets = tuple(each for each in sets if each.revision == active)
         selector = f"{selector},{REVISION_LABEL}={active}"
-    new = view.new
+    new = ctx.new
     return replace(
-        view.status,
+        ctx.status,
         replicas=sum(each.replicas for each in sets),
         updated_replicas=new.replicas if new else 0,
         updated_ready_replicas=new.ready if new else 0,
@@ -75,55 +76,57 @@ def moved(before: RolloutStatus, now: RolloutStatus) -> bool:
     )
 
 
-def progressed_at_s(view: View, status: RolloutStatus, wait: Wait | None) -> float:
+def progressed_at_s(ctx: PassContext, status: RolloutStatus, wait: Wait | None) -> float:
     """The progress clock: now when anything moved, or when a wait that it measures has just begun.
 
     Args:
-        status: `view.status`, counted.
+        status: `ctx.status`, counted.
     """
-    before = view.seen.status
+    before = ctx.recorded
     if status.progressed_at_s is None or status.progressed_at_s != before.progressed_at_s:
-        return view.now_s if status.progressed_at_s is None else status.progressed_at_s
+        return ctx.now_s if status.progressed_at_s is None else status.progressed_at_s
     was = _clock(before.waiting_for.reason if before.waiting_for is not None else None)
     clock = _clock(wait.reason if wait is not None else None)
     begins = clock is not _Clock.STOPPED and clock is not was
-    return view.now_s if begins or (was is not _Clock.STOPPED and moved(before, status)) else status.progressed_at_s
+    return ctx.now_s if begins or (was is not _Clock.STOPPED and moved(before, status)) else status.progressed_at_s
 
 
-def waiting_for(view: View, status: RolloutStatus, wait: Wait | None, *, progressed_at_s: float) -> WaitingFor | None:
+def waiting_for(
+    ctx: PassContext, status: RolloutStatus, wait: Wait | None, *, progressed_at_s: float
+) -> WaitingFor | None:
     """The wait with its times; one that needs a person has no end, unless the progress deadline aborts the update then."""
     if wait is None:
         return None
-    before = view.seen.status.waiting_for
+    before = ctx.recorded.waiting_for
     same = before is not None and (
         before.reason is wait.reason or (needs_a_person(before.reason) and needs_a_person(wait.reason))
     )
-    same = same and view.seen.status.step_index == status.step_index
-    since_s = before.since_s if same and before is not None else view.now_s
+    same = same and ctx.recorded.step_index == status.step_index
+    since_s = before.since_s if same and before is not None else ctx.now_s
     deadline_s = wait.deadline_s
-    if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(view)):
-        deadline_s = progressed_at_s + view.spec.progress_deadline_s
+    if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(ctx)):
+        deadline_s = progressed_at_s + ctx.spec.progress_deadline_s
     return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
 
 
-def can_abort(view: View) -> bool:
+def can_abort(ctx: PassContext) -> bool:
     """Whether the progress deadline aborts the update that is under way."""
-    status = view.status
+    status = ctx.status
     unfinished = bool(status.stable_revision) and status.stable_revision != status.current_revision
-    return view.spec.progress_deadline_abort and unfinished and status.abort is None
+    return ctx.spec.progress_deadline_abort and unfinished and status.abort is None
 
 
-def overdue(view: View, waiting: WaitingFor | None, *, progressed_at_s: float) -> bool:
+def overdue(ctx: PassContext, waiting: WaitingFor | None, *, progressed_at_s: float) -> bool:
     """Whether what should move has not moved for the progress deadline; a wait that knows its end is given until then."""
     if waiting is None or waiting.reason in NOT_HELD_UP:
         return False
-    return view.now_s >= max(progressed_at_s + view.spec.progress_deadline_s, waiting.deadline_s or 0.0)
+    return ctx.now_s >= max(progressed_at_s + ctx.spec.progress_deadline_s, waiting.deadline_s or 0.0)
 
 
-def stalled(view: View, waiting: WaitingFor | None) -> bool:
+def stalled(ctx: PassContext, waiting: WaitingFor | None) -> bool:
     """Whether what is waited for has needed a person for longer than a `kubectl apply` takes."""
     at_s = stalls_at_s(waiting)
-    return at_s is not None and view.now_s >= at_s
+    return at_s is not None and ctx.now_s >= at_s
 
 
 def stalls_at_s(waiting: WaitingFor | None) -> float | None:
@@ -133,14 +136,14 @@ def stalls_at_s(waiting: WaitingFor | None) -> float | None:
     return waiting.since_s + STALLED_AFTER_S
 
 
-def still_wanted(view: View, wait: Wait | None, intents: Iterable[Intent]) -> Wait | None:
+def still_wanted(ctx: PassContext, wait: Wait | None, intents: Iterable[Intent]) -> Wait | None:
     """`wait`, or the wait for a person on record while what it is about is looked at again: only the answer ends it."""
-    before = view.seen.status.waiting_for
+    before = ctx.recorded.waiting_for
     if before is None or not needs_a_person(before.reason) or (wait is not None and needs_a_person(wait.reason)):
         return wait
     if not any(isinstance(each, AskService | AskRoute | AskFeatures) for each in intents):
         return wait
-    spec_is_wrong = any(each.type == "InvalidSpec" for each in view.seen.status.conditions)
+    spec_is_wrong = any(each.type == "InvalidSpec" for each in ctx.recorded.conditions)
     return Wait(before.reason, before.message, spec_is_wrong=spec_is_wrong)
 
 

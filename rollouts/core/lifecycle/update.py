@@ -1,88 +1,78 @@
-"""Taking up a new revision, trying one again, holding one back: the changes of memory that start or end an update."""
+"""Taking up a new revision, trying one again, holding one back: the changes of status that start or end an update."""
 
 from __future__ import annotations
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
-from rollouts.core.model.frozen import replace
+from rollouts.core.model.changes import (
+    KeepStepsDone,
+    Promote,
+    RecoverRevisions,
+    StartSteps,
+    StartUpdate,
+    StatusChange,
+    apply,
+)
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.model.status import WAS_STABLE, Abort, HistoryEntry, Outcome, RolloutStatus, Verb
-
-HISTORY_LIMIT = 10  # finished updates kept in status, like revisionHistoryLimit's default
+from rollouts.core.model.status import WAS_STABLE, HistoryEntry, Outcome, RolloutStatus
 
 
-def step_count(spec: RolloutSpec) -> int:
-    """How many steps an update of this spec has."""
-    return len(spec.strategy.steps) if isinstance(spec.strategy, Canary) else 0
-
-
-def taken_up(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[RolloutStatus, tuple[Notice, ...]]:
-    """The memory with `target` as the current revision; unchanged when it is already, and its steps are the same."""
-    spec = seen.rollout.spec
-    if not status.current_revision:
-        status = _recovered(seen, status, target=target)
-    elif not status.stable_revision:  # unreadable, or taken out by hand; else its history would be empty
-        status = replace(status, stable_revision=_last_promoted(seen, status))
+def take_up(seen: Snapshot, *, target: str) -> Contribution:
+    """Makes `target` the current revision; nothing when it is already, and its steps are the same."""
+    recovered = _recovery(seen, target=target)
+    status = apply(seen.status, recovered)
     if target != status.current_revision:
-        return _superseded(seen, status, target=target)
-    if spec.strategy_hash == status.strategy_hash:
-        return status, ()
-    if status.current_revision == status.stable_revision:  # finished, and stays so: only the place in its steps is new
-        return replace(status, strategy_hash=spec.strategy_hash, step_index=step_count(spec), gate_passed=True), ()
-    return replace(_at_first_step(status, now_s=seen.now_s), strategy_hash=spec.strategy_hash), ()
+        started = _start(seen, status, target=target)
+        return Contribution(changes=(*recovered, *started.changes), notices=started.notices)
+    return Contribution(changes=(*recovered, *_new_steps(seen, status)))
 
 
-def retried(seen: Snapshot, status: RolloutStatus, *, attempt: int) -> RolloutStatus:
-    """The current revision at its first step again, as attempt number `attempt`."""
-    return replace(_at_first_step(status, now_s=seen.now_s), attempt=attempt)
-
-
-def held_back(seen: Snapshot, status: RolloutStatus, *, reason: Reason, message: str, declared: bool) -> RolloutStatus:
-    """The current revision aborted; steps start over when it is tried again."""
-    return replace(
-        status,
-        abort=Abort(status.current_revision, seen.now_s, reason, message, declared),
-        step_index=0,
-        step_started_at_s=None,
-        gate_started_at_s=None,
-        gate_passed=False,
-        progressed_at_s=seen.now_s,
-    )
-
-
-def promoted(seen: Snapshot, status: RolloutStatus) -> RolloutStatus:
-    """The current revision as the stable one, and its update in the history."""
+def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
+    """The current revision becomes the stable one, and its update goes into the history."""
     again = any(
         entry.revision == status.current_revision and entry.outcome is Outcome.PROMOTED for entry in status.history
     )
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
-    return replace(
-        _recorded(status, now_s=seen.now_s, outcome=outcome),
-        stable_revision=status.current_revision,
-        step_index=step_count(seen.rollout.spec),
-        finished_at_s=seen.now_s,
-        progressed_at_s=seen.now_s,
-        commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
-    )
+    ended = _entry(status, now_s=seen.now_s, outcome=outcome)
+    return Promote(seen.rollout.spec.strategy.step_count, seen.now_s, ended)
 
 
-def _recovered(seen: Snapshot, status: RolloutStatus, *, target: str) -> RolloutStatus:
-    """A memory for a Rollout without one: new, or its status was wiped while its pods went on serving."""
+def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...]:
+    spec = seen.rollout.spec
+    if spec.strategy_hash == status.strategy_hash:
+        return ()
+    if status.current_revision == status.stable_revision:  # finished, and stays so: only the place in its steps is new
+        return (KeepStepsDone(spec.strategy_hash, spec.strategy.step_count),)
+    return (StartSteps(spec.strategy_hash, seen.now_s),)
+
+
+def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
+    """Revisions for a status that tells of none: of a new Rollout, or one that was wiped while its pods went on serving."""
+    status = seen.status
+    if not status.current_revision:
+        stable = _serving_revision(seen, target=target)
+        return (RecoverRevisions(stable, stable),) if stable else ()
+    if not status.stable_revision:  # unreadable, or taken out by hand; else its history would be empty
+        stable = _last_promoted(seen, status)
+        return (RecoverRevisions(stable, status.current_revision),) if stable else ()
+    return ()
+
+
+def _serving_revision(seen: Snapshot, *, target: str) -> str:
+    """The revision other than `target` that serves; "" where none does, or `target` does already."""
     serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
     others = [each for each in serving if each.revision != target]
-    strategy = seen.rollout.spec.strategy
-    name = strategy.active_service if isinstance(strategy, BlueGreen) else strategy.stable_service
-    service = seen.services.get(name or "")
+    service = seen.services.get(seen.rollout.spec.strategy.serving_service or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
     if not others or selected == target:
-        return status
+        return ""
     others = [each for each in others if each.revision == selected] or others
-    stable = max(others, key=lambda each: (each.available, -each.number))
-    return replace(status, stable_revision=stable.revision, current_revision=stable.revision)
+    return max(others, key=lambda each: (each.available, -each.number)).revision
 
 
 def _last_promoted(seen: Snapshot, status: RolloutStatus) -> str:
@@ -92,36 +82,44 @@ def _last_promoted(seen: Snapshot, status: RolloutStatus) -> str:
     return next((revision for revision in promoted_before if revision in serving), "")
 
 
-def _superseded(seen: Snapshot, status: RolloutStatus, *, target: str) -> tuple[RolloutStatus, tuple[Notice, ...]]:
-    notices: list[Notice] = []
-    unfinished = status.current_revision and status.current_revision != status.stable_revision
-    if unfinished:
-        outcome = Outcome.ABORTED if status.abort else Outcome.SUPERSEDED
-        notices.append(
-            Notice(Reason.ROLLOUT_NOT_COMPLETED, f"revision {status.current_revision} was not finished ({outcome})")
-        )
-        status = _recorded(status, now_s=seen.now_s, outcome=outcome)
+def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contribution:
+    """The update to `target`, and the end of the one that it replaces."""
     existing = next((each for each in seen.replica_sets if each.revision == target), None)
-    newest = max([status.revision_number, *(each.number for each in seen.replica_sets)])
-    number = newest if existing is not None and existing.number == newest else newest + 1
     first = not status.stable_revision  # nothing serves that the steps could protect
     skip = first or target == status.stable_revision or _in_rollback_window(seen, status, existing)
-    started = replace(
-        _at_first_step(status, now_s=seen.now_s),
-        current_revision=target,
+    strategy = seen.rollout.spec.strategy
+    injected = _injected(seen) if existing is None else existing.injection
+    number = _number(seen, status, existing)
+    ended, left = _left(seen, status)
+    start = StartUpdate(
+        revision=target,
         revision_number=number,
         strategy_hash=seen.rollout.spec.strategy_hash,
-        step_index=step_count(seen.rollout.spec) if skip else 0,
+        step_index=strategy.step_count if skip else 0,
         gate_passed=skip,
-        attempt=0,
+        injection=injected,
+        at_s=seen.now_s,
+        ended=ended,
     )
-    injected = _injected(seen) if existing is None else existing.injection
-    started = replace(started, injection=injected)
     about = f"; {injected}" if injected and existing is None else ""
-    notices.append(Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}"))
+    notices = [*left, Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}")]
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))
-    return started, tuple(notices)
+    return Contribution(changes=(start,), notices=tuple(notices))
+
+
+def _left(seen: Snapshot, status: RolloutStatus) -> tuple[HistoryEntry | None, tuple[Notice, ...]]:
+    """The history's entry for an update that is not finished and ends now, and the Event about it."""
+    if not status.current_revision or status.current_revision == status.stable_revision:
+        return None, ()
+    outcome = Outcome.ABORTED if status.abort else Outcome.SUPERSEDED
+    message = f"revision {status.current_revision} was not finished ({outcome})"
+    return _entry(status, now_s=seen.now_s, outcome=outcome), (Notice(Reason.ROLLOUT_NOT_COMPLETED, message),)
+
+
+def _number(seen: Snapshot, status: RolloutStatus, existing: ReplicaSet | None) -> int:
+    newest = max([status.revision_number, *(each.number for each in seen.replica_sets)])
+    return newest if existing is not None and existing.number == newest else newest + 1
 
 
 def _injected(seen: Snapshot) -> Injection | None:
@@ -143,23 +141,8 @@ def _in_rollback_window(seen: Snapshot, status: RolloutStatus, target: ReplicaSe
     return window is not None and len(between) < window
 
 
-def _at_first_step(status: RolloutStatus, *, now_s: float) -> RolloutStatus:
-    return replace(
-        status,
-        step_index=0,
-        step_started_at_s=now_s,
-        started_at_s=now_s,
-        finished_at_s=None,
-        progressed_at_s=now_s,
-        weight_percent=0,
-        abort=None,
-        gate_started_at_s=None,
-        gate_passed=False,
-    )
-
-
-def _recorded(status: RolloutStatus, *, now_s: float, outcome: Outcome) -> RolloutStatus:
-    entry = HistoryEntry(
+def _entry(status: RolloutStatus, *, now_s: float, outcome: Outcome) -> HistoryEntry:
+    return HistoryEntry(
         revision=status.current_revision,
         number=status.revision_number,
         started_at_s=status.started_at_s or now_s,
@@ -167,4 +150,3 @@ def _recorded(status: RolloutStatus, *, now_s: float, outcome: Outcome) -> Rollo
         outcome=outcome,
         message=status.abort.message if status.abort else "",
     )
-    return replace(status, history=(*status.history, entry)[-HISTORY_LIMIT:])

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollouts.core.lifecycle.update import step_count
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import WAS_STABLE, Command, Refusal, RolloutStatus, Verb
@@ -104,7 +103,7 @@ def _promote_named(asked: Asked) -> Verdict:
         return _accepted(asked, Verb.PROMOTE, revision)
     if step and not step.isdecimal():
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}")
-    steps = max(step_count(asked.seen.rollout.spec), 1)  # a blue-green update has one gate, number 0
+    steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
     if step and int(step) >= steps:
         return _refused(f"there is no step {step}: they are 0 to {steps - 1}")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead

@@ -1,4 +1,4 @@
-"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/parse.py`; nothing here is optional by accident."""
+"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/spec/parse.py`; nothing here is optional by accident."""
 
 from __future__ import annotations
 
@@ -111,6 +111,41 @@ class Canary:
     scale_down_delay_revision_limit: int | None = None
     abort_scale_down_delay_s: float = 30.0
 
+    @property
+    def step_count(self) -> int:
+        """How many steps an update has."""
+        return len(self.steps)
+
+    @property
+    def by_ratio(self) -> bool:
+        """Whether the ratio of pods carries the shares of traffic, not Services or routers."""
+        return self.traffic_routing is None
+
+    @property
+    def routers(self) -> tuple[Router, ...]:
+        """Who moves traffic by weights; () where nobody does, or somebody outside of the Rollout."""
+        return self.traffic_routing.routers if self.traffic_routing is not None else ()
+
+    @property
+    def serving_service(self) -> str | None:
+        """The Service that brings requests to the stable revision."""
+        return self.stable_service
+
+    @property
+    def candidate_service(self) -> str | None:
+        """The Service that brings requests to the new revision before it is stable."""
+        return self.canary_service
+
+    @property
+    def serving_metadata(self) -> PodMetadata:
+        """Ephemeral metadata of the stable revision's pods."""
+        return self.stable_metadata
+
+    @property
+    def candidate_metadata(self) -> PodMetadata:
+        """Ephemeral metadata of the new revision's pods before it is stable."""
+        return self.canary_metadata
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueGreen:
@@ -135,6 +170,56 @@ class BlueGreen:
     active_metadata: PodMetadata = PodMetadata()
     preview_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None
+
+    @property
+    def step_count(self) -> int:
+        """It has no steps, only a gate."""
+        return 0
+
+    @property
+    def by_ratio(self) -> bool:
+        """The active Service moves the traffic."""
+        return False
+
+    @property
+    def routers(self) -> tuple[Router, ...]:
+        """Nobody moves traffic by weights."""
+        return ()
+
+    @property
+    def ping_pong(self) -> bool:
+        """The Services keep their roles."""
+        return False
+
+    @property
+    def max_surge(self) -> IntOrPercent:
+        """Pods that a restart may add: a Deployment's default; an update makes room for twice the pods anyway."""
+        return Percent(25)
+
+    @property
+    def serving_service(self) -> str:
+        """The Service that brings requests to the stable revision."""
+        return self.active_service
+
+    @property
+    def candidate_service(self) -> str | None:
+        """The Service that brings requests to the new revision before it is stable."""
+        return self.preview_service
+
+    @property
+    def serving_metadata(self) -> PodMetadata:
+        """Ephemeral metadata of the stable revision's pods."""
+        return self.active_metadata
+
+    @property
+    def candidate_metadata(self) -> PodMetadata:
+        """Ephemeral metadata of the new revision's pods before it is stable."""
+        return self.preview_metadata
+
+
+def named_services(strategy: Strategy) -> tuple[str, ...]:
+    """Every Service that the strategy names, that of the stable revision first."""
+    return tuple(name for name in (strategy.serving_service, strategy.candidate_service) if name)
 
 
 Strategy: TypeAlias = Canary | BlueGreen

@@ -1,4 +1,4 @@
-"""What a Rollout's `.status` remembers. `api/status.py` carries it to and from the wire without loss."""
+"""What a Rollout's `.status` remembers. `api/status/wire.py` carries it to and from the wire without loss."""
 
 from __future__ import annotations
 

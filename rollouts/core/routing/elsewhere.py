@@ -9,39 +9,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import astuple
 
-from rollouts.core.model.frozen import replace
-from rollouts.core.model.plan import View
-from rollouts.core.model.status import RolloutStatus
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.model.changes import RecordElsewhere, StatusChange
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen
 
 
-def is_elsewhere(view: View, name: RouteName) -> bool:
+def is_elsewhere(ctx: PassContext, name: RouteName) -> bool:
     """Whether the route is in another namespace than the Rollout."""
-    return name.namespace != view.seen.rollout.namespace
+    return name.namespace != ctx.seen.rollout.namespace
 
 
-def to_be_recorded(view: View, name: RouteName) -> bool:
+def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
     """Whether a write of the route has to wait until the record is there."""
-    return is_elsewhere(view, name) and name not in view.seen.status.elsewhere
+    return is_elsewhere(ctx, name) and name not in ctx.recorded.elsewhere
 
 
-def with_record(view: View, status: RolloutStatus, routes: Iterable[Route]) -> RolloutStatus:
-    """The same with every route elsewhere on record that the spec names and that can be managed."""
+def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusChange, ...]:
+    """Puts every route elsewhere on record that the spec names and that can be managed."""
     usable = (each.route for each in routes if isinstance(each, RouteSeen) and each.named and each.split is not None)
-    more = {name for name in usable if is_elsewhere(view, name)} - set(status.elsewhere)
-    if not more:
-        return status
-    return replace(status, elsewhere=tuple(sorted({*status.elsewhere, *more}, key=astuple)))
+    before = ctx.status.elsewhere
+    more = {name for name in usable if is_elsewhere(ctx, name)} - set(before)
+    return (RecordElsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
 
 
-def without_gone(view: View, status: RolloutStatus) -> RolloutStatus:
-    """The same without those that the spec names no more and that were seen to be no longer ours."""
-    ours = view.seen.rollout.name
+def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
+    """Forgets those that the spec names no more and that were seen to be no longer ours."""
+    ours = ctx.seen.rollout.name
     gone = {
         each.route
-        for each in view.seen.routes.values()
+        for each in ctx.seen.routes.values()
         if not each.named
         and (isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours))
     }
-    kept = tuple(each for each in status.elsewhere if each not in gone)
-    return status if kept == status.elsewhere else replace(status, elsewhere=kept)
+    kept = tuple(each for each in ctx.status.elsewhere if each not in gone)
+    return () if kept == ctx.status.elsewhere else (RecordElsewhere(kept),)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import RolloutStatus, Traffic
+from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import Route, RouteSeen, Split
 
 
@@ -26,16 +26,6 @@ def in_their_roles(seen: Snapshot) -> Snapshot:
     if strategy is seen.rollout.spec.strategy:
         return seen
     return replace(seen, rollout=replace(seen.rollout, spec=replace(seen.rollout.spec, strategy=strategy)))
-
-
-def exchanged(status: RolloutStatus) -> RolloutStatus:
-    """The memory after the Services have changed roles: what the canary Service got is what the stable one gets now."""
-    traffic = status.traffic
-    if traffic is not None:
-        traffic = Traffic(
-            desired_percent=0, seen_at_s=traffic.seen_at_s, observed_percent=0, verified_by=traffic.verified_by
-        )
-    return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
 
 
 def seen_from_the_other_side(route: Route) -> Route:

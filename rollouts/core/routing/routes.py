@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordTraffic, StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, Intent, MakeRoute, Notice, SetTraffic
-from rollouts.core.model.plan import View, Wait, earliest
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ServiceSeen
-from rollouts.core.model.status import RolloutStatus, Traffic
+from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, WeightPercent
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
@@ -33,7 +35,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
     features_needed,
 )
-from rollouts.core.routing.elsewhere import to_be_recorded, with_record
+from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
 from rollouts.core.routing.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import Outcome, half_way, managed_names, percent_of, says, told, verified
@@ -47,20 +49,6 @@ FEATURES_AGAIN_S = 60.0
 ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """What the canary Service may be getting now, on one proxy or another.
-
-    Args:
-        least_percent, most_percent: of the requests.
-        reaches_canary: any request, or a copy of one, may go there.
-    """
-
-    least_percent: WeightPercent
-    most_percent: WeightPercent
-    reaches_canary: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
     """What the routes need.
@@ -70,7 +58,7 @@ class Routing:
         arrived: the data plane does what the step says; after the last one, that all is back at the stable Service.
     """
 
-    status: RolloutStatus
+    changes: tuple[StatusChange, ...] = ()
     split: Split = ALL_TO_STABLE
     intents: tuple[Intent, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -79,56 +67,8 @@ class Routing:
     wake_at_s: float | None = None
 
 
-def has_routers(strategy: Canary) -> bool:
-    """Whether this Rollout moves traffic by weights itself."""
-    return strategy.traffic_routing is not None and bool(strategy.traffic_routing.routers)
-
-
-def in_force(view: View, *, soon: Split | None = None, unasked: bool = True) -> InForce:
-    """The range in which the canary Service's part of the traffic is, from what is on record and what the routes say now.
-
-    What this pass has found out counts from the next one on, when it is on record.
-
-    Args:
-        soon: what this pass writes; None for nothing.
-        unasked: a route that was not read yet may say anything, proxies of which none was found to do anything yet may do
-            anything (a new Rollout's, or one whose status was wiped), and a route that is given back, or just was, brings what it
-            did or nothing; False to go by what is known of the others.
-    """
-    traffic = view.seen.status.traffic
-    percents: list[WeightPercent] = [] if soon is None else [soon.share * 100]
-    reaches = soon is not None and soon.reaches_canary
-    if traffic is not None:
-        percents.append(traffic.desired_percent)
-        if traffic.observed_percent is not None:
-            percents.append(traffic.observed_percent)
-        reaches = reaches or bool(traffic.desired_routes or traffic.observed_routes)
-    if unasked:
-        steered = any(not isinstance(each, RouteSeen) or each.named for each in view.seen.routes.values())
-        percents += [0, 100] if steered and (traffic is None or traffic.observed_percent is None) else []
-        given_back = view.seen.status.given_back
-        percents += [percent for each in given_back for percent in (0, each.percent)]
-        reaches = reaches or bool(given_back)
-    for route in view.seen.routes.values():
-        match route:
-            case RouteSeen(named=False) if not unasked:
-                pass
-            case RouteSeen(split=Split() as split, named=named):
-                percents += [] if named else [0]
-                percents.append(split.share * 100)
-                reaches = reaches or split.reaches_canary
-            case RouteUnasked() if unasked:
-                percents += [0, 100]
-            case RouteSeen() | RouteAbsent() | RouteUnasked():
-                pass
-            case never:
-                assert_never(never)
-    least, most = min(percents, default=0), max(percents, default=0)
-    return InForce(least, most, reaches or most > 0)
-
-
 def route_traffic(
-    view: View, strategy: Canary, *, weight_percent: WeightPercent, stable: Pointing, canary: Pointing
+    ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: Pointing, canary: Pointing
 ) -> Routing:
     """One pass over the routes.
 
@@ -136,38 +76,37 @@ def route_traffic(
         weight_percent: the new revision's share that the step asks for.
         stable, canary: what the two Services need, and what they were seen to select.
     """
-    if not has_routers(strategy):
-        status = view.status if view.status.traffic is None else replace(view.status, traffic=None)
-        return Routing(status=status, arrived=True)
-    want = _wanted(view, strategy, weight_percent, stable=stable)
-    ready = _once_ready(view, want, canary=canary)
-    split = _within_capacity(view, strategy, ready)
-    routes = [each for each in view.seen.routes.values() if each.named]
-    outcome = _settled(view, routes, split)
-    at_end = view.status.step_index >= len(strategy.steps)
-    complete = split == want == ready and (not at_end or exchanges_roles(view, strategy) or want == ALL_TO_STABLE)
-    status = with_record(view, outcome.status, routes)
-    return replace(outcome, status=status, arrived=outcome.arrived and complete)
+    if not strategy.routers:
+        return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
+    want = _wanted(ctx, strategy, weight_percent, stable=stable)
+    ready = _once_ready(ctx, want, canary=canary)
+    split = _within_capacity(ctx, strategy, ready)
+    routes = [each for each in ctx.seen.routes.values() if each.named]
+    outcome = _settled(ctx, routes, split)
+    at_end = ctx.status.step_index >= len(strategy.steps)
+    complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
+    changes = (*outcome.changes, *record_elsewhere(ctx, routes))
+    return replace(outcome, changes=changes, arrived=outcome.arrived and complete)
 
 
-def exchanges_roles(view: View, strategy: Canary) -> bool:
+def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
     """With `pingPong` an update ends with all traffic on the canary Service; but for the first one, and one without pods."""
-    return strategy.ping_pong and view.stable is not None and view.spec.replicas > 0
+    return strategy.ping_pong and ctx.stable is not None and ctx.spec.replicas > 0
 
 
-def left_routes(view: View) -> tuple[RouteSeen, ...]:
+def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
     """Routes that we steer though the spec no longer names them."""
     return tuple(
         each
-        for each in view.seen.routes.values()
-        if isinstance(each, RouteSeen) and not each.named and each.managed_by == view.seen.rollout.name
+        for each in ctx.seen.routes.values()
+        if isinstance(each, RouteSeen) and not each.named and each.managed_by == ctx.seen.rollout.name
     )
 
 
-def pods_behind(view: View, service: ServiceSeen) -> int:
+def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
     """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
     # A Service without our key selects the pods of every revision.
-    sets = [each for each in view.seen.replica_sets if service.revision in ("", each.revision)]
+    sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
     pods = sum(lasting(each) for each in sets)
     if service.watched:
         pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
@@ -200,41 +139,41 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
     )
 
 
-def _wanted(view: View, strategy: Canary, weight_percent: WeightPercent, *, stable: Pointing) -> Split:
+def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: Pointing) -> Split:
     """What the step asks of the routes.
 
     At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
     Service that carries traffic change what it selects. With `pingPong` it stays there, and the Services change roles.
     """
-    if view.stable is None or view.aborted or view.new is None or view.spec.replicas == 0:
+    if ctx.stable is None or ctx.aborted or ctx.new is None or ctx.spec.replicas == 0:
         return ALL_TO_STABLE
-    if view.status.step_index >= len(strategy.steps):
-        traffic = view.status.traffic
+    if ctx.status.step_index >= len(strategy.steps):
+        traffic = ctx.status.traffic
         handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
-        if stable.selects == view.new.revision and handed_back and not exchanges_roles(view, strategy):
+        if stable.selects == ctx.new.revision and handed_back and not exchanges_roles(ctx, strategy):
             return ALL_TO_STABLE
         return Split(Fraction(weight_percent) / 100)
-    matches, mirrors = routed_splits(strategy, view.status.step_index)
+    matches, mirrors = routed_splits(strategy, ctx.status.step_index)
     routing = strategy.traffic_routing
     cookie = routing.sticky if routing is not None else None
-    sticky = None if cookie is None else replace(cookie, seed=view.new.revision)
+    sticky = None if cookie is None else replace(cookie, seed=ctx.new.revision)
     return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
 
 
-def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
+def _once_ready(ctx: PassContext, want: Split, *, canary: Pointing) -> Split:
     """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
 
     No more either in a pause, and while the revision is not on record yet. A canary without an available pod gets nothing: one
     dead pod of several is no reason, but here nobody could answer. Nor does a canary Service that still selects another
     revision: what it brings there was for a revision that was given up.
     """
-    if not want.reaches_canary or view.new is None:
+    if not want.reaches_canary or ctx.new is None:
         return want
-    if canary.selects != view.new.revision or none_available(view):
+    if canary.selects != ctx.new.revision or none_available(ctx):
         return ALL_TO_STABLE
-    if canary.confirmed and view.durable and not view.paused:
+    if canary.confirmed and ctx.durable and not ctx.paused:
         return want
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     share = Fraction(traffic.desired_percent) / 100 if traffic is not None else Fraction(0)
     names = traffic.desired_routes if traffic is not None else ()
     matches = tuple(each for each in want.matches if each.name in names)
@@ -242,35 +181,35 @@ def _once_ready(view: View, want: Split, *, canary: Pointing) -> Split:
     return sticking(Split(min(want.share, share), matches, mirrors), want.sticky)
 
 
-def _within_capacity(view: View, strategy: Canary, split: Split) -> Split:
+def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     """The same, but what comes back to the stable Service is no more than the pods that it selects can take.
 
     They can take all when `replicas` − `maxUnavailable` of them are available and in its EndpointSlices, else each its part of
     `replicas`; the rest follows as they come. Never more for the canary than is known to be in force: a route that nobody has
     read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
     """
-    replicas = view.spec.replicas
-    now_share = Fraction(in_force(view, unasked=False).most_percent) / 100
+    replicas = ctx.spec.replicas
+    now_share = Fraction(ctx.known_weight.most_percent) / 100
     if split.share >= now_share or replicas == 0:
         return split
-    service = view.seen.services.get(strategy.stable_service or "")
+    service = ctx.seen.services.get(strategy.stable_service or "")
     if not isinstance(service, ServiceSeen):
         return sticking(replace(split, share=now_share), split.sticky)
-    pods = pods_behind(view, service)
-    if pods >= max(1, view.promised):
+    pods = pods_behind(ctx, service)
+    if pods >= ctx.enough_for_all:
         return split
     room = Fraction(min(100, 100 * pods // replicas), 100)
-    share = _worth_a_write(view, split, share=max(split.share, min(now_share, 1 - room)))
+    share = _worth_a_write(ctx, split, share=max(split.share, min(now_share, 1 - room)))
     return sticking(replace(split, share=share), split.sticky)
 
 
-def _worth_a_write(view: View, split: Split, *, share: Fraction) -> Fraction:
+def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fraction:
     """`share`, or what the routes are told already while too little more can come back: not every pod is worth a write.
 
     So the writes grow with the logarithm of the pods, and at no time is more than a third as much again on the canary as had
     to be. When all can come back it does, as soon as without this.
     """
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     if traffic is None or traffic.desired_routes != managed_names(split):
         return share
     told_share = Fraction(traffic.desired_percent) / 100
@@ -278,15 +217,15 @@ def _worth_a_write(view: View, split: Split, *, share: Fraction) -> Fraction:
     return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
 
 
-def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
+def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
-    outcomes = [_one(view, each, split) for each in routes]
+    outcomes = [_one(ctx, each, split) for each in routes]
     intents = tuple(intent for each in outcomes for intent in each.intents)
     said = bool(outcomes) and all(each.said for each in outcomes)
     wait = next((each.wait for each in outcomes if each.wait is not None), None)
     live = said and wait is None
     timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
-    traffic = _recorded(view, split, said_at_s=view.now_s if said and (timed or live) else None)
+    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
     if live and traffic.verified_by is None:
         traffic = replace(
             traffic,
@@ -295,7 +234,7 @@ def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
             verified_by=max((each.verified_by for each in outcomes), key=_order),
         )
     return Routing(
-        status=view.status if view.status.traffic == traffic else replace(view.status, traffic=traffic),
+        changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
         split=split,
         intents=intents,
         notices=tuple(notice for each in outcomes for notice in each.notices),
@@ -305,23 +244,23 @@ def _settled(view: View, routes: Iterable[Route], split: Split) -> Routing:
     )
 
 
-def _one(view: View, route: Route, split: Split) -> Outcome:
+def _one(ctx: PassContext, route: Route, split: Split) -> Outcome:
     match route:
         case RouteUnasked(route=name):
             return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
         case RouteAbsent():
-            return _absent(view, route, split)
+            return _absent(ctx, route, split)
         case RouteSeen():
-            outcome = _one_seen(view, route, split)
+            outcome = _one_seen(ctx, route, split)
             unusable = outcome.wait is not None and outcome.wait.reason is Reason.ROUTE_NOT_USABLE
             if unusable and not route.managed_by:  # not watched: no event tells that its user has mended it
-                return replace(outcome, wake_at_s=view.now_s + ASK_MOST_S)
+                return replace(outcome, wake_at_s=ctx.now_s + ASK_MOST_S)
             return outcome
         case never:
             assert_never(never)
 
 
-def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
+def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> Outcome:
     if route.ours:
         made = _by_weight(split)
         notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
@@ -329,14 +268,14 @@ def _absent(view: View, route: RouteAbsent, split: Split) -> Outcome:
         return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
     message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
-    again_s = ask_again_s(view, wait, asked_at_s=route.at_s)
-    if view.now_s >= again_s:
+    again_s = ask_again_s(ctx, wait, asked_at_s=route.at_s)
+    if ctx.now_s >= again_s:
         return Outcome(intents=(AskRoute(route.route),), wait=wait)
     return Outcome(wait=wait, wake_at_s=again_s)
 
 
-def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
-    ours = view.seen.rollout.name
+def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
+    ours = ctx.seen.rollout.name
     if route.managed_by not in ("", ours):
         message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
         return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
@@ -347,16 +286,16 @@ def _one_seen(view: View, route: RouteSeen, split: Split) -> Outcome:
     if route.split is None:
         return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split == split and route.managed_by == ours:
-        return verified(view, route, split)
-    if (lacking := _lacking(view, route, split)) is not None:
+        return verified(ctx, route, split)
+    if (lacking := _lacking(ctx, route, split)) is not None:
         return lacking
-    if to_be_recorded(view, route.route):
+    if to_be_recorded(ctx, route.route):
         return Outcome(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {told(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
-        return _on_the_way(view, route, route.split, replace(intent, settled=False), wait)
-    return Outcome(intents=(intent,), notices=_change(view, route, split), wait=wait)
+        return _on_the_way(ctx, route, route.split, replace(intent, settled=False), wait)
+    return Outcome(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
 
 
 def _anew(route: RouteSeen, split: Split) -> Outcome:
@@ -376,20 +315,20 @@ def _by_weight(split: Split) -> Split:
     return Split(split.share if split.sticky is None else Fraction(0))
 
 
-def _on_the_way(view: View, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:
+def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:
     """Rules of the route are idle, on their way in or out: the data plane must have them so before the next write."""
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     known = traffic is not None and says(traffic, intent.split)
-    outcome = half_way(view, route, there)
+    outcome = half_way(ctx, route, there)
     return Outcome(
         intents=(replace(intent, settled=outcome.wait is None), *outcome.intents),
-        notices=() if known else _change(view, route, intent.split),
+        notices=() if known else _change(ctx, route, intent.split),
         wait=outcome.wait or wait,
         wake_at_s=outcome.wake_at_s,
     )
 
 
-def _lacking(view: View, route: RouteSeen, split: Split) -> Outcome | None:
+def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome | None:
     """Why the route cannot say `split`; None when it can.
 
     A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
@@ -407,12 +346,12 @@ def _lacking(view: View, route: RouteSeen, split: Split) -> Outcome | None:
         f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
         "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
     )
-    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=view.now_s + FEATURES_AGAIN_S)
+    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=ctx.now_s + FEATURES_AGAIN_S)
 
 
-def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:
+def _recorded(ctx: PassContext, split: Split, *, said_at_s: float | None) -> Traffic:
     """The memory of this split: as it was when it is the same one and the routes still say it, else begun anew."""
-    before = view.status.traffic
+    before = ctx.status.traffic
     if before is not None and says(before, split) and said_at_s is not None:
         return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
     return replace(
@@ -424,10 +363,10 @@ def _recorded(view: View, split: Split, *, said_at_s: float | None) -> Traffic:
     )
 
 
-def _change(view: View, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
+def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, ...]:
     if route.split == split:
         return ()
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     drifted = traffic is not None and traffic.verified_by is not None and says(traffic, split)
     if drifted and route.split is not None:
         message = f"{route.route} was changed to {told(route.split)}; set again to {told(split)}"

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskService, Intent, Notice, PointService, ReleaseService
-from rollouts.core.model.plan import View, Wait, pods_wait
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.rollout import named_services
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
 from rollouts.core.routing.subset_name import subset_name
 
@@ -47,48 +48,48 @@ class Pointing:
     wake_at_s: float | None = None
 
 
-def point(view: View, name: str, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+def point(ctx: PassContext, name: str, target: ReplicaSet | None, *, at_least: int) -> Pointing:
     """Makes Service `name` select `target`, once `at_least` of its pods are available.
 
     An unsteered Service is taken over only when all of the target's pods are there: until then it serves whatever its own
     selector finds, which is at least as much.
     """
-    match view.seen.services.get(name, ServiceUnasked(name)):
+    match ctx.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
             wait = Wait(Reason.SERVICE_SWITCHING, f"reading {told(name)}")
             return Pointing(intents=(AskService(name),), wait=wait)
         case ServiceAbsent(at_s=at_s, message=message):
-            return _absent(view, name, at_s=at_s, message=message)
+            return _absent(ctx, name, at_s=at_s, message=message)
         case ServiceSeen() as service:
-            return _point_seen(view, service, target, at_least=at_least)
+            return _point_seen(ctx, service, target, at_least=at_least)
         case never:
             assert_never(never)
 
 
-def _absent(view: View, name: str, *, at_s: float, message: str) -> Pointing:
+def _absent(ctx: PassContext, name: str, *, at_s: float, message: str) -> Pointing:
     message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
-    again_s = ask_again_s(view, wait, asked_at_s=at_s)
-    if view.now_s >= again_s:
+    again_s = ask_again_s(ctx, wait, asked_at_s=at_s)
+    if ctx.now_s >= again_s:
         return Pointing(wait=wait, intents=(AskService(name),))
     return Pointing(wait=wait, wake_at_s=again_s)
 
 
-def ask_again_s(view: View, wait: Wait, *, asked_at_s: float) -> float:
+def ask_again_s(ctx: PassContext, wait: Wait, *, asked_at_s: float) -> float:
     """When something that was missing at `asked_at_s` is asked for again: sooner at first, as nobody tells when it comes."""
-    since_s = view.waiting_since_s(wait.reason, default_s=asked_at_s)
+    since_s = ctx.waiting_since_s(wait.reason, default_s=asked_at_s)
     return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
 
 
-def _point_seen(view: View, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
-    if wait := _unusable(view, service):
+def _point_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+    if wait := _unusable(ctx, service):
         # No event tells of one that is not watched: it is asked for again, as the answer is too old then.
         return Pointing(
-            wait=wait, selects=service.revision, wake_at_s=None if service.watched else view.now_s + ASK_MOST_S
+            wait=wait, selects=service.revision, wake_at_s=None if service.watched else ctx.now_s + ASK_MOST_S
         )
     if target is None:
         return Pointing(selects=service.revision)
-    steered = service.managed_by == view.seen.rollout.name and service.watched
+    steered = service.managed_by == ctx.seen.rollout.name and service.watched
     if steered and service.revision == target.revision:
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if steered else max(at_least, target.spec_replicas)
@@ -131,9 +132,9 @@ def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) ->
     return Pointing(confirmed=True, selects=service.revision)
 
 
-def _unusable(view: View, service: ServiceSeen) -> Wait | None:
+def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
     owner = service.managed_by
-    if owner and owner != view.seen.rollout.name:
+    if owner and owner != ctx.seen.rollout.name:
         message = f"{told(service.name)} belongs to Rollout {owner}: name another one in the strategy"
         return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if service.problem:
@@ -166,59 +167,33 @@ def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[str, str])
     return canary
 
 
-def named_services(strategy: Strategy) -> tuple[str, ...]:
-    """Every Service that the strategy names."""
-    match strategy:
-        case Canary():
-            names = (strategy.stable_service, strategy.canary_service)
-        case BlueGreen():
-            names = (strategy.active_service, strategy.preview_service)
-        case _:
-            assert_never(strategy)
-    return tuple(name for name in names if name)
-
-
-def releases(view: View) -> tuple[ReleaseService, ...]:
+def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
     """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
-    named = named_services(view.spec.strategy)
+    named = named_services(ctx.spec.strategy)
     return tuple(
         ReleaseService(name=service.name, uid=service.uid, resource_version=service.resource_version)
-        for service in _seen(view.seen.services.values())
-        if service.managed_by == view.seen.rollout.name and service.name not in named
+        for service in _seen(ctx.seen.services.values())
+        if service.managed_by == ctx.seen.rollout.name and service.name not in named
     )
 
 
-def shown_revisions(view: View) -> frozenset[str]:
-    """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving.
-
-    A Service that the spec names and that has not our key yet, or not any more, selects every revision.
-    """
-    seen = tuple(_seen(view.seen.services.values()))
-    selected = {service.revision for service in seen}
-    named = named_services(view.spec.strategy)
-    if any(each.name in named and not each.revision and each.selects_template for each in seen):
-        selected |= {each.revision for each in view.seen.replica_sets if each.spec_replicas}
-    shown = {revision for service in seen for revision, count in service.ready_by_revision.items() if count}
-    return frozenset((selected | shown) - {""})
-
-
-def selected_revision(view: View, name: str | None) -> str:
+def selected_revision(ctx: PassContext, name: str | None) -> str:
     """The revision in the selector of Service `name`, "" when it names none or was not seen."""
-    service = view.seen.services.get(name or "")
+    service = ctx.seen.services.get(name or "")
     return service.revision if isinstance(service, ServiceSeen) else ""
 
 
-def none_available(view: View) -> bool:
+def none_available(ctx: PassContext) -> bool:
     """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
-    return view.new is not None and view.new.spec_replicas > 0 and lasting(view.new) == 0
+    return ctx.new is not None and ctx.new.spec_replicas > 0 and lasting(ctx.new) == 0
 
 
-def no_worse(view: View, name: str, target: ReplicaSet | None, *, enough: int) -> int:
+def no_worse(ctx: PassContext, name: str, target: ReplicaSet | None, *, enough: int) -> int:
     """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
-    service = view.seen.services.get(name)
+    service = ctx.seen.services.get(name)
     if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
         return 0
-    return min(enough, sum(lasting(each) for each in view.seen.replica_sets if each.revision == service.revision))
+    return min(enough, sum(lasting(each) for each in ctx.seen.replica_sets if each.revision == service.revision))
 
 
 def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
 from rollouts.core.model.intents import AskLive, Intent, Notice
-from rollouts.core.model.plan import View, Wait
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import WeightPercent
@@ -44,37 +45,37 @@ class Outcome:
     wake_at_s: float | None = None
 
 
-def verified(view: View, route: RouteSeen, split: Split) -> Outcome:
+def verified(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     if traffic is not None and traffic.verified_by is not None and says(traffic, split):
         return Outcome(said=True, verified_by=traffic.verified_by)
     if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
-        return _waited(view, route, split, since_s=_seen_at_s(view, split))
-    return _counted(view, route, split) if route.counted else _asked(view, route, split)
+        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
+    return _counted(ctx, route, split) if route.counted else _asked(ctx, route, split)
 
 
-def half_way(view: View, route: RouteSeen, there: Split) -> Outcome:
+def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> Outcome:
     """The same for a split `there` that is only on the way to what is wanted, so that nothing of it is on record but the wait."""
     if route.can_be_asked and not route.counted and not there.sticky:
-        return _asked(view, route, there)
-    since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=view.now_s)
-    return _waited(view, route, there, since_s=since_s)
+        return _asked(ctx, route, there)
+    since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
+    return _waited(ctx, route, there, since_s=since_s)
 
 
-def _asked(view: View, route: RouteSeen, split: Split) -> Outcome:
+def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
     """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
     live = route.live
     if live is not None and live.resource_version == route.resource_version:
         if live.live:
             return Outcome(said=True, verified_by=live.by)
-        since_s = view.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
+        since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
         again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
         wait = Wait(
             Reason.TRAFFIC_SWITCHING,
             f"{route.route} says {told(split)}; {live.message or _NOT_YET}",
         )
-        if view.now_s < again_s:
+        if ctx.now_s < again_s:
             return Outcome(said=True, wait=wait, wake_at_s=again_s)
     else:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {told(split)}; its data plane is asked")
@@ -82,15 +83,15 @@ def _asked(view: View, route: RouteSeen, split: Split) -> Outcome:
     return Outcome(said=True, intents=(ask,), wait=wait)
 
 
-def _counted(view: View, route: RouteSeen, split: Split) -> Outcome:
+def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
     """Counters of requests tell, where there are requests: what they show holds, and their silence is waited out.
 
     They count from when the gateways have taken the route. They cannot tell requests that a managed route brings from others, so
     with one its settle time holds.
     """
     if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
-        return _waited(view, route, split, since_s=_seen_at_s(view, split))
-    since_s = _seen_at_s(view, split)
+        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
+    since_s = _seen_at_s(ctx, split)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     live = route.live
     says = f"{route.route} says {told(split)}"
@@ -98,16 +99,16 @@ def _counted(view: View, route: RouteSeen, split: Split) -> Outcome:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; its requests are counted", until_s)
     elif live.live:
         return Outcome(said=True, timed=True, verified_by=live.by)
-    elif not live.evidence and view.now_s >= until_s:
-        return _waited(view, route, split, since_s=_seen_at_s(view, split))
+    elif not live.evidence and ctx.now_s >= until_s:
+        return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     else:
         # What contradicts the route is waited out: a person must look, and the progress deadline says so.
         deadline_s = None if live.evidence else until_s
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; {live.message or _NOT_YET}", deadline_s)
         again_s = live.at_s + COUNT_AGAIN_S
-        if view.now_s < again_s:
+        if ctx.now_s < again_s:
             return Outcome(said=True, timed=True, wait=wait, wake_at_s=again_s)
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     observed = traffic.observed_percent if traffic is not None else None
     ask = AskLive(
         route=route.route,
@@ -119,15 +120,15 @@ def _counted(view: View, route: RouteSeen, split: Split) -> Outcome:
     return Outcome(said=True, timed=True, intents=(ask,), wait=wait)
 
 
-def _seen_at_s(view: View, split: Split) -> float:
+def _seen_at_s(ctx: PassContext, split: Split) -> float:
     """When the routes were seen to say it; now, when that is not on record yet."""
-    traffic = view.status.traffic
+    traffic = ctx.status.traffic
     if traffic is not None and traffic.seen_at_s is not None and says(traffic, split):
         return traffic.seen_at_s
-    return view.now_s
+    return ctx.now_s
 
 
-def _waited(view: View, route: RouteSeen, split: Split, *, since_s: float) -> Outcome:
+def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> Outcome:
     """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
     match route.accepted.answer:
         case Answer.NO:
@@ -141,7 +142,7 @@ def _waited(view: View, route: RouteSeen, split: Split, *, since_s: float) -> Ou
         case never:
             assert_never(never)
     until_s = since_s + route.settle_s
-    if view.now_s >= until_s:
+    if ctx.now_s >= until_s:
         return Outcome(said=True, timed=True)
     message = f"{route.route} says {told(split)}; its data plane is given {route.settle_s:g} s"
     return Outcome(said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s)

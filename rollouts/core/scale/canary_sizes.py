@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from rollouts.core.context.effective_weight import EffectiveWeight
+from rollouts.core.context.pass_context import PassContext
 from rollouts.core.drain.cutover import draining
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.limits import ceil_percent, surge_and_unavailable
-from rollouts.core.model.plan import View
+from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.steps import (
@@ -25,8 +26,8 @@ from rollouts.core.model.steps import (
     SetWeight,
     WeightPercent,
 )
-from rollouts.core.routing.routes import InForce, exchanges_roles, routed_splits
-from rollouts.core.routing.services import lasting, none_available, selected_revision, shown_revisions
+from rollouts.core.routing.routes import exchanges_roles, routed_splits
+from rollouts.core.routing.services import lasting, none_available, selected_revision
 from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replicas, routed_stable_replicas, target_pair
 from rollouts.core.scale.sizing import kept_size
 
@@ -43,7 +44,13 @@ class Sizes:
 
 
 def canary_sizes(
-    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool, lacking: bool
+    ctx: PassContext,
+    strategy: Canary,
+    weight_percent: WeightPercent,
+    *,
+    brought: EffectiveWeight,
+    holding: bool,
+    lacking: bool,
 ) -> Sizes:
     """The sizes of this pass.
 
@@ -52,103 +59,112 @@ def canary_sizes(
         holding: a stable pod stays, as the stable Service still needs it.
         lacking: every stable pod stays, as a Service or a route that the spec names is not there.
     """
-    sizes = _sizes(view, strategy, weight_percent, brought=brought, holding=holding, lacking=lacking)
-    sizes = _while_shown(view, strategy, sizes)
-    at_end = view.status.step_index >= len(strategy.steps)
-    if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(view, strategy)):
+    sizes = _sizes(ctx, strategy, weight_percent, brought=brought, holding=holding, lacking=lacking)
+    sizes = _while_shown(ctx, strategy, sizes)
+    at_end = ctx.status.step_index >= len(strategy.steps)
+    if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(ctx, strategy)):
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step, or (`pingPong`) changes its
     # role with the promotion: it is not waited for.
-    wanted_new = min(sizes.wanted_new, reach(view, strategy))
+    wanted_new = min(sizes.wanted_new, reach(ctx, strategy))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
 def _sizes(
-    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, holding: bool, lacking: bool
+    ctx: PassContext,
+    strategy: Canary,
+    weight_percent: WeightPercent,
+    *,
+    brought: EffectiveWeight,
+    holding: bool,
+    lacking: bool,
 ) -> Sizes:
     if strategy.traffic_routing is not None:
-        routed = _routed_sizes(view, strategy, weight_percent, brought=brought, lacking=lacking)
-        return _within_floor(view, routed)
-    replicas = view.spec.replicas
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
-    new_spec = view.new.spec_replicas if view.new else 0
+        routed = _routed_sizes(ctx, strategy, weight_percent, brought=brought, lacking=lacking)
+        return _within_floor(ctx, routed)
+    replicas = ctx.spec.replicas
+    surge, _ = ctx.limits
+    new_spec = ctx.new.spec_replicas if ctx.new else 0
     after = canary_pass(
         replicas=replicas,
         weight_percent=weight_percent,
         max_surge=strategy.max_surge,
         max_unavailable=strategy.max_unavailable,
-        canary=_size(view.new),
-        stable=_size(view.stable) if view.stable else None,
-        older=[_size(each) for each in view.older],
+        canary=_size(ctx.new),
+        stable=_size(ctx.stable) if ctx.stable else None,
+        older=[_size(each) for each in ctx.older],
     )
     wanted_new, wanted_stable = replicas, 0
-    if view.stable is not None:
+    if ctx.stable is not None:
         pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
         wanted_new, wanted_stable = pair.canary, pair.stable
     new, stable = after.canary, after.stable
-    if view.stable is not None:
-        least = 0
-        if view.paused or lacking:  # the autoscaler may act, but no step goes further
-            excess = max(0, view.stable.spec_replicas + new_spec - replicas - surge)
-            least = view.stable.spec_replicas - excess
-        if holding and replicas + surge > 1:
-            drains = draining(view, view.stable.revision)
-            least = max(least, view.stable.spec_replicas if drains else min(1, view.stable.spec_replicas))
-        stable = max(stable, least)
+    if ctx.stable is not None:
+        stable = max(stable, _least_stable(ctx, ctx.stable, holding=holding, lacking=lacking))
         if holding:
             new = max(min(new, replicas + surge - stable), min(new, new_spec))
     return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
+def _least_stable(ctx: PassContext, stable: ReplicaSet, *, holding: bool, lacking: bool) -> int:
+    """Stable pods that stay while somebody holds the steps, while a way is missing, or while the stable Service needs them."""
+    replicas, (surge, _) = ctx.spec.replicas, ctx.limits
+    least = 0
+    if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
+        new_spec = ctx.new.spec_replicas if ctx.new else 0
+        least = stable.spec_replicas - max(0, stable.spec_replicas + new_spec - replicas - surge)
+    if holding and replicas + surge > 1:
+        least = max(least, stable.spec_replicas if draining(ctx, stable.revision) else min(1, stable.spec_replicas))
+    return least
+
+
 def _routed_sizes(
-    view: View, strategy: Canary, weight_percent: WeightPercent, *, brought: InForce, lacking: bool
+    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, brought: EffectiveWeight, lacking: bool
 ) -> Sizes:
     routing = strategy.traffic_routing
     assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
-    replicas, new_spec = view.spec.replicas, view.new.spec_replicas if view.new else 0
+    replicas, new_spec = ctx.spec.replicas, ctx.new.spec_replicas if ctx.new else 0
     limit = strategy.scale_down_delay_revision_limit
-    older = tuple(kept_size(view, each, limit=limit) for each in view.older)
-    if view.stable is None:
+    older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
+    if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    left_percent = view.status.weight_percent or 0  # of the traffic that is known to have left the stable revision
-    selected = selected_revision(view, strategy.canary_service) if routing.routers else ""
+    left_percent = ctx.status.weight_percent or 0  # of the traffic that is known to have left the stable revision
+    selected = selected_revision(ctx, strategy.canary_service) if routing.routers else ""
     if routing.routers:
-        left_percent = 0 if selected == view.stable.revision else brought.least_percent
+        left_percent = 0 if selected == ctx.stable.revision else brought.least_percent
     # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
-    superseded = selected not in ("", view.stable.revision, view.status.current_revision) and brought.reaches_canary
+    superseded = selected not in ("", ctx.stable.revision, ctx.status.current_revision) and brought.reaches_canary
     wanted_stable = routed_stable_replicas(
         replicas=replicas,
-        weight_percent=0 if superseded or (routing.routers and none_available(view)) else weight_percent,
+        weight_percent=0 if superseded or (routing.routers and none_available(ctx)) else weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
-    if view.aborted:
-        stable_is_whole = lasting(view.stable) >= replicas
+    if ctx.aborted:
+        stable_is_whole = lasting(ctx.stable) >= replicas
         keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
-        wanted_new = new_spec if keep or view.new is None else kept_size(view, view.new, limit=None)
+        wanted_new = new_spec if keep or ctx.new is None else kept_size(ctx, ctx.new, limit=None)
     else:
-        wanted_new = wanted_canary(view, strategy, weight_percent)
+        wanted_new = wanted_canary(ctx, strategy, weight_percent)
     new = wanted_new
     if routing.routers:  # what the routes may still bring needs its pods
-        by_stable = selected_revision(view, strategy.stable_service) == view.status.current_revision
+        by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
         most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
         new = max(new, min(new_spec, ceil_percent(replicas, most_percent)))
     stable = wanted_stable
-    new_is_there = view.new is not None and lasting(view.new) >= wanted_new
-    if stable < view.stable.spec_replicas and (view.paused or lacking or not (view.aborted or new_is_there)):
-        stable = max(stable, min(view.stable.spec_replicas, replicas))
+    new_is_there = ctx.new is not None and lasting(ctx.new) >= wanted_new
+    if stable < ctx.stable.spec_replicas and (ctx.paused or lacking or not (ctx.aborted or new_is_there)):
+        stable = max(stable, min(ctx.stable.spec_replicas, replicas))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _within_floor(view: View, sizes: Sizes) -> Sizes:
+def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:
     """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
 
     A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
     """
-    sets = [*view.older, *(each for each in (view.new, view.stable) if each is not None)]
-    spare = sum(_size(each).lasting for each in sets) - view.promised
+    sets = [*ctx.older, *(each for each in (ctx.new, ctx.stable) if each is not None)]
+    spare = sum(_size(each).lasting for each in sets) - ctx.promised
 
     def within(replica_set: ReplicaSet | None, size: int) -> int:
         nonlocal spare
@@ -157,30 +173,28 @@ def _within_floor(view: View, sizes: Sizes) -> Sizes:
         spare -= max(0, stay - after)
         return after
 
-    older = tuple(within(each, size) for each, size in zip(view.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=within(view.new, sizes.new), stable=within(view.stable, sizes.stable))
+    older = tuple(within(each, size) for each, size in zip(ctx.older, sizes.older, strict=True))
+    return replace(sizes, older=older, new=within(ctx.new, sizes.new), stable=within(ctx.stable, sizes.stable))
 
 
-def _while_shown(view: View, strategy: Canary, sizes: Sizes) -> Sizes:
+def _while_shown(ctx: PassContext, strategy: Canary, sizes: Sizes) -> Sizes:
     """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=view.spec.replicas
-    )
-    if view.spec.replicas == 0 or (strategy.traffic_routing is None and view.spec.replicas + surge <= 1):
+    surge, _ = ctx.limits
+    if ctx.spec.replicas == 0 or (strategy.traffic_routing is None and ctx.spec.replicas + surge <= 1):
         return sizes
-    shown = shown_revisions(view)
+    shown = ctx.shown_revisions
 
     def kept(replica_set: ReplicaSet | None, size: int) -> int:
-        serves = replica_set is not None and (replica_set.revision in shown or draining(view, replica_set.revision))
+        serves = replica_set is not None and (replica_set.revision in shown or draining(ctx, replica_set.revision))
         return max(size, min(1, _size(replica_set).lasting)) if serves else size
 
-    older = tuple(kept(each, size) for each, size in zip(view.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=kept(view.new, sizes.new), stable=kept(view.stable, sizes.stable))
+    older = tuple(kept(each, size) for each, size in zip(ctx.older, sizes.older, strict=True))
+    return replace(sizes, older=older, new=kept(ctx.new, sizes.new), stable=kept(ctx.stable, sizes.stable))
 
 
-def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
+def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
     """The nearest `setCanaryScale` at or before the current step, unless one that matches the weight came after it."""
-    index = view.status.step_index
+    index = ctx.status.step_index
     if index >= len(strategy.steps):
         return None
     for step in reversed(strategy.steps[: index + 1]):
@@ -196,32 +210,28 @@ def _pinned(view: View, strategy: Canary) -> SetCanaryReplicas | SetCanaryScaleP
     return None
 
 
-def reach(view: View, strategy: Canary) -> int:
+def reach(ctx: PassContext, strategy: Canary) -> int:
     """Pods that the new revision can have while the last stable pods still serve."""
-    replicas = view.spec.replicas
+    replicas = ctx.spec.replicas
     if strategy.traffic_routing is not None:
         return replicas
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
+    surge, _ = ctx.limits
     return max(min(replicas, replicas + surge - 1), min(1, replicas))
 
 
-def wanted_canary(view: View, strategy: Canary, weight_percent: WeightPercent) -> int:
+def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent) -> int:
     """Pods that the step asks of the new revision beside a stable one."""
-    replicas = view.spec.replicas
+    replicas = ctx.spec.replicas
     if strategy.traffic_routing is not None:
         wanted = routed_canary_replicas(
             replicas=replicas,
             weight_percent=weight_percent,
             min_pods=strategy.traffic_routing.min_pods_per_replica_set,
-            pinned=_pinned(view, strategy),
+            pinned=_pinned(ctx, strategy),
         )
-        special = any(routed_splits(strategy, view.status.step_index))  # a header or mirror route needs a pod as well
+        special = any(routed_splits(strategy, ctx.status.step_index))  # a header or mirror route needs a pod as well
         return max(wanted, min(1, replicas)) if special else wanted
-    surge, _ = surge_and_unavailable(
-        max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=replicas
-    )
+    surge, _ = ctx.limits
     return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
 
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordRestart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.limits import resolved_surge
-from rollouts.core.model.plan import Plan, View, Wait, earliest
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, IntOrPercent, Percent
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
-from rollouts.core.routing.services import shown_revisions
 
 PODS_FRESH_S = 10.0  # an older list of pods is asked for again; a list that we changed is dropped at once
 PODS_AGAIN_S = 1.0  # so soon at the earliest, where ReplicaSets count pods that were not ready in the list
 EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
-BLUE_GREEN_SURGE = Percent(25)  # a Deployment's default; blue-green has no maxSurge, and makes room for twice the pods
 
 
 def without_restart_surge(seen: Snapshot) -> Snapshot:
@@ -37,33 +37,33 @@ def without_restart_surge(seen: Snapshot) -> Snapshot:
     return replace(seen, replica_sets=sets)
 
 
-def kept_surge(view: View, replica_set: ReplicaSet) -> int:
+def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
     """How many of the pods that a restart has added a ReplicaSet keeps: all while the restart goes on, else none."""
-    live = replica_set.revision in (view.status.current_revision, view.status.stable_revision)
-    return min(replica_set.restart_surge, _surge(view)) if live and restart_due_s(view) is not None else 0
+    live = replica_set.revision in (ctx.status.current_revision, ctx.status.stable_revision)
+    return min(replica_set.restart_surge, _surge(ctx)) if live and restart_due_s(ctx) is not None else 0
 
 
-def restart_due_s(view: View) -> float | None:
+def restart_due_s(ctx: PassContext) -> float | None:
     """Pods older than this are to be replaced; None when that was done, or nobody asked."""
-    asked = [view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s]
-    asked += [each.at_s for each in view.status.commands if each.verb is Verb.RESTART and each.value == "true"]
-    due_s = max((each for each in asked if each is not None and each <= view.now_s), default=None)
-    done_s = view.status.restarted_at_s
+    asked = [ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s]
+    asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]
+    due_s = max((each for each in asked if each is not None and each <= ctx.now_s), default=None)
+    done_s = ctx.status.restarted_at_s
     return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
 
 
-def plan_restart(view: View) -> Plan:
+def plan_restart(ctx: PassContext) -> Contribution:
     """Evicts pods of the live revisions that are older than the time asked for, as many at once as may be missing."""
-    due_s = restart_due_s(view)
+    due_s = restart_due_s(ctx)
     if due_s is None:
-        return Plan(status=view.status, wake_at_s=_next_restart_s(view))
-    pods = view.seen.pods
-    outdated = pods is not None and _is_outdated(view, pods.pods)
-    if pods is None or view.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
-        return Plan(status=view.status, intents=(AskPods(),), wait=_wait(view, "pods"))
+        return Contribution(wake_at_s=_next_restart_s(ctx))
+    pods = ctx.seen.pods
+    outdated = pods is not None and _is_outdated(ctx, pods.pods)
+    if pods is None or ctx.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
+        return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
     due_second_s = math.floor(due_s)
-    live = {each.revision for each in _live(view)}
+    live = {each.revision for each in _live(ctx)}
     old = sorted(
         (
             each
@@ -74,46 +74,46 @@ def plan_restart(view: View) -> Plan:
     )
     if not old:
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
-        return Plan(status=replace(view.status, restarted_at_s=due_s, progressed_at_s=view.now_s), notices=(notice,))
-    refused = view.seen.eviction_refused
-    if refused is not None and view.now_s - refused.at_s < EVICTION_RETRY_S:
+        return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
+    refused = ctx.seen.eviction_refused
+    if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
         held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
-        return Plan(status=view.status, wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
-    plan = _replaced(view, old, pods.pods)
+        return Contribution(wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
+    plan = _replaced(ctx, old, pods.pods)
     return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
 
 
-def _is_outdated(view: View, pods: tuple[Pod, ...]) -> bool:
+def _is_outdated(ctx: PassContext, pods: tuple[Pod, ...]) -> bool:
     """Whether a ReplicaSet counts more available pods than the list shows: a replacement has become ready since."""
     listed = _listed(pods)
-    return any(each.available > listed[each.revision] for each in _live(view))
+    return any(each.available > listed[each.revision] for each in _live(ctx))
 
 
-def _replaced(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> Plan:
+def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
     """What goes now: pods that are not ready at once, others as far as enough stay; and what is added so that they may."""
     broken = [pod for pod in old if not pod.ready]
-    evicted = broken or _may_leave(view, old, pods)
-    added = () if evicted else _added(view, old)
-    wait = _wait(view, f"{len(old)} pods", added=sum(each.restart_surge or 0 for each in added))
+    evicted = broken or _may_leave(ctx, old, pods)
+    added = () if evicted else _added(ctx, old)
+    wait = _wait(ctx, f"{len(old)} pods", added=sum(each.restart_surge or 0 for each in added))
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
-    return Plan(status=view.status, intents=(*added, *evictions), wait=wait, wake_at_s=view.now_s + EVICTION_RETRY_S)
+    return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 
 
-def _wait(view: View, pods: str, *, added: int = 0) -> Wait:
-    more = added + sum(each.restart_surge for each in view.seen.replica_sets)
+def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:
+    more = added + sum(each.restart_surge for each in ctx.seen.replica_sets)
     first = f", {more} pods more come first" if more > 1 else ", a pod more comes first" if more else ""
     message = f"replaces {pods} that are older than the time asked for{first}"
-    failure = next((each.failure for each in view.seen.replica_sets if each.restart_surge and each.failure), "")
+    failure = next((each.failure for each in ctx.seen.replica_sets if each.restart_surge and each.failure), "")
     return Wait(Reason.REPLICA_FAILURE, f"{message}: {failure}") if failure else Wait(Reason.RESTARTING, message)
 
 
-def _added(view: View, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
+def _added(ctx: PassContext, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
     """Pods more for each revision of which none may be missing, if it has not got them."""
     count = Counter(pod.revision for pod in old)
     patches = []
-    for each in _live(view):
-        surge = min(_surge(view), count[each.revision])
-        if surge > each.restart_surge and each.count_is_true and _may_be_missing(view, each) == 0:
+    for each in _live(ctx):
+        surge = min(_surge(ctx), count[each.revision])
+        if surge > each.restart_surge and each.count_is_true and _may_be_missing(ctx, each) == 0:
             patches.append(
                 PatchReplicaSet(
                     name=each.name,
@@ -126,16 +126,15 @@ def _added(view: View, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
     return tuple(patches)
 
 
-def _may_leave(view: View, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
+def _may_leave(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
     """Ready pods that may go now, the oldest first: told by the list of pods, not by a status that lags alone."""
     listed = _listed(pods)
-    serving = {each.revision: _serving(view, each, listed=listed[each.revision]) for each in _live(view)}
+    serving = {each.revision: _serving(ctx, each, listed=listed[each.revision]) for each in _live(ctx)}
     spare = {
-        each.revision: serving[each.revision] - (each.spec_replicas - _may_be_missing(view, each))
-        for each in _live(view)
+        each.revision: serving[each.revision] - (each.spec_replicas - _may_be_missing(ctx, each)) for each in _live(ctx)
     }
-    wanted = max(view.spec.replicas, sum(each.spec_replicas for each in _live(view)))
-    rest = sum(serving.values()) - (wanted - (view.spec.replicas - view.promised))
+    wanted = max(ctx.spec.replicas, sum(each.spec_replicas for each in _live(ctx)))
+    rest = sum(serving.values()) - (wanted - (ctx.spec.replicas - ctx.promised))
     leaving = []
     for pod in old:
         if rest > 0 and spare[pod.revision] > 0:
@@ -150,37 +149,35 @@ def _listed(pods: tuple[Pod, ...]) -> Counter[str]:
     return Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
 
 
-def _serving(view: View, replica_set: ReplicaSet, *, listed: int) -> int:
+def _serving(ctx: PassContext, replica_set: ReplicaSet, *, listed: int) -> int:
     """Available pods of a revision, as far as the list of pods and every Service that selects it show them too."""
     shown = [
         service.ready_by_revision.get(replica_set.revision, 0)
-        for service in view.seen.services.values()
+        for service in ctx.seen.services.values()
         if isinstance(service, ServiceSeen) and service.watched and service.revision == replica_set.revision
     ]
     return min(replica_set.spec_replicas + replica_set.restart_surge, replica_set.available, listed, *shown)
 
 
-def _may_be_missing(view: View, replica_set: ReplicaSet) -> int:
+def _may_be_missing(ctx: PassContext, replica_set: ReplicaSet) -> int:
     """Pods of a revision that may be missing: `maxUnavailable`, but not the last one behind a Service of its own.
 
     Without a surge there is no other way to replace that one, as in an update.
     """
-    missing = view.spec.replicas - view.promised
-    if _surge(view) == 0 or replica_set.revision not in shown_revisions(view):
+    missing = ctx.spec.replicas - ctx.promised
+    if _surge(ctx) == 0 or replica_set.revision not in ctx.shown_revisions:
         return missing
     return min(missing, max(0, replica_set.spec_replicas - 1))
 
 
-def _surge(view: View) -> int:
-    strategy = view.spec.strategy
-    limit: IntOrPercent = BLUE_GREEN_SURGE if isinstance(strategy, BlueGreen) else strategy.max_surge
-    return resolved_surge(limit, replicas=view.spec.replicas)
+def _surge(ctx: PassContext) -> int:
+    return resolved_surge(ctx.spec.strategy.max_surge, replicas=ctx.spec.replicas)
 
 
-def _live(view: View) -> list[ReplicaSet]:
-    return [each for each in (view.new, view.stable) if each is not None and not each.deleting and each.spec_replicas]
+def _live(ctx: PassContext) -> list[ReplicaSet]:
+    return [each for each in (ctx.new, ctx.stable) if each is not None and not each.deleting and each.spec_replicas]
 
 
-def _next_restart_s(view: View) -> float | None:
-    asked = (view.spec.restart_at_s, view.seen.rollout.restart_asked_at_s)
-    return earliest(each for each in asked if each is not None and each > view.now_s)
+def _next_restart_s(ctx: PassContext) -> float | None:
+    asked = (ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s)
+    return earliest(each for each in asked if each is not None and each > ctx.now_s)

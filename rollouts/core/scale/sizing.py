@@ -4,51 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollouts.core.drain.cutover import draining, draining_wait, next_drained_s, numbers_of
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, earliest, pods_told
+from rollouts.core.drain.cutover import draining, draining_wait, next_drained_s
 from rollouts.core.drain.pre_stop import injection
+from rollouts.core.model.changes import RecordScaleDowns, StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateReplicaSet, Intent, PatchReplicaSet
-from rollouts.core.model.plan import View, Wait, earliest, pods_told
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
+from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
-from rollouts.core.routing.services import Pointing, lasting, shown_revisions
+from rollouts.core.routing.services import Pointing, lasting
 from rollouts.core.scale.restarts import kept_surge
 
 
-def create_new(view: View, *, replicas: int) -> CreateReplicaSet:
+def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
     """The ReplicaSet of the spec's template, with as many pods as the step allows at once."""
-    affinity = _anti_affinity(view.spec.strategy)
+    affinity = _anti_affinity(ctx.spec.strategy)
     return CreateReplicaSet(
-        revision=view.status.current_revision,
-        number=view.status.revision_number,
+        revision=ctx.status.current_revision,
+        number=ctx.status.revision_number,
         replicas=replicas,
-        pod_metadata=role_metadata(view, view.status.current_revision),
-        anti_affinity_revision=view.stable.revision if affinity and view.stable else "",
-        injection=injection(view.spec.drain, view.spec.ends, numbers_of(view), native=view.seen.native_sleep),
+        pod_metadata=role_metadata(ctx, ctx.status.current_revision),
+        anti_affinity_revision=ctx.stable.revision if affinity and ctx.stable else "",
+        injection=injection(ctx.spec.drain, ctx.spec.ends, ctx.drain_numbers, native=ctx.seen.native_sleep),
     )
 
 
-def resized(view: View, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
+def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
 
     Shrinking is bound to the version that was seen; growing is safe on any, once the count is true (`_may_grow`). What drains
     keeps all of its pods, unless pods are what carries the shares of traffic: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge
-    surge = kept_surge(view, replica_set) if replicas else 0
-    if draining(view, replica_set.revision):
+    surge = kept_surge(ctx, replica_set) if replicas else 0
+    if draining(ctx, replica_set.revision):
         surge = replica_set.restart_surge
-        replicas = max(replicas, replica_set.spec_replicas) if _by_service(view.spec.strategy) else replicas
+        replicas = max(replicas, replica_set.spec_replicas) if not ctx.spec.strategy.by_ratio else replicas
     after = replicas + surge
     if after > before and not _may_grow(replica_set):
         after, surge = before, replica_set.restart_surge
-    current = replica_set.revision == view.status.current_revision
-    wanted_number = view.status.revision_number if current else replica_set.number
-    live = current or replica_set.revision == view.status.stable_revision
+    current = replica_set.revision == ctx.status.current_revision
+    wanted_number = ctx.status.revision_number if current else replica_set.number
+    live = current or replica_set.revision == ctx.status.stable_revision
     size = after if after != before else None
-    min_ready_s = view.spec.min_ready_s if live and replica_set.min_ready_s != view.spec.min_ready_s else None
+    min_ready_s = ctx.spec.min_ready_s if live and replica_set.min_ready_s != ctx.spec.min_ready_s else None
     number = wanted_number if wanted_number != replica_set.number else None
     if replica_set.deleting or (size, min_ready_s, number) == (None, None, None):
         return None
@@ -77,7 +79,7 @@ def _may_grow(replica_set: ReplicaSet) -> bool:
 
 
 def in_safe_order(
-    view: View,
+    ctx: PassContext,
     patches: Iterable[PatchReplicaSet | None],
     *,
     create: tuple[Intent, ...],
@@ -92,15 +94,15 @@ def in_safe_order(
     shrinks: list[Intent] = []
     for patch in patches:
         if patch is not None:
-            (shrinks if takes_away(view, patch) else grows).append(patch)
+            (shrinks if takes_away(ctx, patch) else grows).append(patch)
     return (*grows, *create, *moves, *shrinks)
 
 
-def takes_away(view: View, intent: Intent) -> bool:
+def takes_away(ctx: PassContext, intent: Intent) -> bool:
     """Whether it leaves a ReplicaSet fewer pods than it was told to have."""
     if not isinstance(intent, PatchReplicaSet) or intent.replicas is None:
         return False
-    sizes = {each.uid: each.spec_replicas + each.restart_surge for each in view.seen.replica_sets}
+    sizes = {each.uid: each.spec_replicas + each.restart_surge for each in ctx.seen.replica_sets}
     return intent.replicas < sizes.get(intent.uid, 0)
 
 
@@ -109,7 +111,7 @@ def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:
     return tuple(intent for each in services for intent in each.intents)
 
 
-def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
+def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -> int:
     """How many pods an old revision keeps: all while a Service selects or shows it, or it drains, or its delay runs; else none.
 
     All, too, while it is what one could go back to from a revision that has failed.
@@ -117,99 +119,87 @@ def kept_size(view: View, replica_set: ReplicaSet, *, limit: int | None) -> int:
     Args:
         limit: so many revisions at most may wait for their delay, the newest; None for any number.
     """
-    if replica_set.revision in shown_revisions(view) or draining(view, replica_set.revision):
+    if replica_set.revision in ctx.shown_revisions or draining(ctx, replica_set.revision):
         return replica_set.spec_replicas
-    if replica_set in fallbacks(view):
+    if replica_set in fallbacks(ctx):
         return replica_set.spec_replicas
-    waiting = [each for each in view.status.scale_downs if each.at_s > view.now_s]
+    waiting = [each for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
     newest_first = sorted(waiting, key=lambda each: each.at_s, reverse=True)[:limit]
     if any(each.revision == replica_set.revision for each in newest_first):
         return replica_set.spec_replicas
     return 0
 
 
-def fallbacks(view: View) -> tuple[ReplicaSet, ...]:
+def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
     """Old revisions with available pods that wait for their scale-down, while the one that serves has fewer than it promises.
 
     Time alone takes no capacity away: they are what could serve at once.
     """
-    serving = view.stable or (view.new if view.status.stable_revision == view.status.current_revision else None)
-    if serving is None or lasting(serving) >= view.promised:
+    serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
+    if serving is None or lasting(serving) >= ctx.promised:
         return ()
-    served = {each.revision for each in view.status.scale_downs}
-    return tuple(each for each in view.older if each.revision in served and lasting(each) > 0)
+    served = {each.revision for each in ctx.status.scale_downs}
+    return tuple(each for each in ctx.older if each.revision in served and lasting(each) > 0)
 
 
-def with_fallback(view: View, wait: Wait | None) -> Wait | None:
+def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """The wait for a revision that has failed, with what could be gone back to, and how."""
-    kept = fallbacks(view)
+    kept = fallbacks(ctx)
     if wait is None or not kept:
         return wait
     pods = f"revision {kept[-1].revision} keeps its {lasting(kept[-1])} pods meanwhile"
-    back = f"{view.command('rollback')} --to {kept[-1].revision} brings it back at once"
+    back = f"{ctx.command('rollback')} --to {kept[-1].revision} brings it back at once"
     return replace(wait, message=f"{wait.message}; {pods}: {back}")
 
 
-def with_scale_down(status: RolloutStatus, *, revision: str, at_s: float) -> RolloutStatus:
-    """Remembers that `revision` keeps its pods until `at_s`; a revision that has a deadline already keeps that one."""
+def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tuple[StatusChange, ...]:
+    """`revision` keeps its pods until `at_s`; one that has a deadline already keeps that one."""
     if not revision or any(each.revision == revision for each in status.scale_downs):
-        return status
-    return replace(status, scale_downs=(*status.scale_downs, ScaleDown(revision, at_s)))
+        return ()
+    return (RecordScaleDowns((*status.scale_downs, ScaleDown(revision, at_s))),)
 
 
-def drained_s(view: View, revision: str, *, no_sooner_than_s: float) -> float:
+def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> float:
     """When a revision that lost its traffic may lose its pods: its delay and its drain run side by side.
 
     A drain that probes may end sooner is no deadline; it keeps the pods by itself.
     """
-    cutover = draining(view, revision) if not view.spec.drain.probes else None
+    cutover = draining(ctx, revision) if not ctx.spec.drain.probes else None
     return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
 
 
-def settled_scale_downs(view: View) -> RolloutStatus:
+def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
-    with_pods = {each.revision for each in view.seen.replica_sets if each.spec_replicas > 0}
-    in_use = {view.status.stable_revision} | (set() if view.aborted else {view.status.current_revision})
-    kept = tuple(each for each in view.status.scale_downs if each.revision in with_pods - in_use)
-    return view.status if kept == view.status.scale_downs else replace(view.status, scale_downs=kept)
+    with_pods = {each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0}
+    in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
+    kept = tuple(each for each in ctx.status.scale_downs if each.revision in with_pods - in_use)
+    return () if kept == ctx.status.scale_downs else (RecordScaleDowns(kept),)
 
 
-def next_scale_down_s(view: View) -> float | None:
+def next_scale_down_s(ctx: PassContext) -> float | None:
     """When the next deadline of an old revision falls."""
-    delays = (each.at_s for each in view.status.scale_downs if each.at_s > view.now_s)
-    return earliest([*delays, next_drained_s(view)])
+    delays = (each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s)
+    return earliest([*delays, next_drained_s(ctx)])
 
 
-def keeping_wait(view: View) -> Wait | None:
+def keeping_wait(ctx: PassContext) -> Wait | None:
     """Why an old revision still has its pods though the update is over: it drains, or its delay runs; the longer of the two."""
-    drains = draining_wait(view)
-    delays = [each for each in view.status.scale_downs if each.at_s > view.now_s]
+    drains = draining_wait(ctx)
+    delays = [each for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
     next_one = min(delays, key=lambda each: each.at_s, default=None)
     if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
-    pods = sum(each.spec_replicas for each in view.seen.replica_sets if each.revision == next_one.revision)
+    pods = sum(each.spec_replicas for each in ctx.seen.replica_sets if each.revision == next_one.revision)
     message = f"revision {next_one.revision} keeps its {pods_told(pods)} until its scale-down delay is over"
     return Wait(Reason.SCALE_DOWN_DELAY, message, next_one.at_s)
 
 
-def role_metadata(view: View, revision: str) -> PodMetadata:
+def role_metadata(ctx: PassContext, revision: str) -> PodMetadata:
     """Ephemeral metadata of the role that `revision` has now."""
-    status = view.status
-    stable = revision == status.stable_revision or not status.stable_revision
-    match view.spec.strategy:
-        case Canary() as canary:
-            if stable:
-                return canary.stable_metadata
-            return canary.canary_metadata if revision == status.current_revision else PodMetadata()
-        case BlueGreen() as blue_green:
-            if stable:
-                return blue_green.active_metadata
-            return blue_green.preview_metadata if revision == status.current_revision else PodMetadata()
-
-
-def _by_service(strategy: Strategy) -> bool:
-    """Whether Services or routers move the traffic, not the ratio of pods."""
-    return isinstance(strategy, BlueGreen) or strategy.traffic_routing is not None
+    status, strategy = ctx.status, ctx.spec.strategy
+    if revision == status.stable_revision or not status.stable_revision:
+        return strategy.serving_metadata
+    return strategy.candidate_metadata if revision == status.current_revision else PodMetadata()
 
 
 def _anti_affinity(strategy: Strategy) -> AntiAffinity | None:

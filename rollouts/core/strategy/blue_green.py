@@ -7,74 +7,111 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.core.drain.cutover import with_cutover
-from rollouts.core.lifecycle.update import promoted
-from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, Notice
-from rollouts.core.model.plan import Plan, View, Wait, earliest, pods_wait
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, pods_wait
+from rollouts.core.drain.cutover import Departure
+from rollouts.core.lifecycle.update import promotion
+from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import RolloutStatus
+from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
-from rollouts.core.scale.sizing import (
-    create_new,
-    drained_s,
-    in_safe_order,
-    kept_size,
-    moves_of,
-    next_scale_down_s,
-    resized,
-    with_scale_down,
-)
+from rollouts.core.scale.canary_sizes import Sizes
+from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
+from rollouts.core.strategy.skeleton import Moves, promoted
 
 GATE = 0  # the one manual gate of a blue-green update, as `promote: <revision>@0` names it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Services:
-    active: Pointing
-    preview: Pointing | None
+@dataclass(frozen=True, slots=True)
+class BlueGreenRules:
+    """What a blue-green update answers in one pass."""
 
-    @property
-    def all(self) -> tuple[Pointing, ...]:
-        return (self.preview, self.active) if self.preview else (self.active,)
+    strategy: BlueGreen
 
+    def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """Nothing."""
+        return ()
 
-def plan_blue_green(view: View, strategy: BlueGreen) -> Plan:
-    """One pass of a blue-green update. Any prefix of its intents is safe: grow, then point Services, then shrink."""
-    status = _with_gate(view, strategy)
-    view = view.with_status(status)
-    switching = _switching(view, strategy)
-    services = _services(view, strategy, switching=switching)
-    status = replace(
-        status,
-        active_revision=services.active.selects or status.active_revision,
-        preview_revision=(services.preview.selects if services.preview else "") or status.preview_revision,
-        weight_percent=None,
-    )
-    switched = {
-        "service": strategy.active_service,
-        "leaving": view.status.active_revision,
-        "to": services.active.selects,
-    }
-    status = with_cutover(view.with_status(status), **switched)
-    view = view.with_status(status)
-    wait = _wait(view, strategy, services)
-    plan = Plan(
-        status=status,
-        intents=_intents(view, strategy, services),
-        wait=wait,
-        wake_at_s=earliest(
-            [_gate_end_s(view, strategy), next_scale_down_s(view), *(each.wake_at_s for each in services.all)]
-        ),
-        notices=tuple(notice for each in services.all for notice in each.notices),
-    )
-    new_serves = services.active.confirmed and services.active.selects == status.current_revision
-    unpromoted = status.current_revision != status.stable_revision and view.durable and view.seen.status.gate_passed
-    if wait is None and unpromoted and new_serves and not view.aborted and not view.paused:
-        return _promotion(view.with_status(status), strategy)
-    return plan
+    def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """The gate; and no traffic of a canary before, whose routes are released."""
+        traffic = () if ctx.status.traffic is None else (RecordTraffic(None),)
+        return (*traffic, *_gate(ctx, self.strategy))
+
+    def services(self, ctx: PassContext) -> tuple[Pointing, ...]:
+        """What previewService, if it is named, and activeService need."""
+        active = _active_service(ctx, self.strategy)
+        if self.strategy.preview_service is None:
+            return (active,)
+        previewed = ctx.stable if ctx.aborted and ctx.stable else ctx.new
+        return (point(ctx, self.strategy.preview_service, previewed, at_least=0), active)
+
+    def departures(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Departure, ...]:
+        """The active Service selects another revision than it was last seen to."""
+        return (Departure(self.strategy.active_service, ctx.status.active_revision, services[-1].selects),)
+
+    def observed(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[StatusChange, ...]:
+        """What both Services select."""
+        status, preview = ctx.status, services[0].selects if len(services) > 1 else ""
+        selected = (services[-1].selects or status.active_revision, preview or status.preview_revision)
+        seen = () if selected == (status.active_revision, status.preview_revision) else (RecordSelected(*selected),)
+        return (*seen, *(() if status.weight_percent is None else (SetCanaryWeight(None),)))
+
+    def trusted(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+        """All of them."""
+        return services
+
+    def routing(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Routing:
+        """None: the active Service moves the traffic."""
+        return Routing()
+
+    def sizes(self, ctx: PassContext, services: tuple[Pointing, ...], routing: Routing) -> Sizes:
+        """Stable has all of its pods, beside the new revision's."""
+        limit = self.strategy.scale_down_delay_revision_limit
+        new, stable = _wanted_new(ctx, self.strategy), ctx.spec.replicas
+        older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
+        return Sizes(new=new, stable=stable, older=older, wanted_new=new, wanted_stable=stable)
+
+    def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
+        """Pods first, then the gate, then the Services."""
+        if ctx.new is not None and ctx.new.failure:
+            return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
+        *preview, active = moves.services
+        held = next((each.wait for each in (active, *preview) if each.wait is not None), None)
+        if held is not None and held.reason in NEEDS_A_PERSON:
+            return held
+        if ctx.aborted:
+            return active.wait
+        if not _available(ctx.new, moves.sizes.wanted_new):
+            available = lasting(ctx.new) if ctx.new else 0
+            return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=available)
+        return held if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
+
+    def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
+        """It has none."""
+        return ()
+
+    def wake_at_s(self, ctx: PassContext) -> float | None:
+        """When its gate opens by itself."""
+        return _gate_end_s(ctx, self.strategy)
+
+    def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
+        """The promotion, once the active Service is seen to bring the new revision all requests."""
+        status, active = ctx.status, moves.services[-1]
+        new_serves = active.confirmed and active.selects == status.current_revision
+        unpromoted = status.current_revision != status.stable_revision and ctx.durable and ctx.recorded.gate_passed
+        if plan.wait is not None or not unpromoted or not new_serves:
+            return plan
+        promote = promotion(ctx.seen, status)
+        kept: tuple[StatusChange, ...] = ()
+        if ctx.stable is not None:
+            old, after = status.stable_revision, ctx.recording((promote,))
+            at_s = drained_s(ctx, old, no_sooner_than_s=ctx.now_s + self.strategy.scale_down_delay_s)
+            kept = keep_pods_until(after.status, revision=old, at_s=at_s)
+        return promoted(ctx, (*plan.changes, promote, *kept))
 
 
 def gate_index(status: RolloutStatus) -> int | None:
@@ -83,137 +120,91 @@ def gate_index(status: RolloutStatus) -> int | None:
     return GATE if waits else None
 
 
-def _fast(view: View) -> bool:
+def _fast(ctx: PassContext) -> bool:
     """Nothing serves yet, or the revision was active before: there is nothing to preview."""
-    return view.stable is None or view.promoted_full or view.status.gate_passed
+    return ctx.stable is None or ctx.promoted_full or ctx.status.gate_passed
 
 
-def _with_gate(view: View, strategy: BlueGreen) -> RolloutStatus:
-    """The memory of the gate: when the preview came to stand at it, and whether it passed."""
-    status = view.status
-    if view.aborted or status.gate_passed or view.paused:
-        return status
-    if _fast(view):
-        return replace(status, gate_passed=True)
-    if not _available(view.new, _wanted_new(view, strategy)):
-        return status
-    started_s = status.gate_started_at_s if status.gate_started_at_s is not None else view.now_s
-    end_s = _gate_end_s(view.with_status(replace(status, gate_started_at_s=started_s)), strategy)
-    passed = view.promoted_past(GATE) or (end_s is not None and view.now_s >= end_s)
-    return replace(status, gate_started_at_s=started_s, gate_passed=passed)
+def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
+    """When the preview came to stand at its gate, and whether it passed."""
+    status = ctx.status
+    if ctx.aborted or status.gate_passed or ctx.paused:
+        return ()
+    if _fast(ctx):
+        return (RecordGate(status.gate_started_at_s, passed=True),)
+    if not _available(ctx.new, _wanted_new(ctx, strategy)):
+        return ()
+    started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
+    end_s = _gate_end_s(ctx.recording((started,)), strategy)
+    passed = ctx.promoted_past(GATE) or (end_s is not None and ctx.now_s >= end_s)
+    if not passed and started.started_at_s == status.gate_started_at_s:
+        return ()
+    return (RecordGate(started.started_at_s, passed=passed),)
 
 
-def _gate_end_s(view: View, strategy: BlueGreen) -> float | None:
+def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
     """When the gate opens by itself; None when only a person opens it, or it is not reached, or passed."""
-    status = view.status
-    if status.gate_started_at_s is None or status.gate_passed or view.aborted or not strategy.auto_promotion_enabled:
+    status = ctx.status
+    if status.gate_started_at_s is None or status.gate_passed or ctx.aborted or not strategy.auto_promotion_enabled:
         return None
     return status.gate_started_at_s + strategy.auto_promotion_s
 
 
-def _wanted_new(view: View, strategy: BlueGreen) -> int:
+def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
     """Pods of the new revision: the preview's number until its gate is passed, then all."""
-    replicas = view.spec.replicas
-    if view.aborted:
-        return _wanted_aborted(view, strategy)
-    if _fast(view) or strategy.preview_replica_count is None or _still_active(view, strategy):
+    replicas = ctx.spec.replicas
+    if ctx.aborted:
+        return _wanted_aborted(ctx, strategy)
+    if _fast(ctx) or strategy.preview_replica_count is None or _still_active(ctx, strategy):
         return replicas
     return strategy.preview_replica_count
 
 
-def _still_active(view: View, strategy: BlueGreen) -> bool:
+def _still_active(ctx: PassContext, strategy: BlueGreen) -> bool:
     """The active Service selects or shows the new revision though its gate is closed: it was tried again in mid-switch."""
-    seen = view.seen.services.get(strategy.active_service)
-    if view.new is None or not isinstance(seen, ServiceSeen):
+    seen = ctx.seen.services.get(strategy.active_service)
+    if ctx.new is None or not isinstance(seen, ServiceSeen):
         return False
-    return seen.revision == view.new.revision or seen.ready_by_revision.get(view.new.revision, 0) > 0
+    return seen.revision == ctx.new.revision or seen.ready_by_revision.get(ctx.new.revision, 0) > 0
 
 
-def _wanted_aborted(view: View, strategy: BlueGreen) -> int:
-    if view.new is None or view.stable is None:
-        return view.spec.replicas
-    stable_is_whole = lasting(view.stable) >= view.spec.replicas
+def _wanted_aborted(ctx: PassContext, strategy: BlueGreen) -> int:
+    if ctx.new is None or ctx.stable is None:
+        return ctx.spec.replicas
+    stable_is_whole = lasting(ctx.stable) >= ctx.spec.replicas
     if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
-        return view.new.spec_replicas
-    return kept_size(view, view.new, limit=None)
+        return ctx.new.spec_replicas
+    return kept_size(ctx, ctx.new, limit=None)
 
 
-def _switching(view: View, strategy: BlueGreen) -> bool:
+def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
     """The active Service goes to the new revision."""
-    if view.new is None or view.aborted:
+    if ctx.new is None or ctx.aborted:
         return False
-    if view.stable is None:
+    if ctx.stable is None:
         return True
-    seen = view.seen.services.get(strategy.active_service)
-    switched = isinstance(seen, ServiceSeen) and seen.revision == view.new.revision
-    ready = _available(view.new, view.spec.replicas) and not view.paused
-    return view.status.gate_passed and (switched or ready)
+    seen = ctx.seen.services.get(strategy.active_service)
+    switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
+    ready = _available(ctx.new, ctx.spec.replicas) and not ctx.paused
+    return ctx.status.gate_passed and (switched or ready)
 
 
-def _services(view: View, strategy: BlueGreen, *, switching: bool) -> _Services:
-    replicas = view.spec.replicas
-    serving = view.new if switching else view.stable
-    at_least = max(min(1, replicas), no_worse(view, strategy.active_service, serving, enough=view.promised))
-    if switching and view.stable is not None:
+def _active_service(ctx: PassContext, strategy: BlueGreen) -> Pointing:
+    replicas, switching = ctx.spec.replicas, _switching(ctx, strategy)
+    serving = ctx.new if switching else ctx.stable
+    at_least = max(min(1, replicas), no_worse(ctx, strategy.active_service, serving, enough=ctx.promised))
+    if switching and ctx.stable is not None:
         at_least = replicas
-    active = point(view, strategy.active_service, serving, at_least=at_least)
-    if strategy.preview_service is None:
-        return _Services(active=active, preview=None)
-    previewed = view.stable if view.aborted and view.stable else view.new
-    preview = point(view, strategy.preview_service, previewed, at_least=0)
-    return _Services(active=active, preview=preview)
+    return point(ctx, strategy.active_service, serving, at_least=at_least)
 
 
-def _intents(view: View, strategy: BlueGreen, services: _Services) -> tuple[Intent, ...]:
-    limit = strategy.scale_down_delay_revision_limit
-    patches = []
-    create: tuple[Intent, ...] = ()
-    if view.stable is not None:
-        patches.append(resized(view, view.stable, replicas=view.spec.replicas))
-    if view.new is not None:
-        patches.append(resized(view, view.new, replicas=_wanted_new(view, strategy)))
-    elif not view.aborted:
-        create = (create_new(view, replicas=_wanted_new(view, strategy)),)
-    patches += [resized(view, each, replicas=kept_size(view, each, limit=limit)) for each in view.older]
-    return in_safe_order(view, patches, create=create, moves=moves_of(services.all))
-
-
-def _wait(view: View, strategy: BlueGreen, services: _Services) -> Wait | None:
-    revision, wanted = view.status.current_revision, _wanted_new(view, strategy)
-    if view.new is not None and view.new.failure:
-        return Wait(Reason.REPLICA_FAILURE, view.new.failure)
-    held = services.active.wait or (services.preview.wait if services.preview else None)
-    if held is not None and held.reason in NEEDS_A_PERSON:
-        return held
-    if view.aborted:
-        return services.active.wait
-    if not _available(view.new, wanted):
-        return pods_wait(revision, wanted=wanted, available=lasting(view.new) if view.new else 0)
-    if not view.status.gate_passed:
-        return _gate_wait(view, strategy)
-    return held
-
-
-def _gate_wait(view: View, strategy: BlueGreen) -> Wait:
-    revision = view.status.current_revision
+def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
+    revision = ctx.status.current_revision
     if strategy.auto_promotion_enabled:
         message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
-        return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(view, strategy))
-    message = f"waiting for promotion of revision {revision}, which is previewed: {view.command('promote')}"
+        return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(ctx, strategy))
+    message = f"waiting for promotion of revision {revision}, which is previewed: {ctx.command('promote')}"
     return Wait(Reason.PROMOTION_NEEDED, message)
-
-
-def _promotion(view: View, strategy: BlueGreen) -> Plan:
-    """The new revision becomes the stable one; the old keeps its pods for the delay. Written alone."""
-    old = view.status.stable_revision
-    status = promoted(view.seen, view.status)
-    if view.stable is not None:
-        at_s = drained_s(view, old, no_sooner_than_s=view.now_s + strategy.scale_down_delay_s)
-        status = with_scale_down(status, revision=old, at_s=at_s)
-    notice = Notice(
-        Reason.ROLLOUT_COMPLETED, f"revision {status.revision_number} ({status.current_revision}) is stable"
-    )
-    return Plan(status=status, notices=(notice,))
 
 
 def _available(replica_set: ReplicaSet | None, wanted: int) -> bool:

@@ -5,7 +5,7 @@ proxies do. So first the stable revision gets its pods; what the canary Service 
 write; and then the longest settle time of any router and the drain are waited, in which the canary keeps its pods. A route that
 brings the canary Service nothing is given back at once.
 
-Where other routes go on, the update goes on: `in_force` holds for these too. Where none is left (another strategy, or
+Where other routes go on, the update goes on: the effective weight counts these too. Where none is left (another strategy, or
 `trafficRouting` gone) sizes no longer follow any route, so the update stands still until this is over. What the route brings to
 the stable Service from then on is as little ours to size for as what comes there from anywhere else.
 """
@@ -13,20 +13,22 @@ the stable Service from then on is as little ours to size for as what comes ther
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rollouts.core.drain.cutover import numbers_of
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.model.changes import RecordReleased, RecordTraffic, StatusChange
 from rollouts.core.model.drain import DrainMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskRoute, Intent, ReleaseRoute
-from rollouts.core.model.plan import Plan, View, Wait, earliest
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, RouteUnasked
-from rollouts.core.routing.elsewhere import without_gone
-from rollouts.core.routing.routes import has_routers, left_routes, pods_behind
+from rollouts.core.routing.elsewhere import forget_elsewhere
+from rollouts.core.routing.routes import left_routes, pods_behind
 from rollouts.core.routing.services import lasting, point
 from rollouts.core.scale.sizing import moves_of, resized
 
@@ -40,117 +42,138 @@ UNSEEN = "a route of before"
 """Just after a restart no route is seen that no spec names, though status tells that there is one."""
 
 
-def give_back(view: View) -> Plan:
-    """What the routes that the spec no longer names need now: the memory of them, their release, and what they wait for."""
-    left = left_routes(view)
-    recorded = {each.route for each in view.seen.status.given_back if each.gone_at_s is None}
-    entries: list[GivenBack] = []
-    intents: list[Intent] = []
-    waits: list[Wait] = []
-    ready = _wait_for_pods(view)
-    for route in left:
-        percent = _brings_percent(view, route)
-        if percent is None:
-            intents.append(_release(route))
-            continue
-        name = _name(route.route)
-        entries.append(GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s)))
-        if ready is not None:
-            waits.append(replace(ready, message=f"{route.route} is given back when {ready.message}"))
-        elif name in recorded:
-            intents.append(_release(route))
-        else:
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
-    for entry in _gone(view, left):
-        until_s = (entry.gone_at_s or view.now_s) + entry.settle_s + _drain_s(view)
-        if view.now_s < until_s:
-            entries.append(entry)
-            message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
-    # Those that only the record tells of are watched by nobody yet, just after a start.
-    unasked = (each for each in view.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
-    intents += [AskRoute(each.route) for each in unasked]
-    status = without_gone(view, view.status)
-    if not _has_routers(view) and status.traffic is not None:
-        percent = _known_percent(view)
-        if percent is not None and not entries:
-            entries.append(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S))
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}"))
-        status = replace(status, traffic=None)
-    after = tuple(entries)
-    return Plan(
-        status=status if after == status.given_back else replace(status, given_back=after),
-        intents=tuple(intents),
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one route that the spec no longer names needs."""
+
+    entry: GivenBack | None = None
+    intents: tuple[Intent, ...] = ()
+    wait: Wait | None = None
+
+
+def give_back(ctx: PassContext) -> Contribution:
+    """What the routes that the spec no longer names need now: the record of them, their release, and what they wait for."""
+    left = left_routes(ctx)
+    pods = _wait_for_pods(ctx)
+    parts = [*(_of_left(ctx, route, pods) for route in left), *(_of_gone(ctx, entry) for entry in _gone(ctx, left))]
+    parts.append(_of_unasked(ctx))
+    no_traffic: tuple[StatusChange, ...] = ()
+    if not ctx.spec.strategy.routers and ctx.status.traffic is not None:
+        no_traffic = (RecordTraffic(None),)
+        parts.append(_unseen(ctx, parts))
+    recorded = _record(ctx, parts)
+    waits = [each.wait for each in parts if each.wait is not None]
+    return Contribution(
+        changes=(*forget_elsewhere(ctx), *no_traffic, *recorded),
+        intents=tuple(intent for each in parts for intent in each.intents),
         wait=next(iter(waits), None),
         wake_at_s=earliest(each.deadline_s for each in waits),
     )
 
 
-def stands_still(view: View) -> bool:
+def _of_left(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
+    """A route that is still ours: released at once when it brings nothing, else once the pods are there and it is on record."""
+    percent = _brings_percent(ctx, route)
+    if percent is None:
+        return _Part(intents=(_release(route),))
+    name = _name(route.route)
+    entry = GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s))
+    if pods is not None:
+        return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
+    if any(each.route == name and each.gone_at_s is None for each in ctx.recorded.given_back):
+        return _Part(entry, intents=(_release(route),))
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
+
+
+def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
+    """A route that was released: the canary keeps its pods until its proxies have let go."""
+    until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
+    if ctx.now_s >= until_s:
+        return _Part()
+    message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
+
+
+def _of_unasked(ctx: PassContext) -> _Part:
+    """Routes that only the record tells of are watched by nobody yet, just after a start."""
+    unasked = (each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
+    return _Part(intents=tuple(AskRoute(each.route) for each in unasked))
+
+
+def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...]:
+    entries = tuple(each.entry for each in parts if each.entry is not None)
+    return () if entries == ctx.status.given_back else (RecordReleased(entries),)
+
+
+def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
+    """What status tells of when no route is seen."""
+    percent = _known_percent(ctx)
+    if percent is None or any(each.entry is not None for each in others):
+        return _Part()
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}")
+    return _Part(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S), wait=wait)
+
+
+def stands_still(ctx: PassContext) -> bool:
     """The update waits: a route is to be given back, or was just now, and there is no other that sizes could follow.
 
     That it is over counts when it is on record; Services that the spec no longer names are given back with that record.
     """
-    if _has_routers(view):
+    if ctx.spec.strategy.routers:
         return False
-    if view.status.given_back or view.seen.status.given_back or _known_percent(view) is not None:
+    if ctx.status.given_back or ctx.recorded.given_back or _known_percent(ctx) is not None:
         return True
-    return any(_brings_percent(view, each) is not None for each in left_routes(view))
+    return any(_brings_percent(ctx, each) is not None for each in left_routes(ctx))
 
 
-def plan_standing_still(view: View) -> Plan:
+def plan_standing_still(ctx: PassContext) -> Contribution:
     """The stable revision gets all of its pods. Nothing shrinks, and only a Service changes whose revision has gone for good."""
-    stable = _stable(view)
+    stable = _stable(ctx)
     if stable is None:
-        return Plan(status=view.status)
-    grown = resized(view, stable, replicas=max(stable.spec_replicas, view.spec.replicas))
-    kept = {each.revision for each in view.seen.replica_sets}
-    stranded = [each.name for each in _takers(view) if each.revision not in kept]
-    moves = moves_of(point(view, name, stable, at_least=max(1, view.promised)) for name in stranded)
-    return Plan(status=view.status, intents=(*(() if grown is None else (grown,)), *moves))
+        return Contribution()
+    grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
+    kept = {each.revision for each in ctx.seen.replica_sets}
+    stranded = [each.name for each in _takers(ctx) if each.revision not in kept]
+    moves = moves_of(point(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
+    return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
 
 
-def _has_routers(view: View) -> bool:
-    strategy = view.spec.strategy
-    return isinstance(strategy, Canary) and has_routers(strategy)
-
-
-def _known_percent(view: View) -> WeightPercent | None:
+def _known_percent(ctx: PassContext) -> WeightPercent | None:
     """The most that status tells of as coming to the canary Service; None for nothing, or nothing to be careful with."""
-    traffic = view.seen.status.traffic
-    if traffic is None or _stable(view) is None or view.spec.replicas == 0:
+    traffic = ctx.recorded.traffic
+    if traffic is None or _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
     most = max(traffic.desired_percent, traffic.observed_percent or 0)
     return most if most > 0 or traffic.desired_routes or traffic.observed_routes else None
 
 
-def _brings_percent(view: View, route: RouteSeen) -> WeightPercent | None:
+def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
     """The most that the route may be bringing the canary Service; None for nothing, or nothing to be careful with."""
-    if _stable(view) is None or view.spec.replicas == 0:
+    if _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
-    known = [each for each in (_known_percent(view), *_recorded_percents(view, route)) if each is not None]
+    known = [each for each in (_known_percent(ctx), *_recorded_percents(ctx, route)) if each is not None]
     if route.split is None:
-        nothing = not known and view.seen.status.traffic is not None
+        nothing = not known and ctx.recorded.traffic is not None
         return None if nothing else max(known, default=100)
     share_percent = route.split.share * 100
     return max([share_percent, *known]) if route.split.reaches_canary or known else None
 
 
-def _recorded_percents(view: View, route: RouteSeen) -> tuple[WeightPercent, ...]:
-    return tuple(each.percent for each in view.status.given_back if each.route == _name(route.route))
+def _recorded_percents(ctx: PassContext, route: RouteSeen) -> tuple[WeightPercent, ...]:
+    return tuple(each.percent for each in ctx.status.given_back if each.route == _name(route.route))
 
 
-def _wait_for_pods(view: View) -> Wait | None:
+def _wait_for_pods(ctx: PassContext) -> Wait | None:
     """Until the pods are there that take what comes back; None when they are."""
-    strategy, status = view.spec.strategy, view.status
+    strategy, status = ctx.spec.strategy, ctx.status
     unfinished = status.current_revision != status.stable_revision
-    if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable and unfinished:
+    if strategy.ping_pong and status.pong_is_stable and unfinished:
         # Its user wrote it for the other roles: all of it would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over, which ends on the other Service")
-    enough = max(1, view.promised)
-    takers = _takers(view)
-    stable = _stable(view)
-    pods = min((pods_behind(view, each) for each in takers), default=0 if stable is None else lasting(stable))
+    enough = ctx.enough_for_all
+    takers = _takers(ctx)
+    stable = _stable(ctx)
+    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else lasting(stable))
     if pods >= enough:
         return None
     return Wait(
@@ -158,44 +181,44 @@ def _wait_for_pods(view: View) -> Wait | None:
     )
 
 
-def _takers(view: View) -> list[ServiceSeen]:
+def _takers(ctx: PassContext) -> list[ServiceSeen]:
     """The Services of ours to which it may come back: those that select the stable revision.
 
     Near the end of an update the stable Service selects the new one. Services that are not ours select what their users say.
     """
-    strategy = view.spec.strategy
-    named = strategy.stable_service if isinstance(strategy, Canary) else strategy.active_service
+    strategy = ctx.spec.strategy
+    named = strategy.serving_service
     ours = [
         each
-        for each in view.seen.services.values()
-        if isinstance(each, ServiceSeen) and each.managed_by == view.seen.rollout.name and each.watched
+        for each in ctx.seen.services.values()
+        if isinstance(each, ServiceSeen) and each.managed_by == ctx.seen.rollout.name and each.watched
     ]
-    return [each for each in ours if view.status.stable_revision == each.revision or each.name == named]
+    return [each for each in ours if ctx.status.stable_revision == each.revision or each.name == named]
 
 
-def _gone(view: View, left: Iterable[RouteSeen]) -> list[GivenBack]:
+def _gone(ctx: PassContext, left: Iterable[RouteSeen]) -> list[GivenBack]:
     """Those on record that are ours no longer, since now or since then; one that is ours and named again is left out."""
     still = {_name(each.route) for each in left}
     again = {
         _name(each.route)
-        for each in view.seen.routes.values()
-        if isinstance(each, RouteSeen) and each.named and each.managed_by == view.seen.rollout.name
+        for each in ctx.seen.routes.values()
+        if isinstance(each, RouteSeen) and each.named and each.managed_by == ctx.seen.rollout.name
     }
     return [
-        each if each.gone_at_s is not None else replace(each, gone_at_s=view.now_s)
-        for each in view.status.given_back
+        each if each.gone_at_s is not None else replace(each, gone_at_s=ctx.now_s)
+        for each in ctx.status.given_back
         if each.route not in still and (each.route not in again or each.gone_at_s is not None)
     ]
 
 
-def _drain_s(view: View) -> float:
-    return 0.0 if view.spec.drain.mode is DrainMode.OFF else numbers_of(view).drain_s
+def _drain_s(ctx: PassContext) -> float:
+    return 0.0 if ctx.spec.drain.mode is DrainMode.OFF else ctx.drain_numbers.drain_s
 
 
-def _stable(view: View) -> ReplicaSet | None:
+def _stable(ctx: PassContext) -> ReplicaSet | None:
     """Of the revision that serves, also when no update is under way."""
-    revision = view.status.stable_revision
-    return next((each for each in view.seen.replica_sets if each.revision == revision and not each.deleting), None)
+    revision = ctx.status.stable_revision
+    return next((each for each in ctx.seen.replica_sets if each.revision == revision and not each.deleting), None)
 
 
 def _release(route: RouteSeen) -> ReleaseRoute:

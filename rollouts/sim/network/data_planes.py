@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import (
@@ -17,68 +17,14 @@ from rollouts.core.model.traffic import (
     MatchKind,
     RequestMatch,
     RouteName,
-    Split,
     TextMatch,
     VerifiedBy,
 )
-from rollouts.ports import Clock
+from rollouts.ports import Clock, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.route_table import Rule, ServiceKey, WebRequest
 
 _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
-
-
-class LiveAsked(Protocol):
-    """Does every proxy do what the route, in that version, says?"""
-
-    @property
-    def route(self) -> RouteName:
-        """Which one."""
-        ...
-
-    @property
-    def resource_version(self) -> str:
-        """In which version; comes back with the answer."""
-        ...
-
-    @property
-    def split(self) -> Split:
-        """What it says."""
-        ...
-
-    @property
-    def stable_service(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def canary_service(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def namespace(self) -> str:
-        """Of the two Services; "" for the route's own."""
-        ...
-
-    @property
-    def gateways(self) -> tuple[str, ...]:
-        """Whose proxies, as `namespace/name`."""
-        ...
-
-
-class DrainAsked(Protocol):
-    """What is still in flight at the pods of a revision?"""
-
-    @property
-    def revision(self) -> str:
-        """Which one."""
-        ...
-
-    @property
-    def gateways(self) -> tuple[str, ...]:
-        """Whose proxies, as `namespace/name`; () for all."""
-        ...
 
 
 class SimDataPlanes:
@@ -102,7 +48,7 @@ class SimDataPlanes:
         known = route.kind in _ASKED_KINDS and bool(gateways) and all(each in self._gateways for each in gateways)
         return VerifiedBy.CONFIG if known else None
 
-    async def live(self, question: LiveAsked, *, deadline_s: float) -> LiveSeen:
+    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether every proxy does what the route says; a proxy that does not answer is no evidence. Cancellation: safe."""
         self.questions += 1
         await asyncio.sleep(min(self._latency_s, deadline_s))
@@ -118,7 +64,7 @@ class SimDataPlanes:
             message="; ".join(problems),
         )
 
-    async def drained(self, question: DrainAsked, *, deadline_s: float) -> DrainSeen:
+    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
         """Requests that proxies still wait for; not known as soon as one proxy does not answer. Cancellation: safe."""
         self.questions += 1
         await asyncio.sleep(min(self._latency_s, deadline_s))
@@ -132,7 +78,7 @@ class SimDataPlanes:
         """Nothing is open."""
 
 
-def _problem(proxy: Proxy, question: LiveAsked) -> str:
+def _problem(proxy: Proxy, question: LiveQuestion) -> str:
     """What a proxy does instead, "" when it does what it should."""
     if not proxy.answers:
         return "does not answer"

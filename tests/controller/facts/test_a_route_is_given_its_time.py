@@ -10,7 +10,7 @@ from rollouts.controller.facts.settle_times import SettleTimes, parse_settle_tim
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import SETTLE_S, LiveSeen, RouteName, RouteSeen, VerifiedBy
 from rollouts.errors import SettingsInvalid
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import run_virtual
 from rollouts.traffic.codec import Target
 from rollouts.traffic.registry import registry

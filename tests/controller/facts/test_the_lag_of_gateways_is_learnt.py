@@ -15,7 +15,7 @@ from rollouts.controller.observe.observer import Observer
 from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
-from rollouts.probes.questions import DrainQuestion, LiveQuestion
+from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import SimClock, run_virtual
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World

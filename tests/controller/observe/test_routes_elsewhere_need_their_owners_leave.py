@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.status import status_from_wire
+from rollouts.api.status.wire import status_from_wire
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.observe.observer import Unreadable
 from rollouts.controller.workqueue.inbox import RouteAnswer

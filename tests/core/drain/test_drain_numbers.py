@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
 
 SPEC = DrainSpec(max_request_s=30.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection, unsafe
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
 from rollouts.core.model.pod_exit import ContainerExit, Injection, PodExit

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.context.drain_numbers import drain_numbers
+from rollouts.core.context.pass_context import context_of
 from rollouts.core.decide import decide
 from rollouts.core.drain.cutover import POLLS_APART_S, drain_questions
-from rollouts.core.drain.numbers import drain_numbers
 from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode
 from rollouts.core.model.intents import AskDrained, PatchReplicaSet
-from rollouts.core.model.plan import view_of
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import DrainSeen
@@ -105,7 +105,7 @@ def test_no_rollout_asks_more_than_four_times_a_second(probes: int, revisions: i
     start_s = there.now_s
     while there.now_s < start_s + 12.0:
         seen = snapshot(there)
-        for each in drain_questions(view_of(seen, seen.status)):
+        for each in drain_questions(context_of(seen, seen.status)):
             asked.append((there.now_s, each.revision))
             there = replace(there, drains={**there.drains, each.revision: replace(BUSY, at_s=there.now_s)})
         there = replace(there, now_s=there.now_s + 0.1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.lifecycle.update import HISTORY_LIMIT
+from rollouts.core.model.changes import HISTORY_LIMIT
 from rollouts.core.model.intents import DeleteReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight

@@ -16,9 +16,9 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
-from rollouts.core.safety.invariants import broken_by
 from tests.core.model import World, route, snapshot
 from tests.core.worlds import edited, running, settled, steps_of
+from tests.invariants.every import broken_by
 
 EDGE = RouteName("gatewayAPI", "HTTPRoute", "edge", "asked-cart")
 OTHER = RouteName("gatewayAPI", "HTTPRoute", "edge", "asked-other")

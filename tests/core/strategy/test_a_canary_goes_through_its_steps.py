@@ -11,9 +11,9 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from rollouts.core.safety.invariants import nothing_more_to_do
 from tests.core.model import annotated, snapshot, world
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
+from tests.invariants.every import nothing_more_to_do
 
 
 def test_the_first_revision_skips_the_steps() -> None:

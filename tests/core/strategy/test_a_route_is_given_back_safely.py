@@ -28,7 +28,6 @@ from rollouts.core.model.traffic import (
     RouteSeen,
     TextMatch,
 )
-from rollouts.core.safety.invariants import broken_by
 from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.worlds import (
     edited,
@@ -45,6 +44,7 @@ from tests.core.worlds import (
     status_wiped,
     steps_of,
 )
+from tests.invariants.every import broken_by
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rollouts.core.drain.numbers import drain_numbers
+from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import DrainSpec, ProxyFacts, ProxyMode
 from tests.ipvs.guest import experiments, network, tables, traffic
 from tests.ipvs.guest.control_plane import ControlPlane, Service

@@ -1,0 +1,351 @@
+"""A Rollout as the API server gives it → core values: all defaults and all validation happen here and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, TypeVar, assert_never
+
+import pydantic
+from pydantic_core import from_json
+
+from rollouts.api.problems import Problems
+from rollouts.api.spec.drain import drain_spec
+from rollouts.api.spec.metadata import OUR_PREFIX
+from rollouts.api.spec.planned import refuse_planned
+from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
+from rollouts.api.spec.rules import check
+from rollouts.api.spec.selectors import selector_text
+from rollouts.api.times import parse_time
+from rollouts.api.v1alpha1.analysis import ObjectMetadata
+from rollouts.api.v1alpha1.rollout import AntiAffinity as AntiAffinityWire
+from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
+from rollouts.api.v1alpha1.rollout import RolloutSpec as RolloutSpecWire
+from rollouts.core.model.pod_exit import read_pod_exit
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import (
+    AntiAffinity,
+    BlueGreen,
+    Canary,
+    IntOrPercent,
+    Percent,
+    PodMetadata,
+    ProgressThreshold,
+    Rollout,
+    RolloutSpec,
+    Strategy,
+)
+from rollouts.core.model.status import Verb
+from rollouts.core.model.steps import (
+    MatchTrafficWeight,
+    Pause,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetHeaderRoute,
+    SetMirrorRoute,
+    SetWeight,
+    Step,
+)
+from rollouts.core.model.traffic import RequestMatch
+from rollouts.errors import SpecInvalid, SpecProblem
+
+_T = TypeVar("_T")
+_DEFAULT_LIMIT: IntOrPercent = Percent(25)
+
+
+def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
+    """The `spec` of a Rollout, defaulted and checked.
+
+    Args:
+        spec: a JSON object, or the bytes of one; it is not changed.
+
+    Raises: SpecInvalid with every problem found.
+    """
+    raw = _decoded(spec)
+    problems = Problems()
+    wire = _read(raw, problems)
+    refuse_planned(wire, problems)
+    check(wire, problems)
+    if found := problems.found():
+        raise SpecInvalid(found)
+    return _built(wire, raw)
+
+
+def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that callers hold apart
+    *,
+    namespace: str,
+    name: str,
+    uid: str,
+    resource_version: str,
+    generation: int,
+    created_at_s: float,
+    annotations: Mapping[str, str],
+    spec: Mapping[str, Any] | bytes | RolloutSpec,
+    deleting: bool = False,
+    annotators: Mapping[str, str] | None = None,
+) -> Rollout:
+    """One Rollout. `annotations` are all of the object's; a `spec` that was parsed before is taken as it is.
+
+    Args:
+        annotators: by key: the field manager that set an annotation.
+
+    Raises: SpecInvalid with every problem found.
+    """
+    own = own_annotations(annotations)
+    return Rollout(
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        resource_version=resource_version,
+        generation=generation,
+        created_at_s=created_at_s,
+        spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
+        annotations=own,
+        annotated_by=own_annotations(annotators or {}),
+        restart_asked_at_s=_restart_time(own.get(Verb.RESTART)),
+        deleting=deleting,
+    )
+
+
+def _restart_time(value: str | None) -> float | None:
+    """The `restart` annotation's time; `true` and nonsense are none, which `decide` tells people."""
+    try:
+        return parse_time(value) if value else None
+    except ValueError:
+        return None
+
+
+def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:
+    """One Rollout from its whole manifest, as read from the API server or from a file (no uid, generation 0).
+
+    Raises: SpecInvalid with every problem found.
+    """
+    metadata: Mapping[str, Any] = manifest.get("metadata") or {}
+    created_at = metadata.get("creationTimestamp")
+    return parse_rollout(
+        namespace=metadata.get("namespace") or "default",
+        name=metadata.get("name") or "",
+        uid=metadata.get("uid") or "",
+        resource_version=metadata.get("resourceVersion") or "",
+        generation=metadata.get("generation") or 0,
+        created_at_s=parse_time(created_at) if created_at else 0.0,
+        annotations=metadata.get("annotations") or {},
+        spec=manifest.get("spec") or {},
+        deleting=metadata.get("deletionTimestamp") is not None,
+    )
+
+
+def own_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """Those under `rollouts.dev/`, prefix taken off."""
+    return {key.removeprefix(OUR_PREFIX): value for key, value in annotations.items() if key.startswith(OUR_PREFIX)}
+
+
+def warm_up() -> None:
+    """Builds the validator now (about 60 ms of CPU) rather than in the first pass. Safe to call again."""
+    RolloutSpecWire.model_rebuild()
+
+
+def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
+    if isinstance(spec, bytes):
+        try:
+            spec = from_json(spec)
+        except ValueError as error:
+            if "recursion" in str(error):  # pydantic_core follows some 200 levels and says so in this word alone
+                message = "is nested too deeply; no Kubernetes object needs 200 levels: make it flatter"
+                raise SpecInvalid((SpecProblem("spec", message),)) from error
+            raise SpecInvalid((SpecProblem("spec", f"is not JSON: {error}"),)) from error
+    if not isinstance(spec, Mapping):
+        raise SpecInvalid((SpecProblem("spec", "must be an object"),))
+    return spec
+
+
+def _read(raw: Mapping[str, Any], problems: Problems) -> RolloutSpecWire:
+    """The typed spec. What a type does not allow becomes a problem and is left out, so that the rest is checked too."""
+    kept: Any = raw
+    for levels in range(1, 12):
+        try:
+            return RolloutSpecWire.model_validate(kept)
+        except pydantic.ValidationError as error:
+            if kept is raw:
+                kept = copy.deepcopy(dict(raw))
+            for one in error.errors(include_url=False):
+                location = [part for part in one["loc"] if part != "[key]"]
+                if levels == 1:
+                    problems.add_unreadable(location, one["type"], one["input"], one.get("ctx") or {})
+                # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.
+                _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
+    return RolloutSpecWire()
+
+
+def _leave_out(value: Any, location: list[str | int]) -> None:
+    *parents, last = location
+    for part in parents:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return
+    if isinstance(value, dict):
+        value.pop(last, None)
+    elif isinstance(value, list) and isinstance(last, int):
+        value[last] = {}  # keeps the indexes of its neighbours
+
+
+def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
+    try:
+        template_json = canonical_json(raw["template"])
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
+    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
+    try:
+        strategy, strategy_hash = _strategy(wire.strategy)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
+    ends = read_pod_exit(raw["template"])
+    window = wire.rollback_window.revisions if wire.rollback_window else None
+    return RolloutSpec(
+        replicas=1 if wire.replicas is None else wire.replicas,
+        selector_json=canonical_json(raw["selector"]),
+        selector_text=selector_text(wire.selector),
+        template_json=template_json,
+        revision=short_hash(template_json),
+        strategy=strategy,
+        strategy_hash=strategy_hash,
+        min_ready_s=wire.min_ready_seconds or 0,
+        revision_history_limit=_or(wire.revision_history_limit, 10),
+        progress_deadline_s=float(_or(wire.progress_deadline_seconds, 600)),
+        progress_deadline_abort=bool(wire.progress_deadline_abort),
+        paused=bool(wire.paused),
+        restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
+        rollback_window_revisions=window or None,
+        drain=drain_spec(wire.drain or Drain(), ends),
+        ends=ends,
+    )
+
+
+def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
+    if wire.canary is not None:
+        canary = _canary(wire.canary)
+        return canary, _strategy_hash("canary", canary.steps)
+    assert wire.blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
+    return _blue_green(wire.blue_green), _strategy_hash("blueGreen", ())
+
+
+def _strategy_hash(kind: str, steps: tuple[Step, ...]) -> str:
+    """Of what the steps mean, not of how they are written: `pause: 60` for `pause: 1m` restarts nobody's rollout."""
+    return short_hash(canonical_json({"kind": kind, "steps": [_step_fact(step) for step in steps]}))
+
+
+def _step_fact(step: Step) -> list[Any]:
+    match step:
+        case SetWeight(percent):
+            return ["setWeight", percent if isinstance(percent, int) else str(percent)]
+        case Pause(duration_s):
+            return ["pause", duration_s]
+        case PauseUntilPromoted():
+            return ["pauseUntilPromoted"]
+        case SetCanaryReplicas(replicas):
+            return ["setCanaryReplicas", replicas]
+        case SetCanaryScalePercent(percent):
+            return ["setCanaryScalePercent", percent]
+        case MatchTrafficWeight():
+            return ["matchTrafficWeight"]
+        case SetHeaderRoute(name, request):
+            return ["setHeaderRoute", name, request and _request_fact(request)]
+        case SetMirrorRoute(name, mirror):
+            matches = mirror and [mirror.percent, *map(_request_fact, mirror.matches)]
+            return ["setMirrorRoute", name, matches]
+        case _:
+            assert_never(step)
+
+
+def _request_fact(match: RequestMatch) -> list[Any]:
+    """What it says, without what it does not say: a condition that a later version knows changes no fact of today."""
+    facts: list[Any] = []
+    for name, text in (("method", match.method), ("path", match.path)):
+        if text is not None:
+            facts.append([name, text.kind.value, text.value])
+    for kind, named in (("header", match.headers), ("cookie", match.cookies), ("query", match.query)):
+        facts += [[kind, each.name, each.value.kind.value, each.value.value] for each in named]
+    return facts
+
+
+def _canary(wire: CanaryStrategy) -> Canary:
+    stable_service, canary_service = pair_of(wire)
+    return Canary(
+        steps=tuple(_step(step, wire) for step in wire.steps or ()),
+        max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
+        max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
+        stable_service=stable_service,
+        canary_service=canary_service,
+        ping_pong=wire.ping_pong is not None,
+        traffic_routing=traffic_routing(wire),
+        canary_metadata=_metadata(wire.canary_metadata),
+        stable_metadata=_metadata(wire.stable_metadata),
+        anti_affinity=_anti_affinity(wire.anti_affinity),
+        replica_progress_threshold=_threshold(wire),
+        scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
+        scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
+        abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
+    )
+
+
+def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
+    """The step's one kind; api/spec/rules.py and api/spec/planned.py have refused everything else."""
+    if wire.set_weight is not None:
+        return SetWeight(weight_percent(wire.set_weight, canary))
+    if wire.set_header_route is not None:
+        return header_route(wire.set_header_route)
+    if wire.set_mirror_route is not None:
+        return mirror_route(wire.set_mirror_route)
+    if (scale := wire.set_canary_scale) is not None:
+        if scale.replicas is not None:
+            return SetCanaryReplicas(scale.replicas)
+        if scale.weight is not None:
+            return SetCanaryScalePercent(scale.weight)
+        return MatchTrafficWeight()
+    if wire.pause is not None and wire.pause.duration is not None:
+        return Pause(wire.pause.duration)
+    return PauseUntilPromoted()
+
+
+def _blue_green(wire: BlueGreenStrategy) -> BlueGreen:
+    return BlueGreen(
+        active_service=wire.active_service or "",
+        preview_service=wire.preview_service,
+        preview_replica_count=wire.preview_replica_count,
+        auto_promotion_enabled=wire.auto_promotion_enabled is not False,
+        auto_promotion_s=float(wire.auto_promotion_seconds or 0),
+        max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
+        scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
+        scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
+        abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
+        active_metadata=_metadata(wire.active_metadata),
+        preview_metadata=_metadata(wire.preview_metadata),
+        anti_affinity=_anti_affinity(wire.anti_affinity),
+    )
+
+
+def _threshold(wire: CanaryStrategy) -> ProgressThreshold | None:
+    threshold = wire.replica_progress_threshold
+    if threshold is None or threshold.value is None or threshold.value < 0:  # Argo: below 0 means no threshold
+        return None
+    return ProgressThreshold(Percent(threshold.value) if threshold.type == "Percent" else threshold.value)
+
+
+def _anti_affinity(wire: AntiAffinityWire | None) -> AntiAffinity | None:
+    if wire is None:
+        return None
+    if wire.preferred is not None and wire.preferred.weight is not None:
+        return AntiAffinity(required=False, weight=wire.preferred.weight)
+    return AntiAffinity(required=True)
+
+
+def _metadata(wire: ObjectMetadata | None) -> PodMetadata:
+    if wire is None:
+        return PodMetadata()
+    return PodMetadata(labels=wire.labels or {}, annotations=wire.annotations or {})
+
+
+def _or(value: _T | None, default: _T) -> _T:
+    return default if value is None else value

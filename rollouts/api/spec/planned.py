@@ -1,0 +1,71 @@
+"""What the API has a field for and the controller does not carry out yet: refused by name, with the version that will bring it.
+
+A field that is accepted and then ignored would be a promise broken in silence; so each of these is a problem of the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rollouts.api.problems import Problems
+from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
+from rollouts.api.v1alpha1.traffic import TrafficRouting
+from rollouts.api.v1alpha1.wire import Wire, wire_name
+
+PLANNED: dict[type[Wire], dict[str, str]] = {
+    RolloutSpec: {
+        "workloadRef": "0.6",
+        "analysis": "0.4",
+        "configVersioning": "0.5",
+        "autoscaling": "0.5",
+        "history": "0.4",
+    },
+    CanaryStrategy: {"analysis": "0.4"},
+    BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
+    CanaryStep: {"analysis": "0.4", "experiment": "0.6", "plugin": "0.6"},
+}
+"""For each part of the spec: its fields that are refused, and the version that they are planned for."""
+
+RETIRED: dict[type[Wire], dict[str, str]] = {
+    TrafficRouting: {
+        "ambassador": "Emissary's Mappings are not steered; route by the Gateway API and give the route as gatewayAPI",
+        "appMesh": "AWS ended App Mesh; its successor, VPC Lattice, takes HTTPRoutes: give them as gatewayAPI",
+        "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
+    },
+}
+"""What Argo Rollouts has, nobody maintains any more and this controller will not carry out; and the way out."""
+
+
+def refuse_planned(spec: RolloutSpec, problems: Problems) -> None:
+    """Adds a problem for every planned field that `spec` uses; an explicit null is not a use."""
+    for path, part in _parts(spec):
+        for attribute, name, version in _REFUSALS.get(type(part), ()):
+            if getattr(part, attribute) is not None:
+                problems.add(f"{path}.{name}", f"is not supported yet; it is planned for version {version}")
+        for attribute, name, way_out in _RETIREMENTS.get(type(part), ()):
+            if getattr(part, attribute) is not None:
+                problems.add(f"{path}.{name}", f"is not supported: {way_out}")
+
+
+def _parts(spec: RolloutSpec) -> Iterator[tuple[str, Wire]]:
+    yield "spec", spec
+    if (strategy := spec.strategy) is None:
+        return
+    if strategy.blue_green is not None:
+        yield "spec.strategy.blueGreen", strategy.blue_green
+    if (canary := strategy.canary) is None:
+        return
+    yield "spec.strategy.canary", canary
+    if canary.traffic_routing is not None:
+        yield "spec.strategy.canary.trafficRouting", canary.traffic_routing
+    for index, step in enumerate(canary.steps or ()):
+        yield f"spec.strategy.canary.steps[{index}]", step
+
+
+def _refusals(model: type[Wire], planned: dict[str, str]) -> tuple[tuple[str, str, str], ...]:
+    names = {wire_name(model, attribute): attribute for attribute in model.model_fields}
+    return tuple((names[name], name, version) for name, version in planned.items())
+
+
+_REFUSALS = {model: _refusals(model, planned) for model, planned in PLANNED.items()}
+_RETIREMENTS = {model: _refusals(model, retired) for model, retired in RETIRED.items()}

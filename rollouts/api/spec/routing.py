@@ -1,0 +1,376 @@
+"""`trafficRouting` and the steps that make routes: their rules, and core's words for them.
+
+What a router's own part says is for its codec to judge (`traffic/`), so here it is only carried on. Which routers there are is
+not known here either: the controller and `rollouts lint` hold the names against the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.own_routes import check_own_routes, own_manifests
+from rollouts.api.spec.request_words import problem_of_name, problem_of_text
+from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
+from rollouts.api.v1alpha1.traffic import (
+    HeaderMatch,
+    IstioDestinationRule,
+    RouteMatch,
+    SetHeaderRoute,
+    SetMirrorRoute,
+    StringMatch,
+)
+from rollouts.api.v1alpha1.traffic import TrafficRouting as TrafficRoutingWire
+from rollouts.api.v1alpha1.wire import Wire, wire_name
+from rollouts.core.model import steps
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import Router, TrafficRouting
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
+from rollouts.core.routing.stickiness import STICKY_ROUTE
+from rollouts.core.routing.subset_name import SubsetName
+
+CANARY_PATH = "spec.strategy.canary"
+ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
+DEFAULT_MAX_WEIGHT = 100
+MAX_WEIGHT = 1_000_000
+"""The most parts that a weight may be counted in: the largest weight of the Gateway API, and status can hold their fractions."""
+HEX_DIGITS = "0123456789abcdef"
+
+_NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight", "own"})
+_ROUTER_FIELDS = tuple(
+    (attribute, wire_name(TrafficRoutingWire, attribute))
+    for attribute in TrafficRoutingWire.model_fields
+    if attribute not in _NO_ROUTERS
+)
+
+
+def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
+    """Who moves the traffic, None for the ratio of pods; `check_routing` has found nothing wrong with it."""
+    wire = canary.traffic_routing
+    if wire is None:
+        return None
+    return TrafficRouting(
+        routers=tuple(Router(name, canonical_json(part)) for name, _, part in _routers(wire)),
+        managed_routes=_managed_routes(wire),
+        min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
+        dynamic_stable_scale=bool(canary.dynamic_stable_scale),
+        sticky=_sticky(wire),
+        own=own_manifests(wire),
+    )
+
+
+def _sticky(wire: TrafficRoutingWire) -> Sticky | None:
+    found = wire.stickiness
+    return None if found is None else Sticky(found.cookie_name or "", found.digits or HEX_DIGITS)
+
+
+def router_path(name: str) -> str:
+    """Where a spec has the part of the router of that name, as `kubectl explain` writes it."""
+    if any(name == field for _, field in _ROUTER_FIELDS):
+        return f"{ROUTING_PATH}.{name}"
+    return path_of(("plugins", name), root=ROUTING_PATH)
+
+
+def pair_of(canary: CanaryStrategy) -> tuple[str | None, str | None]:
+    """Names of the stable and the canary Service; with a DestinationRule, of its subsets: `rule/subset`."""
+    if canary.ping_pong is not None:
+        return canary.ping_pong.ping_service, canary.ping_pong.pong_service
+    rule = _destination_rule(canary)
+    if rule is not None:
+        # Without a name, which is a problem of its own, nothing is made of it.
+        subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
+        stable, other = (str(SubsetName(rule.name or "", subset)) for subset in subsets)
+        return stable, other
+    return canary.stable_service, canary.canary_service
+
+
+def weight_percent(parts: int, canary: CanaryStrategy) -> WeightPercent:
+    """`setWeight` as an exact percentage: an int where it is whole."""
+    percent = Fraction(100 * parts, max_weight(canary))
+    return percent.numerator if percent.denominator == 1 else percent
+
+
+def max_weight(canary: CanaryStrategy) -> int:
+    """What `setWeight` is a part of."""
+    routing = canary.traffic_routing
+    given = None if routing is None else routing.max_traffic_weight
+    return DEFAULT_MAX_WEIGHT if given is None else given
+
+
+def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
+    """The step; all of its conditions must hold."""
+    matches = wire.match or ()
+    match = RequestMatch(
+        method=next((_text(each.method) for each in matches if each.method is not None), None),
+        path=next((_text(each.path) for each in matches if each.path is not None), None),
+        headers=tuple(_header(each.header_name, each.header_value) for each in matches if each.header_name),
+        cookies=tuple(_named(each.cookie_name, each.cookie_value) for each in matches if each.cookie_name),
+        query=tuple(_named(each.query_param_name, each.query_param_value) for each in matches if each.query_param_name),
+    )
+    return steps.SetHeaderRoute(wire.name or "", match if matches else None)
+
+
+def mirror_route(wire: SetMirrorRoute) -> steps.SetMirrorRoute:
+    """The step; an entry without any condition matches every request, and so no other says more."""
+    if not wire.match:
+        return steps.SetMirrorRoute(wire.name or "", None)
+    matches = tuple(map(_request_match, wire.match))
+    percent = 100 if wire.percentage is None else wire.percentage
+    mirror = MirrorRoute(wire.name or "", () if RequestMatch() in matches else matches, percent)
+    return steps.SetMirrorRoute(wire.name or "", mirror)
+
+
+def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
+    """Adds every rule that `trafficRouting` and the steps that make routes break."""
+    wire = canary.traffic_routing
+    _check_ping_pong(canary, problems)
+    _check_subsets(canary, problems)
+    if wire is not None:
+        _check_routers(canary, wire, problems)
+        _check_managed_routes(wire, problems)
+        _check_stickiness(canary, wire, problems)
+        check_own_routes(wire, f"{ROUTING_PATH}.own", problems)
+    most = max_weight(canary)
+    kinds: dict[str, str] = {}
+    for index, step in enumerate(canary.steps or ()):
+        path = f"{CANARY_PATH}.steps[{index}]"
+        if step.set_weight is not None and step.set_weight > most:
+            problems.add(f"{path}.setWeight", f"must be {most} or less, not {step.set_weight}")
+        _check_route_step(step, path, wire, kinds, problems)
+
+
+def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
+    """Two Services, and routes between them: without routes no Service could be given the traffic of the other."""
+    pair = canary.ping_pong
+    if pair is None:
+        return
+    path = f"{CANARY_PATH}.pingPong"
+    if pair.ping_service is not None and pair.ping_service == pair.pong_service:
+        problems.add(f"{path}.pongService", "must not be the pingService too")
+    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
+        if service is not None:
+            message = (
+                "and pingPong exclude each other, for one pair of Services carries the traffic; leave out this one if alb or "
+                "istio moved it in Argo Rollouts, and pingPong if another router did"
+            )
+            problems.add(f"{CANARY_PATH}.{field}", message)
+    if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
+        problems.add(path, "needs a router in trafficRouting, which moves the traffic from one Service to the other")
+
+
+def _destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
+    istio = canary.traffic_routing.istio if canary.traffic_routing is not None else None
+    return istio.destination_rule if istio is not None else None
+
+
+def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
+    """Subsets take the place of the two Services, and only Istio knows them."""
+    if _destination_rule(canary) is None or canary.traffic_routing is None:
+        return
+    path = f"{ROUTING_PATH}.istio.destinationRule"
+    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
+        if service is not None:
+            message = "and istio.destinationRule exclude each other: its subsets take the Services' place; leave it out"
+            problems.add(f"{CANARY_PATH}.{field}", message)
+    if canary.ping_pong is not None:
+        problems.add(path, "and pingPong exclude each other: there is one Service, whose subsets cannot change roles")
+    for name, _, _ in _routers(canary.traffic_routing):
+        if name != "istio":
+            problems.add(path, f"and {name} exclude each other: its weights are between two Services, not subsets")
+
+
+def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
+    if wire.max_traffic_weight is not None and not 1 <= wire.max_traffic_weight <= MAX_WEIGHT:
+        problems.add(
+            f"{ROUTING_PATH}.maxTrafficWeight", f"must be from 1 to {MAX_WEIGHT}, not {wire.max_traffic_weight}"
+        )
+    seen: dict[str, str] = {}
+    for name, path, _ in _routers(wire):
+        if name in seen:
+            problems.add(path, f"is given as {seen[name]} too; it can only be in one of them")
+        seen.setdefault(name, path)
+    if not seen or canary.ping_pong is not None or _destination_rule(canary) is not None:
+        return
+    for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
+        if service is None:
+            message = f"is required with trafficRouting.{next(iter(seen))}: its weights are between two Services"
+            problems.add_missing(f"{CANARY_PATH}.{field}", message)
+
+
+def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
+    found, path = wire.stickiness, f"{ROUTING_PATH}.stickiness"
+    if found is None:
+        return
+    if canary.dynamic_stable_scale:
+        problems.add(path, "and dynamicStableScale exclude each other: clients without the cookie all go to stable")
+    if not any(_routers(wire)):
+        problems.add(path, "needs a router in trafficRouting that tells clients apart")
+    if found.cookie_name is None:
+        problems.add_missing(f"{path}.cookieName", "is required")
+    elif problem := problem_of_name("cookieName", found.cookie_name):
+        problems.add(f"{path}.cookieName", problem)
+    if found.digits is not None and len(set(found.digits)) != len(found.digits):
+        problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
+    if STICKY_ROUTE in _managed_routes(wire):
+        problems.add(path, f"makes the route {STICKY_ROUTE}; give the managed route of that name another one")
+
+
+def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
+    seen: set[str] = set()
+    for index, route in enumerate(wire.managed_routes or ()):
+        path = f"{ROUTING_PATH}.managedRoutes[{index}].name"
+        if route.name is None:
+            problems.add_missing(path, "is required")
+        elif route.name in seen:
+            problems.add(path, f"{route.name!r} is the name of another managed route too")
+        elif problem := problem_of_name("name", route.name):
+            problems.add(path, problem)
+        else:
+            seen.add(route.name)
+
+
+def _check_route_step(
+    step: CanaryStep, path: str, wire: TrafficRoutingWire | None, kinds: dict[str, str], problems: Problems
+) -> None:
+    for field, route in (("setHeaderRoute", step.set_header_route), ("setMirrorRoute", step.set_mirror_route)):
+        if route is None:
+            continue
+        where = f"{path}.{field}"
+        if wire is None or not any(_routers(wire)):
+            problems.add(where, "needs a router in trafficRouting that makes the route")
+        if route.name is None:
+            problems.add_missing(f"{where}.name", "is required: one of trafficRouting.managedRoutes")
+        elif wire is not None and route.name not in _managed_routes(wire):
+            problems.add(f"{where}.name", f"{route.name!r} is not among trafficRouting.managedRoutes")
+        elif kinds.setdefault(route.name, field) != field:
+            problems.add(
+                f"{where}.name", f"{route.name!r} is made by a {kinds[route.name]} step; a route is one or other"
+            )
+    if step.set_header_route is not None:
+        _check_conditions(step.set_header_route, f"{path}.setHeaderRoute", problems)
+    if step.set_mirror_route is not None:
+        _check_mirror(step.set_mirror_route, f"{path}.setMirrorRoute", problems)
+
+
+def _check_conditions(wire: SetHeaderRoute, path: str, problems: Problems) -> None:
+    """Each entry is one condition, and no two are about the same."""
+    seen: set[tuple[str, str]] = set()
+    for index, match in enumerate(wire.match or ()):
+        where = f"{path}.match[{index}]"
+        given = _conditions(match)
+        if len(given) != 1:
+            told = f"it has {' and '.join(given)}" if given else "it has none"
+            problems.add(where, f"needs exactly one of {', '.join(_CONDITIONS)}; {told}")
+        for kind in given:
+            name, value = _CONDITIONS[kind](match)
+            if kind.endswith("Name"):
+                _check_named(kind, name, value, where, problems)
+            elif value is not None:
+                _check_text(kind, value, f"{where}.{kind}", problems)
+            same = (kind, name.lower() if name and kind == "headerName" else name or "")
+            if same in seen:
+                what = f"{name!r} is there" if name else "is there"
+                problems.add(f"{where}.{kind}", f"{what} twice; all conditions of a route must hold")
+            seen.add(same)
+
+
+def _check_named(kind: str, name: str | None, value: StringMatch | None, path: str, problems: Problems) -> None:
+    values = kind.removesuffix("Name") + "Value"
+    if name is None:
+        problems.add_missing(f"{path}.{kind}", "is required")
+    elif problem := problem_of_name(kind, name):
+        problems.add(f"{path}.{kind}", problem)
+    if value is None:
+        problems.add_missing(f"{path}.{values}", "is required")
+    else:
+        _check_text(values, value, f"{path}.{values}", problems)
+
+
+_CONDITIONS: Mapping[str, Callable[[HeaderMatch], tuple[str | None, StringMatch | None]]] = {
+    "headerName": lambda match: (match.header_name, match.header_value),
+    "cookieName": lambda match: (match.cookie_name, match.cookie_value),
+    "queryParamName": lambda match: (match.query_param_name, match.query_param_value),
+    "path": lambda match: (None, match.path),
+    "method": lambda match: (None, match.method),
+}
+"""The kinds of condition: by the field that tells of one, its name and the text to match."""
+
+
+def _conditions(match: HeaderMatch) -> list[str]:
+    """The kinds that an entry gives, by halves too."""
+    return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
+
+
+def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
+    if wire.percentage is not None and not 1 <= wire.percentage <= 100:
+        problems.add(f"{path}.percentage", f"must be from 1 to 100, not {wire.percentage}")
+    for index, match in enumerate(wire.match or ()):
+        where = f"{path}.match[{index}]"
+        for field, text in (("method", match.method), ("path", match.path)):
+            if text is not None:
+                _check_text(field, text, f"{where}.{field}", problems)
+        named = (
+            ("headers", "headerName", match.headers),
+            ("cookies", "cookieName", match.cookies),
+            ("queryParams", "queryParamName", match.query_params),
+        )
+        for field, kind, texts in named:
+            for name, text in (texts or {}).items():
+                at = path_of((field, name), root=where)
+                if problem := problem_of_name(kind, name):
+                    problems.add(at, problem)
+                _check_text(field, text, at, problems)
+
+
+def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) -> None:
+    texts = {kind: text for kind in MatchKind if (text := getattr(wire, kind.value)) is not None}
+    given = [kind.value for kind in texts]
+    if not given:
+        problems.add_missing(path, "needs exactly one of exact, prefix and regex; it has none")
+    elif len(given) > 1:
+        problems.add(path, f"needs exactly one of exact, prefix and regex; it has {' and '.join(given)}")
+    for kind, text in texts.items():
+        if problem := problem_of_text(field, kind, text):
+            problems.add(f"{path}.{kind.value}", problem)
+
+
+def _routers(wire: TrafficRoutingWire) -> Iterator[tuple[str, str, Any]]:
+    """Name, path and settings of every router that the spec names: the fields in order, then the plugins."""
+    for attribute, name in _ROUTER_FIELDS:
+        part: Wire | None = getattr(wire, attribute)
+        if part is not None:
+            yield name, f"{ROUTING_PATH}.{name}", part.model_dump(by_alias=True, exclude_none=True)
+    for name, settings in (wire.plugins or {}).items():
+        yield name, path_of(("plugins", name), root=ROUTING_PATH), settings
+
+
+def _managed_routes(wire: TrafficRoutingWire) -> tuple[str, ...]:
+    return tuple(route.name for route in wire.managed_routes or () if route.name is not None)
+
+
+def _request_match(wire: RouteMatch) -> RequestMatch:
+    return RequestMatch(
+        method=None if wire.method is None else _text(wire.method),
+        path=None if wire.path is None else _text(wire.path),
+        headers=tuple(_header(name, value) for name, value in sorted((wire.headers or {}).items())),
+        cookies=tuple(_named(name, value) for name, value in sorted((wire.cookies or {}).items())),
+        query=tuple(_named(name, value) for name, value in sorted((wire.query_params or {}).items())),
+    )
+
+
+def _header(name: str | None, value: StringMatch | None) -> NamedMatch:
+    return NamedMatch((name or "").lower(), _text(value or StringMatch()))
+
+
+def _named(name: str | None, value: StringMatch | None) -> NamedMatch:
+    return NamedMatch(name or "", _text(value or StringMatch()))
+
+
+def _text(wire: StringMatch) -> TextMatch:
+    for kind in MatchKind:
+        if (value := getattr(wire, kind.value)) is not None:
+            return TextMatch(kind, value)
+    return TextMatch(MatchKind.EXACT, "")

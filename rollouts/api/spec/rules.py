@@ -1,0 +1,248 @@
+"""What a Rollout's spec must keep to beyond the types of its fields. Every rule adds to the list; none stops the others.
+
+Source: the rules of Argo Rollouts' validation; docs/argo-compatibility.md lists where ours differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.drain import check_drain
+from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
+from rollouts.api.spec.routing import check_routing
+from rollouts.api.spec.selectors import check_selector, matches, selected_keys
+from rollouts.api.times import parse_time
+from rollouts.api.v1alpha1.analysis import ObjectMetadata
+from rollouts.api.v1alpha1.rollout import (
+    AntiAffinity,
+    BlueGreenStrategy,
+    CanaryStep,
+    CanaryStrategy,
+    ProgressThreshold,
+    RolloutSpec,
+    SetCanaryScale,
+)
+from rollouts.api.v1alpha1.wire import wire_name
+from rollouts.core.model.rollout import Percent
+
+_STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)
+
+
+def check(spec: RolloutSpec, problems: Problems) -> None:
+    """Adds every rule that `spec` breaks."""
+    _check_times(spec, problems)
+    _check_pods(spec, problems)
+    check_drain(spec.drain, problems)
+    strategy = spec.strategy
+    path = "spec.strategy"
+    if strategy is None or (strategy.canary is None and strategy.blue_green is None):
+        problems.add_missing(path, "needs exactly one of canary and blueGreen; it has neither")
+        return
+    if strategy.canary is not None and strategy.blue_green is not None:
+        problems.add(path, "needs exactly one of canary and blueGreen; it has both")
+    if strategy.canary is not None:
+        _check_canary(spec, strategy.canary, problems)
+    if strategy.blue_green is not None:
+        _check_blue_green(spec, strategy.blue_green, problems)
+
+
+def _check_times(spec: RolloutSpec, problems: Problems) -> None:
+    deadline_s = 600 if spec.progress_deadline_seconds is None else spec.progress_deadline_seconds
+    min_ready_s = spec.min_ready_seconds or 0
+    if deadline_s <= min_ready_s:
+        problems.add(
+            "spec.progressDeadlineSeconds",
+            f"is {deadline_s} and must be more than minReadySeconds, which is {min_ready_s}: no pod could ever be in time",
+        )
+    if spec.restart_at is not None:
+        try:
+            parse_time(spec.restart_at)
+        except ValueError as error:
+            problems.add("spec.restartAt", str(error))
+
+
+def _check_pods(spec: RolloutSpec, problems: Problems) -> None:
+    if spec.selector is None:
+        problems.add_missing("spec.selector", "is required: the labels that the pods of this Rollout have")
+    else:
+        check_selector(spec.selector, "spec.selector", problems)
+        for key in sorted(key for key in selected_keys(spec.selector) if key.startswith(OUR_PREFIX)):
+            problems.add("spec.selector", f"must not use {key}: the controller sets it")
+    if spec.template is None:
+        if spec.workload_ref is None:
+            problems.add_missing("spec.template", "is required")
+        return
+    labels = _check_template(spec.template, problems)
+    if labels is not None and spec.selector is not None and not matches(spec.selector, labels):
+        problems.add("spec.template.metadata.labels", "do not match spec.selector")
+
+
+def _check_template(template: Mapping[str, Any], problems: Problems) -> Mapping[str, Any] | None:
+    """Returns the template's labels, or None when they cannot be read; the rest of it is for the API server to judge."""
+    labels = _check_template_metadata(template.get("metadata"), problems)
+    pod = template.get("spec")
+    if not isinstance(pod, dict):
+        problems.add("spec.template.spec", "is required" if pod is None else "must be an object")
+        return labels
+    names: set[str] = set()
+    for field in ("initContainers", "containers"):
+        containers = pod.get(field)
+        path = f"spec.template.spec.{field}"
+        if containers is None and field == "initContainers":
+            continue
+        if not isinstance(containers, list) or (not containers and field == "containers"):
+            problems.add(path, "needs at least one container" if field == "containers" else "must be a list")
+            continue
+        for index, container in enumerate(containers):
+            _check_container(container, f"{path}[{index}]", names, problems)
+    if pod.get("restartPolicy") not in (None, "Always"):
+        problems.add("spec.template.spec.restartPolicy", "must be Always: a ReplicaSet's pods are restarted")
+    if pod.get("activeDeadlineSeconds") is not None:
+        problems.add("spec.template.spec.activeDeadlineSeconds", "cannot be used: a ReplicaSet's pods run for ever")
+    return labels
+
+
+def _check_container(container: object, path: str, names: set[str], problems: Problems) -> None:
+    if not isinstance(container, dict):
+        problems.add(path, "must be an object")
+        return
+    name = container.get("name")
+    if not isinstance(name, str) or not name:
+        problems.add(f"{path}.name", "is required")
+    elif name in names:
+        problems.add(f"{path}.name", f"{name!r} is the name of another container too")
+    else:
+        names.add(name)
+    if not isinstance(container.get("image"), str) or not container["image"]:
+        problems.add(f"{path}.image", "is required")
+
+
+def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[str, Any] | None:
+    path = "spec.template.metadata"
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        problems.add(path, "must be an object")
+        return None
+    for field in ("labels", "annotations"):
+        entries = metadata.get(field)
+        if entries is not None and not isinstance(entries, dict):
+            problems.add(f"{path}.{field}", "must be an object")
+            return None
+        check_entries(entries or {}, f"{path}.{field}", problems, labels=field == "labels")
+    return metadata.get("labels") or {}
+
+
+def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
+    """Metadata that comes and goes must leave the selector and the template's own keys alone, or pods would be lost."""
+    if metadata is None:
+        return
+    check_entries(metadata.labels or {}, f"{path}.labels", problems, labels=True)
+    check_entries(metadata.annotations or {}, f"{path}.annotations", problems, labels=False)
+    selected = selected_keys(spec.selector) if spec.selector else frozenset()
+    of_template = (spec.template or {}).get("metadata")
+    for field, entries in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+        template_keys = of_template.get(field) if isinstance(of_template, dict) else None
+        for key in entries or ():
+            if field == "labels" and key in selected:
+                problems.add(
+                    path_of((field, key), root=path), "is a key of spec.selector: pods would leave their ReplicaSet"
+                )
+            elif isinstance(template_keys, dict) and key in template_keys:
+                problems.add(
+                    path_of((field, key), root=path), "is in spec.template.metadata too; it can only be in one of them"
+                )
+
+
+def _check_anti_affinity(anti_affinity: AntiAffinity | None, path: str, problems: Problems) -> None:
+    if anti_affinity is None:
+        return
+    preferred, required = anti_affinity.preferred, anti_affinity.required
+    if (preferred is None) == (required is None):
+        problems.add_missing(
+            path,
+            "needs exactly one of preferredDuringSchedulingIgnoredDuringExecution and "
+            "requiredDuringSchedulingIgnoredDuringExecution",
+        )
+    if preferred is not None and preferred.weight is None:
+        problems.add_missing(
+            f"{path}.preferredDuringSchedulingIgnoredDuringExecution.weight", "is required, from 1 to 100"
+        )
+
+
+def _check_blue_green(spec: RolloutSpec, blue_green: BlueGreenStrategy, problems: Problems) -> None:
+    path = "spec.strategy.blueGreen"
+    if blue_green.active_service is None:
+        problems.add_missing(f"{path}.activeService", "is required: the Service that clients use")
+    elif blue_green.active_service == blue_green.preview_service:
+        problems.add(f"{path}.previewService", "must not be the activeService too")
+    limit, history = blue_green.scale_down_delay_revision_limit, spec.revision_history_limit
+    history = 10 if history is None else history
+    if limit is not None and limit > history:
+        problems.add(
+            f"{path}.scaleDownDelayRevisionLimit",
+            f"is {limit} and must not be more than revisionHistoryLimit, {history}",
+        )
+    if isinstance(blue_green.max_unavailable, Percent) and blue_green.max_unavailable.value > 100:
+        problems.add(f"{path}.maxUnavailable", "must be 100% or less")
+    _check_anti_affinity(blue_green.anti_affinity, f"{path}.antiAffinity", problems)
+    _check_role_metadata(spec, blue_green.active_metadata, f"{path}.activeMetadata", problems)
+    _check_role_metadata(spec, blue_green.preview_metadata, f"{path}.previewMetadata", problems)
+
+
+def _check_canary(spec: RolloutSpec, canary: CanaryStrategy, problems: Problems) -> None:
+    path = "spec.strategy.canary"
+    if canary.stable_service is not None and canary.stable_service == canary.canary_service:
+        problems.add(f"{path}.canaryService", "must not be the stableService too")
+    if canary.max_surge in (0, Percent(0)) and canary.max_unavailable in (0, Percent(0)):
+        problems.add(f"{path}.maxSurge", "and maxUnavailable are both 0: no pod could ever be replaced")
+    if isinstance(canary.max_unavailable, Percent) and canary.max_unavailable.value > 100:
+        problems.add(f"{path}.maxUnavailable", "must be 100% or less")
+    if canary.traffic_routing is None:
+        if canary.scale_down_delay_seconds is not None:
+            problems.add(f"{path}.scaleDownDelaySeconds", "needs trafficRouting")
+        if canary.dynamic_stable_scale:
+            problems.add(f"{path}.dynamicStableScale", "needs trafficRouting")
+    elif canary.dynamic_stable_scale and canary.scale_down_delay_seconds is not None:
+        problems.add(f"{path}.dynamicStableScale", "and scaleDownDelaySeconds exclude each other")
+    _check_threshold(canary.replica_progress_threshold, f"{path}.replicaProgressThreshold", problems)
+    for index, step in enumerate(canary.steps or ()):
+        _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
+    check_routing(canary, problems)
+    _check_anti_affinity(canary.anti_affinity, f"{path}.antiAffinity", problems)
+    _check_role_metadata(spec, canary.canary_metadata, f"{path}.canaryMetadata", problems)
+    _check_role_metadata(spec, canary.stable_metadata, f"{path}.stableMetadata", problems)
+
+
+def _check_threshold(threshold: ProgressThreshold | None, path: str, problems: Problems) -> None:
+    if threshold is None:
+        return
+    for name, value in (("type", threshold.type), ("value", threshold.value)):
+        if value is None:
+            problems.add_missing(f"{path}.{name}", "is required")
+    if threshold.type == "Percent" and (threshold.value or 0) > 100:
+        problems.add(f"{path}.value", "must be 100 or less for a percentage")
+
+
+def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing: bool) -> None:
+    kinds = [name for attribute, name in _STEP_KINDS if getattr(step, attribute) is not None]
+    if not kinds:
+        problems.add_missing(
+            path, "needs exactly one kind of step; it has none (a pause without an end is `pause: {}`)"
+        )
+    elif len(kinds) > 1:
+        problems.add(path, f"needs exactly one kind of step; it has {', '.join(kinds)}")
+    if step.set_canary_scale is not None:
+        if not with_routing:
+            problems.add(f"{path}.setCanaryScale", "needs trafficRouting: without it the weight decides the pods")
+        _check_canary_scale(step.set_canary_scale, f"{path}.setCanaryScale", problems)
+
+
+def _check_canary_scale(scale: SetCanaryScale, path: str, problems: Problems) -> None:
+    forms = (scale.replicas is not None) + (scale.weight is not None) + bool(scale.match_traffic_weight)
+    if forms == 0:
+        problems.add_missing(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has none")
+    elif forms > 1:
+        problems.add(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has several")

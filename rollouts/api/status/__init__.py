@@ -1,0 +1,1 @@
+"""`.status` to and from the wire, without loss."""

@@ -1,0 +1,179 @@
+"""Reads the JSON of a status field by field, never raising: what cannot be read is named, and the rest is read all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from rollouts.api.times import parse_time
+from rollouts.core.model.steps import WeightPercent
+
+_T = TypeVar("_T")
+_W = TypeVar("_W", bound=StrEnum)
+_DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
+
+
+class Unreadable(Exception):
+    """A part that makes no sense without the field named in the message."""
+
+
+class Reader:
+    """Reads the fields of one JSON object, never raising, except for `need_…`, which give the whole part up."""
+
+    def __init__(self, wire: Mapping[str, Any], path: str, problems: list[str]) -> None:
+        self._wire = wire
+        self._path = path
+        self._problems = problems
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The object as it was written, for what the core reads itself."""
+        return self._wire
+
+    def text(self, name: str) -> str:
+        """A string; "" when it cannot be read."""
+        value = self._wire.get(name)
+        return value if isinstance(value, str) else self._default(name, "a string", "")
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings; () when it cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        return self._default(name, "a list of strings", ())
+
+    def seconds(self, name: str) -> float:
+        """Seconds, 0 or more; 0 when they cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return float(value)
+        return self._default(name, "a number of 0 or more", 0.0)
+
+    def number(self, name: str) -> int:
+        """An integer of 0 or more; 0 when it cannot be read."""
+        return self.optional_number(name) or 0
+
+    def optional_number(self, name: str) -> int | None:
+        """An integer of 0 or more; None when it is absent or cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        return self._default(name, "an integer of 0 or more", None)
+
+    def optional_weight(self, name: str) -> WeightPercent | None:
+        """A percentage, exact again after its way through a JSON number; None when it is absent or cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100:
+            percent = Fraction(value).limit_denominator(_DENOMINATOR_MAX)
+            return percent.numerator if percent.denominator == 1 else percent
+        return self._default(name, "a number from 0 to 100", None)
+
+    def need_weight(self, name: str) -> WeightPercent:
+        """A percentage. Raises: Unreadable."""
+        value = self.optional_weight(name)
+        if value is None:
+            raise Unreadable(name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false; false when it cannot be read."""
+        value = self._wire.get(name)
+        return value if isinstance(value, bool) else self._default(name, "true or false", False)
+
+    def time(self, name: str) -> float | None:
+        """A time in seconds since 1970; None when it is absent or cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, str):
+            try:
+                return parse_time(value)
+            except ValueError:
+                pass
+        return self._default(name, "an RFC 3339 time", None)
+
+    def word(self, name: str, words: type[_W], default: _W) -> _W:
+        """One of `words`, or the default."""
+        value = self._wire.get(name)
+        if isinstance(value, str) and value in words._value2member_map_:
+            return words(value)
+        return self._default(name, f"a {words.__name__} of this version", default)
+
+    def optional_word(self, name: str, words: type[_W]) -> _W | None:
+        """One of `words`; None when it is absent or cannot be read."""
+        value = self._wire.get(name)
+        if isinstance(value, str) and value in words._value2member_map_:
+            return words(value)
+        return self._default(name, f"a {words.__name__} of this version", None)
+
+    def child(self, name: str) -> Reader:
+        """A reader of an object in this one; of an empty one when it is absent or cannot be read."""
+        value = self._wire.get(name)
+        if not isinstance(value, Mapping):
+            value = self._default(name, "an object", {})
+        return Reader(value, f"{self._path}.{name}", self._problems)
+
+    def part(self, name: str, read: Callable[[Reader], _T]) -> _T | None:
+        """An object that `read` makes a value of; None when it is absent or `read` gives it up."""
+        if self._wire.get(name) is None:
+            return None
+        value = self._wire[name]
+        if not isinstance(value, Mapping):
+            return self._default(name, "an object", None)
+        return self._whole(f"{self._path}.{name}", value, read)
+
+    def parts(self, name: str, read: Callable[[Reader], _T]) -> tuple[_T, ...]:
+        """Every entry of a list that `read` makes a value of; what it gives up is left out."""
+        value = self._wire.get(name)
+        if not isinstance(value, list):
+            return self._default(name, "a list", ())
+        found = []
+        for index, entry in enumerate(value):
+            path = f"{self._path}.{name}[{index}]"
+            if not isinstance(entry, Mapping):
+                self._problems.append(f"{path}: is not an object")
+            elif (part := self._whole(path, entry, read)) is not None:
+                found.append(part)
+        return tuple(found)
+
+    def absent(self, name: str) -> bool:
+        """Whether nothing is said."""
+        return self._wire.get(name) is None
+
+    def need_text(self, name: str) -> str:
+        """A string. Raises: Unreadable."""
+        value = self._wire.get(name)
+        if not isinstance(value, str):
+            raise Unreadable(name)
+        return value
+
+    def need_time(self, name: str) -> float:
+        """A time in seconds since 1970. Raises: Unreadable."""
+        try:
+            return parse_time(self.need_text(name))
+        except ValueError as error:
+            raise Unreadable(name) from error
+
+    def need_word(self, name: str, words: type[_W]) -> _W:
+        """One of `words`. Raises: Unreadable."""
+        value = self.need_text(name)
+        if value not in words._value2member_map_:
+            raise Unreadable(name)
+        return words(value)
+
+    def _whole(self, path: str, value: Mapping[str, Any], read: Callable[[Reader], _T]) -> _T | None:
+        try:
+            return read(Reader(value, path, self._problems))
+        except Unreadable as field:
+            self._problems.append(f"{path}.{field}: cannot be read, so {path} is left out")
+            return None
+
+    def _default(self, name: str, wanted: str, default: _T) -> _T:
+        if self._wire.get(name) is not None:
+            self._problems.append(f"{self._path}.{name}: is not {wanted}")
+        return default
+
+
+def weight_to_wire(percent: WeightPercent | None) -> int | float | None:
+    """A percentage as a JSON number, which `Reader.optional_weight` reads back exactly."""
+    return float(percent) if isinstance(percent, Fraction) else percent

@@ -1,0 +1,486 @@
+"""`.status` of a Rollout to and from the wire, without loss.
+
+Somebody may edit a status, an older controller may read a newer one's: reading never raises. A part that cannot be read falls
+back to its default and is named in the problems; an abort whose reason is unknown stays an abort (hold, never promote).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from rollouts.api.status.reader import Reader, Unreadable, weight_to_wire
+from rollouts.api.times import format_time
+from rollouts.core.drain.cutover import SIGNAL
+from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import (
+    Abort,
+    Command,
+    Condition,
+    Cutover,
+    GivenBack,
+    HistoryEntry,
+    Idle,
+    Outcome,
+    Phase,
+    Refusal,
+    RolloutStatus,
+    ScaleDown,
+    Traffic,
+    Verb,
+    WaitingFor,
+)
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.objects import Manifest
+
+_MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
+_PONG = "pong"
+_UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
+_COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
+_CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message"}
+_ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRead:
+    """A status as it could be read, and what could not: one sentence with a path for each."""
+
+    status: RolloutStatus
+    problems: tuple[str, ...] = ()
+
+
+def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
+    """The status as JSON; what is unset is left out. Messages are cut at 32,768 characters, times at microseconds.
+
+    Args:
+        step_count: of the canary; gives `step` for the printer column, "2/5" when two of five are done. 0 leaves it out.
+    """
+    blue_green = {
+        "activeRevision": status.active_revision or None,
+        "previewRevision": status.preview_revision or None,
+        "gateStartedAt": _time(status.gate_started_at_s),
+        "gatePassed": status.gate_passed or None,
+    }
+    wire = {
+        "phase": status.phase.value,
+        "message": status.message[:_MESSAGE_MAX] or None,
+        "observedGeneration": status.observed_generation,
+        "currentRevision": status.current_revision or None,
+        "stableRevision": status.stable_revision or None,
+        "revisionNumber": status.revision_number,
+        "strategyHash": status.strategy_hash or None,
+        "currentStepIndex": status.step_index,
+        "step": f"{min(status.step_index, step_count)}/{step_count}" if step_count else None,
+        "stepStartedAt": _time(status.step_started_at_s),
+        "startedAt": _time(status.started_at_s),
+        "finishedAt": _time(status.finished_at_s),
+        "attempt": status.attempt or None,
+        "abort": _abort_to_wire(status.abort),
+        "progressedAt": _time(status.progressed_at_s),
+        "weight": weight_to_wire(status.weight_percent),
+        "traffic": _traffic_to_wire(status.traffic),
+        "givenBack": [_given_back_to_wire(one) for one in status.given_back] or None,
+        "routesElsewhere": [_elsewhere_to_wire(one) for one in status.elsewhere] or None,
+        "stablePingPong": _PONG if status.pong_is_stable else None,
+        "blueGreen": _present(blue_green) or None,
+        "restartedAt": _time(status.restarted_at_s),
+        "replicas": status.replicas,
+        "updatedReplicas": status.updated_replicas,
+        "updatedReadyReplicas": status.updated_ready_replicas,
+        "updatedAvailableReplicas": status.updated_available_replicas,
+        "readyReplicas": status.ready_replicas,
+        "availableReplicas": status.available_replicas,
+        "selector": status.selector or None,
+        "waitingFor": _waiting_to_wire(status.waiting_for),
+        "scaleDowns": [{"revision": one.revision, "at": format_time(one.at_s)} for one in status.scale_downs] or None,
+        "drain": _drain_to_wire(status),
+        "commands": [_command_to_wire(one) for one in status.commands] or None,
+        "history": [_history_to_wire(one) for one in status.history] or None,
+        "conditions": [_condition_to_wire(one) for one in status.conditions] or None,
+    }
+    return _present(wire)
+
+
+def status_from_wire(wire: Mapping[str, Any] | bytes) -> RolloutStatus:
+    """The status, with defaults for what cannot be read; see `read_status` for what that was. Raises: nothing."""
+    return read_status(wire).status
+
+
+def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
+    """The status and everything in it that could not be read. Empty bytes and `{}` are a new Rollout's. Raises: nothing."""
+    if isinstance(wire, bytes):
+        try:
+            wire = from_json(wire) if wire else {}
+        except ValueError:
+            return StatusRead(RolloutStatus(), ("status: is not JSON",))
+    if wire is None:
+        wire = {}
+    if not isinstance(wire, Mapping):
+        return StatusRead(RolloutStatus(), ("status: is not an object",))
+    problems: list[str] = []
+    status = Reader(wire, "status", problems)
+    blue_green, drain = status.child("blueGreen"), status.child("drain")
+    read = RolloutStatus(
+        phase=status.word("phase", Phase, Phase.PROGRESSING),
+        message=status.text("message"),
+        observed_generation=status.number("observedGeneration"),
+        current_revision=status.text("currentRevision"),
+        stable_revision=status.text("stableRevision"),
+        revision_number=status.number("revisionNumber"),
+        strategy_hash=status.text("strategyHash"),
+        step_index=status.number("currentStepIndex"),
+        step_started_at_s=status.time("stepStartedAt"),
+        started_at_s=status.time("startedAt"),
+        finished_at_s=status.time("finishedAt"),
+        attempt=status.number("attempt"),
+        abort=status.part("abort", _abort_from_wire),
+        progressed_at_s=status.time("progressedAt"),
+        weight_percent=status.optional_weight("weight"),
+        traffic=status.part("traffic", _traffic_from_wire),
+        given_back=status.parts("givenBack", _given_back_from_wire),
+        elsewhere=status.parts("routesElsewhere", _elsewhere_from_wire),
+        pong_is_stable=status.text("stablePingPong") == _PONG,
+        active_revision=blue_green.text("activeRevision"),
+        preview_revision=blue_green.text("previewRevision"),
+        gate_started_at_s=blue_green.time("gateStartedAt"),
+        gate_passed=blue_green.flag("gatePassed"),
+        restarted_at_s=status.time("restartedAt"),
+        replicas=status.number("replicas"),
+        updated_replicas=status.number("updatedReplicas"),
+        updated_ready_replicas=status.number("updatedReadyReplicas"),
+        updated_available_replicas=status.number("updatedAvailableReplicas"),
+        ready_replicas=status.number("readyReplicas"),
+        available_replicas=status.number("availableReplicas"),
+        selector=status.text("selector"),
+        waiting_for=status.part("waitingFor", _waiting_from_wire),
+        scale_downs=status.parts("scaleDowns", _scale_down_from_wire),
+        injection=drain.part("preStop", _injection_from_wire),
+        cutovers=drain.parts("cutovers", _cutover_from_wire),
+        commands=status.parts("commands", _command_from_wire),
+        history=status.parts("history", _history_from_wire),
+        conditions=status.parts("conditions", _condition_from_wire),
+    )
+    return StatusRead(read, tuple(problems))
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Manifest:
+    """The JSON merge patch that turns `old` into `new`; {} when they are equal. Source: RFC 7396."""
+    patch: Manifest = {}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            if inner := merge_patch(before, value):
+                patch[key] = inner
+        elif key not in old or before != value or type(before) is not type(value):
+            patch[key] = value
+    for key in old:
+        if key not in new:
+            patch[key] = None
+    return patch
+
+
+def can_wait(patch: Mapping[str, Any]) -> bool:
+    """Whether a patch of the status only tells people more of the same: pod counts, and what the same phase waits for."""
+    return _CAN_WAIT.issuperset(patch)
+
+
+def _present(wire: Mapping[str, Any]) -> Manifest:
+    return {key: value for key, value in wire.items() if value is not None}
+
+
+def _time(at_s: float | None) -> str | None:
+    return None if at_s is None else format_time(at_s)
+
+
+def _traffic_to_wire(traffic: Traffic | None) -> Manifest | None:
+    if traffic is None:
+        return None
+    observed = None
+    if traffic.observed_percent is not None or traffic.observed_routes:
+        observed = _traffic_part(traffic.observed_percent, traffic.observed_routes)
+    return _present(
+        {
+            "desired": _traffic_part(traffic.desired_percent, traffic.desired_routes),
+            "seenAt": _time(traffic.seen_at_s),
+            "observed": observed,
+            "verifiedBy": None if traffic.verified_by is None else traffic.verified_by.value,
+        }
+    )
+
+
+def _traffic_part(percent: WeightPercent | None, routes: tuple[str, ...]) -> Manifest:
+    return _present({"weight": weight_to_wire(percent), "routes": list(routes) or None})
+
+
+def _given_back_to_wire(one: GivenBack) -> Manifest:
+    return _present(
+        {
+            "route": one.route,
+            "weight": weight_to_wire(one.percent),
+            "settleSeconds": one.settle_s,
+            "goneAt": _time(one.gone_at_s),
+        }
+    )
+
+
+def _elsewhere_to_wire(one: RouteName) -> Manifest:
+    return {"router": one.router, "kind": one.kind, "namespace": one.namespace, "name": one.name}
+
+
+def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
+    if status.injection is None and not status.cutovers:
+        return None
+    return _present(
+        {
+            "preStop": injection_fields(status.injection) if status.injection is not None else None,
+            "cutovers": [_cutover_to_wire(one) for one in status.cutovers] or None,
+        }
+    )
+
+
+def _cutover_to_wire(cutover: Cutover) -> Manifest:
+    wire: Manifest = {"service": cutover.service, "from": cutover.from_revision, "to": cutover.to_revision}
+    if cutover.confirmed_at_s is None or cutover.until_s is None:
+        return wire
+    return _present(
+        {
+            **wire,
+            "signal": SIGNAL,
+            "confirmedAt": format_time(cutover.confirmed_at_s),
+            "proxyLagSeconds": cutover.proxy_lag_s,
+            "neededSeconds": cutover.needed_s,
+            "waitedSeconds": round(cutover.until_s - cutover.confirmed_at_s, 3),
+            "until": format_time(cutover.until_s),
+            "message": cutover.message[:_MESSAGE_MAX] or None,
+            "timedOut": cutover.timed_out or None,
+            "idle": _idle_to_wire(cutover.idle),
+            "streamsIdle": _idle_to_wire(cutover.streams_idle),
+            "drained": cutover.drained or None,
+            "inFlight": cutover.in_flight,
+            "streams": cutover.streams,
+        }
+    )
+
+
+def _idle_to_wire(idle: Idle | None) -> Manifest | None:
+    return None if idle is None else {"polls": idle.polls, "at": format_time(idle.at_s)}
+
+
+def _abort_to_wire(abort: Abort | None) -> Manifest | None:
+    if abort is None:
+        return None
+    return {
+        "revision": abort.revision,
+        "at": format_time(abort.at_s),
+        "reason": abort.reason.value,
+        "message": abort.message[:_MESSAGE_MAX],
+        "declared": abort.declared,
+    }
+
+
+def _waiting_to_wire(waiting: WaitingFor | None) -> Manifest | None:
+    if waiting is None:
+        return None
+    return _present(
+        {
+            "reason": waiting.reason.value,
+            "message": waiting.message[:_MESSAGE_MAX],
+            "since": format_time(waiting.since_s),
+            "deadline": _time(waiting.deadline_s),
+        }
+    )
+
+
+def _command_to_wire(command: Command) -> Manifest:
+    return _present(
+        {
+            "verb": command.verb.value,
+            "value": command.value,
+            "revision": command.revision,
+            "at": format_time(command.at_s),
+            "step": command.step,
+            "target": command.target or None,
+            "takenOff": command.taken_off or None,
+            "strategyHash": command.strategy_hash or None,
+            "attempt": command.attempt or None,
+            "outcome": _outcome(command),
+            "reason": command.refusal.reason.value if command.refusal is not None else None,
+            "message": command.refusal.message[:_MESSAGE_MAX] if command.refusal is not None else None,
+            "by": command.by or None,
+        }
+    )
+
+
+def _outcome(command: Command) -> str:
+    if command.refusal is not None:
+        return _REFUSED
+    return _OVER if command.over else _ACCEPTED
+
+
+def _history_to_wire(entry: HistoryEntry) -> Manifest:
+    return _present(
+        {
+            "revision": entry.revision,
+            "number": entry.number,
+            "startedAt": format_time(entry.started_at_s),
+            "finishedAt": format_time(entry.finished_at_s),
+            "outcome": entry.outcome.value,
+            "message": entry.message[:_MESSAGE_MAX] or None,
+        }
+    )
+
+
+def _condition_to_wire(condition: Condition) -> Manifest:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.status else "False",
+        "reason": condition.reason.value,
+        "message": condition.message[:_MESSAGE_MAX],
+        "lastTransitionTime": format_time(condition.since_s),
+        "observedGeneration": condition.observed_generation,
+    }
+
+
+def _traffic_from_wire(wire: Reader) -> Traffic:
+    """Without what is desired nothing is believed of it: `decide` says anew what it wants, and confirms it."""
+    desired, observed = wire.child("desired"), wire.child("observed")
+    return Traffic(
+        desired_percent=desired.need_weight("weight"),
+        desired_routes=desired.texts("routes"),
+        seen_at_s=wire.time("seenAt"),
+        observed_percent=observed.optional_weight("weight"),
+        observed_routes=observed.texts("routes"),
+        verified_by=wire.optional_word("verifiedBy", VerifiedBy),
+    )
+
+
+def _given_back_from_wire(wire: Reader) -> GivenBack:
+    return GivenBack(
+        route=wire.need_text("route"),
+        percent=wire.need_weight("weight"),
+        settle_s=wire.seconds("settleSeconds"),
+        gone_at_s=wire.time("goneAt"),
+    )
+
+
+def _elsewhere_from_wire(wire: Reader) -> RouteName:
+    return RouteName(*(wire.need_text(field) for field in ("router", "kind", "namespace", "name")))
+
+
+def _abort_from_wire(wire: Reader) -> Abort:
+    """Anything that names a revision holds it back; only an abort of nothing is left out."""
+    return Abort(
+        revision=wire.need_text("revision"),
+        at_s=wire.time("at") or 0.0,
+        reason=wire.word("reason", Reason, Reason.ROLLOUT_ABORTED),
+        message=wire.text("message"),
+        declared=wire.flag("declared"),
+    )
+
+
+def _waiting_from_wire(wire: Reader) -> WaitingFor:
+    return WaitingFor(
+        reason=wire.need_word("reason", Reason),
+        message=wire.text("message"),
+        since_s=wire.need_time("since"),
+        deadline_s=wire.time("deadline"),
+    )
+
+
+def _scale_down_from_wire(wire: Reader) -> ScaleDown:
+    return ScaleDown(revision=wire.need_text("revision"), at_s=wire.need_time("at"))
+
+
+def _injection_from_wire(wire: Reader) -> Injection:
+    """The same fields as on a ReplicaSet: half of an injection says nothing about the pods."""
+    injection = read_injection(wire.fields)
+    if injection is None:
+        raise Unreadable("*")
+    return injection
+
+
+def _cutover_from_wire(wire: Reader) -> Cutover:
+    """One without its times is one that nothing has confirmed: its wait begins anew."""
+    confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
+    if confirmed_at_s is None or until_s is None:
+        return Cutover(service=wire.text("service"), from_revision=wire.need_text("from"), to_revision=wire.text("to"))
+    return Cutover(
+        service=wire.text("service"),
+        from_revision=wire.need_text("from"),
+        to_revision=wire.text("to"),
+        confirmed_at_s=confirmed_at_s,
+        proxy_lag_s=wire.seconds("proxyLagSeconds"),
+        needed_s=wire.seconds("neededSeconds"),
+        until_s=until_s,
+        message=wire.text("message"),
+        timed_out=wire.flag("timedOut"),
+        idle=wire.part("idle", _idle_from_wire),
+        streams_idle=wire.part("streamsIdle", _idle_from_wire),
+        drained=wire.flag("drained"),
+        in_flight=wire.optional_number("inFlight"),
+        streams=wire.optional_number("streams"),
+    )
+
+
+def _idle_from_wire(wire: Reader) -> Idle:
+    return Idle(wire.number("polls"), wire.need_time("at"))
+
+
+def _command_from_wire(wire: Reader) -> Command:
+    step = wire.optional_number("step")
+    if step is None and not wire.absent("step"):
+        raise Unreadable("step")  # None would let every step pass
+    verb, value = wire.need_word("verb", Verb), wire.need_text("value")
+    # A controller that told no outcome recorded this abort and carried it out in one write.
+    done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
+    return Command(
+        verb=verb,
+        value=value,
+        revision=wire.need_text("revision"),
+        at_s=wire.need_time("at"),
+        step=step,
+        target=wire.text("target"),
+        taken_off=wire.flag("takenOff"),
+        strategy_hash=wire.text("strategyHash"),
+        attempt=wire.number("attempt"),
+        refusal=_refusal_from_wire(wire),
+        over=done or wire.text("outcome") == _OVER,
+        by=wire.text("by"),
+    )
+
+
+def _refusal_from_wire(wire: Reader) -> Refusal | None:
+    """Nothing follows from an outcome that is not known; one that is not there is an older controller's, which kept no others."""
+    if wire.absent("outcome") or wire.text("outcome") in (_ACCEPTED, _OVER):
+        return None
+    return Refusal(wire.word("reason", Reason, Reason.COMMAND_INVALID), wire.text("message"))
+
+
+def _history_from_wire(wire: Reader) -> HistoryEntry:
+    return HistoryEntry(
+        revision=wire.need_text("revision"),
+        number=wire.number("number"),
+        started_at_s=wire.need_time("startedAt"),
+        finished_at_s=wire.need_time("finishedAt"),
+        outcome=wire.need_word("outcome", Outcome),
+        message=wire.text("message"),
+    )
+
+
+def _condition_from_wire(wire: Reader) -> Condition:
+    status = wire.need_text("status")
+    if status not in ("True", "False"):
+        raise Unreadable("status")
+    return Condition(
+        type=wire.need_text("type"),
+        status=status == "True",
+        reason=wire.need_word("reason", Reason),
+        message=wire.text("message"),
+        since_s=wire.need_time("lastTransitionTime"),
+        observed_generation=wire.number("observedGeneration"),
+    )

@@ -1,0 +1,1 @@
+"""The types of the wire, `rollouts.dev/v1alpha1`; CRDs are generated from them."""

@@ -1,0 +1,158 @@
+"""The scalars of the wire and the root of its models: what a field of the API may hold, before anybody asks what it means."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from rollouts.core.model.rollout import IntOrPercent, Percent
+from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
+
+MAX_INT32 = 2**31 - 1
+MAX_DRAIN_S = 86_400  # a day: what takes longer is no request
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PERCENT = re.compile(r"(\d{1,4})%?")
+
+
+class Wire(BaseModel):
+    """A JSON object of the API: camelCase, nothing unknown, never changed after it was read.
+
+    Every field may be absent: which ones are needed, and when, is said in api/spec/rules.py, so that a spec with one bad field
+    is still checked for everything else. The CRD names them in `required`.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        defer_build=True,  # one validator for the whole spec at its first use, not one for each of 80 models at import
+    )
+
+
+def wire_name(model: type[Wire], attribute: str) -> str:
+    """The name that the wire has for a model's attribute."""
+    return model.model_fields[attribute].alias or to_camel(attribute)
+
+
+def needs(*required: str, rules: tuple[tuple[str, str], ...] = ()) -> ConfigDict:
+    """Model configuration with what only the CRD says: required fields and CEL rules as (rule, message)."""
+    extra: dict[str, Any] = {}
+    if required:
+        extra["required"] = list(required)
+    if rules:
+        extra["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in rules]
+    return ConfigDict(json_schema_extra=extra)
+
+
+def exactly_one(*fields: str) -> str:
+    """The CEL expression that is true when exactly one of `fields` is given."""
+    return " + ".join(f"(has(self.{field}) ? 1 : 0)" for field in fields) + " == 1"
+
+
+def parse_int_or_percent(value: object) -> IntOrPercent:
+    """Reads `3`, `"25%"`, and Argo's bare `"25"`, which means percent.
+
+    Raises: ValueError that says what is allowed.
+    """
+    match value:
+        case bool():
+            pass
+        case int() if 0 <= value <= MAX_INT32:
+            return value
+        case str() if (found := _PERCENT.fullmatch(value)) and int(found[1]) <= 1000:
+            return Percent(int(found[1]))
+    raise ValueError(f"must be a number of pods, 0 or more, or a percentage such as 25%, not {value!r}")
+
+
+def parse_duration(value: object) -> float:
+    """Reads seconds as a number (`30`, `"30"`) or a duration as Go writes it (`10s`, `5m`, `1h30m`, `1.5h`); in seconds.
+
+    Raises: ValueError that says what is allowed. Source of the grammar: https://pkg.go.dev/time#ParseDuration
+    """
+    seconds = -1.0
+    match value:
+        case bool():
+            pass
+        case int():
+            seconds = float(value)
+        case str() if value.isascii() and value.isdigit():
+            seconds = float(value[:20])
+        case str() if value and _DURATION.sub("", value) == "":
+            seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION.findall(value))
+    if 0 <= seconds <= MAX_INT32:
+        return seconds
+    raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {value!r}")
+
+
+def parse_object_name(value: str) -> str:
+    """The name of an object, as the API server would take it. Raises: ValueError that says what is allowed."""
+    if problem := name_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def parse_namespace(value: str) -> str:
+    """The name of a namespace, as the API server would take it. Raises: ValueError that says what is allowed."""
+    if problem := namespace_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+_INT_OR_STRING = {
+    "x-kubernetes-int-or-string": True,
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "maxLength": 32,
+}
+
+Bool: TypeAlias = Annotated[bool, Strict()]
+Count: TypeAlias = Annotated[
+    int, Strict(), Field(ge=0, le=MAX_INT32, json_schema_extra={"format": "int32"})
+]  # 0 or more, as int32
+DrainSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAIN_S, json_schema_extra={"format": "int32"})]
+Number: TypeAlias = Annotated[int, Strict(), Field(ge=-MAX_INT32, le=MAX_INT32, json_schema_extra={"format": "int32"})]
+PercentNumber: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
+Weight: TypeAlias = Annotated[
+    int, Strict(), Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})
+]  # parts of maxTrafficWeight
+Amount: TypeAlias = Annotated[IntOrPercent, PlainValidator(parse_int_or_percent), WithJsonSchema(_INT_OR_STRING)]
+Duration: TypeAlias = Annotated[float, PlainValidator(parse_duration), WithJsonSchema(_INT_OR_STRING)]
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+ObjectName: TypeAlias = Annotated[
+    str,
+    AfterValidator(parse_object_name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": NAME_PATTERN}),
+]  # ends in the path of a URL
+Namespace: TypeAlias = Annotated[
+    str,
+    AfterValidator(parse_namespace),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAMESPACE_MAX, "pattern": NAMESPACE_PATTERN}),
+]
+ServiceName: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+Text: TypeAlias = Annotated[str, Field(max_length=4096)]
+StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)]
+FreeObject: TypeAlias = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+WholeObject: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "required": ["metadata", "spec"],
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+            "properties": {
+                "metadata": {"type": "object", "description": "Its name, labels and annotations."},
+                "spec": {
+                    "type": "object",
+                    "description": "Its spec.",
+                    "x-kubernetes-preserve-unknown-fields": True,
+                },
+            },
+        }
+    ),
+]  # with apiVersion, kind and metadata, which the API server checks

@@ -1,0 +1,89 @@
+"""How much of the traffic the canary may be getting now, on one proxy or another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Traffic
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import Route, RouteAbsent, RouteSeen, RouteUnasked, Split
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveWeight:
+    """What the canary Service may be getting.
+
+    Args:
+        least_percent, most_percent: of the requests.
+        reaches_canary: any request, or a copy of one, may go there.
+    """
+
+    least_percent: WeightPercent
+    most_percent: WeightPercent
+    reaches_canary: bool
+
+    def and_soon(self, split: Split) -> EffectiveWeight:
+        """The same, also once some proxies do what `split` says."""
+        percent = split.share * 100
+        return EffectiveWeight(
+            min(self.least_percent, percent),
+            max(self.most_percent, percent),
+            self.reaches_canary or split.reaches_canary,
+        )
+
+
+def effective_weight(seen: Snapshot) -> EffectiveWeight:
+    """The whole range, by what is on record and by what the routes say.
+
+    A route that was not read yet may say anything. Proxies that were never found to do anything may do anything: those of a new
+    Rollout, and of one whose status was wiped. A route that was released, or is about to be, brings what it did, or nothing.
+    """
+    traffic = seen.status.traffic
+    percents, reaches = _recorded(traffic)
+    managed = any(not isinstance(each, RouteSeen) or each.named for each in seen.routes.values())
+    if managed and (traffic is None or traffic.observed_percent is None):
+        percents += (0, 100)
+    for released in seen.status.given_back:
+        percents += (0, released.percent)
+    for route in seen.routes.values():
+        percents += _may_bring(route)
+    return _range(percents, reaches=reaches or bool(seen.status.given_back), routes=seen.routes.values())
+
+
+def known_weight(seen: Snapshot) -> EffectiveWeight:
+    """The range by what is on record and by what the routes that the spec names were read to say; nothing is supposed."""
+    percents, reaches = _recorded(seen.status.traffic)
+    named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
+    percents += tuple(each.split.share * 100 for each in named if each.split is not None)
+    return _range(percents, reaches=reaches, routes=named)
+
+
+def _recorded(traffic: Traffic | None) -> tuple[tuple[WeightPercent, ...], bool]:
+    """The percentages that status tells of, and whether it tells of managed routes that bring requests besides."""
+    if traffic is None:
+        return (), False
+    reaches = bool(traffic.desired_routes or traffic.observed_routes)
+    observed = () if traffic.observed_percent is None else (traffic.observed_percent,)
+    return (traffic.desired_percent, *observed), reaches
+
+
+def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
+    match route:
+        case RouteSeen(split=Split() as split, named=named):
+            return (split.share * 100,) if named else (0, split.share * 100)
+        case RouteUnasked():
+            return (0, 100)
+        case RouteSeen() | RouteAbsent():
+            return ()
+        case never:
+            assert_never(never)
+
+
+def _range(percents: Iterable[WeightPercent], *, reaches: bool, routes: Iterable[Route]) -> EffectiveWeight:
+    percents = tuple(percents)
+    least, most = min(percents, default=0), max(percents, default=0)
+    said = any(isinstance(each, RouteSeen) and each.split is not None and each.split.reaches_canary for each in routes)
+    return EffectiveWeight(least, most, reaches or said or most > 0)

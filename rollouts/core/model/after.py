@@ -1,0 +1,180 @@
+"""What our writes do: the cluster as it is seen after one intent, before anybody reacts to it. Pure; the only such model.
+
+Who needs more adds it. The forecast adds virtual time, and controllers that react at once. The random worlds of the tests add the
+API server's refusals and versions, and pods with their clocks. A question changes nothing; who has the answer adds that.
+
+Each `…_after` function takes the object that the intent writes: a model that keeps its objects in its own way uses these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar, assert_never
+
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    AskDrained,
+    AskFeatures,
+    AskLive,
+    AskPods,
+    AskRoute,
+    AskService,
+    CreateReplicaSet,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    MakeRoute,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+    SetTraffic,
+)
+from rollouts.core.model.revision import replica_set_name
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.status import Verb
+from rollouts.core.model.traffic import RouteSeen
+
+_OfReplicaSets: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+_OfRoutes: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
+_Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
+
+
+def after(seen: Snapshot, intent: Intent) -> Snapshot:
+    """The Snapshot once `intent` is carried out. What was not seen stays unseen; status is no intent, and stays."""
+    match intent:
+        case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
+            return _with_replica_sets(seen, intent)
+        case PointService(name=name) | ReleaseService(name=name):
+            service = seen.services.get(name)
+            if not isinstance(service, ServiceSeen):
+                return seen
+            return replace(seen, services={**seen.services, name: service_after(service, intent, by=seen.rollout)})
+        case SetTraffic() | MakeRoute() | ReleaseRoute():
+            return _with_routes(seen, intent)
+        case PatchPod() | EvictPod():
+            return _with_pods(seen, intent)
+        case RemoveAnnotation():
+            return replace(seen, rollout=rollout_after(seen.rollout, intent))
+        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+            return seen
+        case never:
+            assert_never(never)
+
+
+def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:
+    """The new ReplicaSet; its controller has not seen it yet."""
+    name = replica_set_name(rollout=by.name, revision=intent.revision)
+    return ReplicaSet(
+        name=name,
+        uid=f"new-{name}",
+        resource_version="1",
+        revision=intent.revision,
+        number=intent.number,
+        created_at_s=now_s,
+        spec_replicas=intent.replicas,
+        observed=False,
+        min_ready_s=by.spec.min_ready_s,
+        pod_metadata=intent.pod_metadata,
+        injection=intent.injection,
+    )
+
+
+def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
+    """The ReplicaSet with what the patch gives; its controller has not seen that yet, so its counts are of before."""
+    names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+    given: dict[str, Any] = {name: value for name in names if (value := getattr(intent, name)) is not None}
+    if intent.replicas is not None:
+        given["spec_replicas"] = intent.replicas
+    patched = replace(found, **given)
+    return found if patched == found else _written(found, replace(patched, observed=False))
+
+
+def service_after(found: ServiceSeen, intent: PointService | ReleaseService, *, by: Rollout) -> ServiceSeen:
+    """The Service with its new selector and our marks, or without both; its EndpointSlices are of before."""
+    match intent:
+        case PointService(revision=revision):
+            return _written(found, replace(found, revision=revision, managed_by=by.name, watched=True))
+        case ReleaseService():
+            return _written(found, replace(found, revision="", managed_by="", watched=False))
+        case never:
+            assert_never(never)
+
+
+def route_made(intent: MakeRoute, *, by: Rollout) -> RouteSeen:
+    """The new route; nobody has accepted it yet, and its gateways' class is still to be asked."""
+    uid = f"new-{intent.route.name}"
+    return RouteSeen(
+        route=intent.route, uid=uid, resource_version="1", split=intent.split, managed_by=by.name, features=None
+    )
+
+
+def route_after(found: RouteSeen, intent: SetTraffic, *, by: Rollout) -> RouteSeen:
+    """The route with its new split and our marks; what was found live is about the version before."""
+    return _written(found, replace(found, split=intent.split, managed_by=by.name, anew=""))
+
+
+def pod_after(found: Pod, intent: PatchPod | EvictPod) -> Pod:
+    """The pod with its new metadata, or on its way out."""
+    match intent:
+        case PatchPod(metadata=given, removed=removed):
+            labels = {key: value for key, value in found.labels.items() if key not in removed.labels}
+            annotations = {key: value for key, value in found.annotations.items() if key not in removed.annotations}
+            return replace(found, labels={**labels, **given.labels}, annotations={**annotations, **given.annotations})
+        case EvictPod():
+            return replace(found, deleting=True)
+        case never:
+            assert_never(never)
+
+
+def rollout_after(found: Rollout, intent: RemoveAnnotation) -> Rollout:
+    """The Rollout without that annotation, and without what was read from it."""
+    left = {verb: value for verb, value in found.annotations.items() if verb != intent.verb}
+    asked_at_s = None if intent.verb is Verb.RESTART else found.restart_asked_at_s
+    return _written(found, replace(found, annotations=left, restart_asked_at_s=asked_at_s))
+
+
+def _with_replica_sets(seen: Snapshot, intent: _OfReplicaSets) -> Snapshot:
+    match intent:
+        case CreateReplicaSet():
+            made = replica_set_made(intent, by=seen.rollout, now_s=seen.now_s)
+            return replace(seen, replica_sets=(*seen.replica_sets, made))
+        case AdoptReplicaSet(uid=uid):  # what it has is not known: the next Snapshot shows it as a ReplicaSet
+            return replace(seen, orphans=tuple(each for each in seen.orphans if each.uid != uid))
+        case PatchReplicaSet(uid=uid):
+            sets = (replica_set_after(each, intent) if each.uid == uid else each for each in seen.replica_sets)
+            return replace(seen, replica_sets=tuple(sets))
+        case DeleteReplicaSet(uid=uid):
+            return replace(seen, replica_sets=tuple(each for each in seen.replica_sets if each.uid != uid))
+        case never:
+            assert_never(never)
+
+
+def _with_routes(seen: Snapshot, intent: _OfRoutes) -> Snapshot:
+    found = seen.routes.get(intent.route)
+    match intent:
+        case MakeRoute():
+            return replace(seen, routes={**seen.routes, intent.route: route_made(intent, by=seen.rollout)})
+        case SetTraffic() if isinstance(found, RouteSeen):
+            return replace(seen, routes={**seen.routes, intent.route: route_after(found, intent, by=seen.rollout)})
+        case SetTraffic():
+            return seen
+        case ReleaseRoute():  # neither named by the spec nor managed any longer: a Snapshot does not show it
+            return replace(seen, routes={name: each for name, each in seen.routes.items() if name != intent.route})
+        case never:
+            assert_never(never)
+
+
+def _with_pods(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
+    if seen.pods is None:
+        return seen
+    pods = tuple(pod_after(each, intent) if each.uid == intent.uid else each for each in seen.pods.pods)
+    return replace(seen, pods=replace(seen.pods, pods=pods))
+
+
+def _written(before: _Stored, now: _Stored) -> _Stored:
+    """What the API server stores: in a new version, unless the write changes nothing."""
+    return before if now == before else replace(now, resource_version=f"{before.resource_version}+")

@@ -1,0 +1,370 @@
+"""What a pass records in `.status`: a closed union of changes, and the one place that applies them.
+
+A rule returns changes and rewrites no status itself. What counts, what the conditions say and what is waited for follows from the
+status at the end of the pass (`core/lifecycle/conditions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.status import (
+    Abort,
+    Command,
+    Cutover,
+    GivenBack,
+    HistoryEntry,
+    RolloutStatus,
+    ScaleDown,
+    Traffic,
+    Verb,
+)
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import RouteName
+
+HISTORY_LIMIT = 10
+"""Finished updates kept in status, like revisionHistoryLimit's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverRevisions:
+    """What could not be read in status, taken from the cluster or from the history."""
+
+    stable_revision: str
+    current_revision: str
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, stable_revision=self.stable_revision, current_revision=self.current_revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUpdate:
+    """Another revision is rolled out from its first step on.
+
+    Args:
+        step_index: 0, or the number of steps where they are skipped.
+        gate_passed: blue-green: there is nothing to preview.
+        injection: what goes into its pod template; None for nothing.
+        ended: the entry in the history of the update that it replaces; None when that was finished.
+    """
+
+    revision: str
+    revision_number: int
+    strategy_hash: str
+    step_index: int
+    gate_passed: bool
+    injection: Injection | None
+    at_s: float
+    ended: HistoryEntry | None
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(
+            _at_first_step(status, at_s=self.at_s),
+            current_revision=self.revision,
+            revision_number=self.revision_number,
+            strategy_hash=self.strategy_hash,
+            step_index=self.step_index,
+            gate_passed=self.gate_passed,
+            attempt=0,
+            injection=self.injection,
+            history=status.history if self.ended is None else _with_entry(status, self.ended),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartSteps:
+    """The current revision is at the first step of another list of steps."""
+
+    strategy_hash: str
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(_at_first_step(status, at_s=self.at_s), strategy_hash=self.strategy_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStepsDone:
+    """The list of steps has changed and the update is over: it stays so."""
+
+    strategy_hash: str
+    step_count: int
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, strategy_hash=self.strategy_hash, step_index=self.step_count, gate_passed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The current revision is at its first step again."""
+
+    attempt: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(_at_first_step(status, at_s=self.at_s), attempt=self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class AbortUpdate:
+    """The current revision is held back; its steps start over when it is tried again."""
+
+    abort: Abort
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(
+            status,
+            abort=self.abort,
+            step_index=0,
+            step_started_at_s=None,
+            gate_started_at_s=None,
+            gate_passed=False,
+            progressed_at_s=self.abort.at_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareAbort:
+    """An abort that there is lasts as long as its annotation from now on."""
+
+    abort: Abort
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, abort=replace(self.abort, declared=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SkipSteps:
+    """Somebody let the update pass every step; what the last one asks for is still to be reached."""
+
+    step_count: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, step_index=self.step_count, step_started_at_s=self.at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteStep:
+    """The step before `step_index` is done, and that one begins."""
+
+    step_index: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SetCanaryWeight:
+    """The share of traffic, or of pods, that the canary is to have now; None for a strategy without one."""
+
+    weight_percent: WeightPercent | None
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, weight_percent=self.weight_percent)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordGate:
+    """Blue-green: when the preview came to stand at its gate, and whether it passed."""
+
+    started_at_s: float | None
+    passed: bool
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, gate_started_at_s=self.started_at_s, gate_passed=self.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSelected:
+    """Blue-green: what the Services' selectors were seen to name."""
+
+    active_revision: str
+    preview_revision: str
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, active_revision=self.active_revision, preview_revision=self.preview_revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """The current revision is the stable one.
+
+    Args:
+        ended: its entry in the history.
+    """
+
+    step_count: int
+    at_s: float
+    ended: HistoryEntry
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(
+            status,
+            stable_revision=status.current_revision,
+            step_index=self.step_count,
+            finished_at_s=self.at_s,
+            progressed_at_s=self.at_s,
+            history=_with_entry(status, self.ended),
+            commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRoles:
+    """`pingPong`: the two Services have changed roles; what the canary Service got is what the stable one gets now."""
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        traffic = status.traffic
+        if traffic is not None:
+            traffic = Traffic(
+                desired_percent=0, seen_at_s=traffic.seen_at_s, observed_percent=0, verified_by=traffic.verified_by
+            )
+        return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCommands:
+    """The commands that were judged."""
+
+    commands: tuple[Command, ...]
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, commands=self.commands)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCutovers:
+    """Services that leave a revision, as they stand now."""
+
+    cutovers: tuple[Cutover, ...]
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, cutovers=self.cutovers)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordScaleDowns:
+    """Old revisions that keep their pods for a while."""
+
+    scale_downs: tuple[ScaleDown, ...]
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, scale_downs=self.scale_downs)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTraffic:
+    """What routes are to do, and what the data plane was found to do; None without routers."""
+
+    traffic: Traffic | None
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, traffic=self.traffic)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReleased:
+    """Routes that the spec no longer names and that may still bring requests to the canary Service."""
+
+    given_back: tuple[GivenBack, ...]
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, given_back=self.given_back)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordElsewhere:
+    """Routes in other namespaces that this Rollout manages, or that it is about to."""
+
+    elsewhere: tuple[RouteName, ...]
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, elsewhere=self.elsewhere)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRestart:
+    """Pods older than `older_than_s` have been replaced."""
+
+    older_than_s: float
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status with it."""
+        return replace(status, restarted_at_s=self.older_than_s, progressed_at_s=self.at_s)
+
+
+StatusChange: TypeAlias = (
+    RecoverRevisions
+    | StartUpdate
+    | StartSteps
+    | KeepStepsDone
+    | Retry
+    | AbortUpdate
+    | DeclareAbort
+    | SkipSteps
+    | CompleteStep
+    | SetCanaryWeight
+    | RecordGate
+    | RecordSelected
+    | Promote
+    | ExchangeRoles
+    | RecordCommands
+    | RecordCutovers
+    | RecordScaleDowns
+    | RecordTraffic
+    | RecordReleased
+    | RecordElsewhere
+    | RecordRestart
+)
+
+
+def apply(status: RolloutStatus, changes: Iterable[StatusChange]) -> RolloutStatus:
+    """The status with the changes, in their order; the very same one when there are none."""
+    for change in changes:
+        status = change.on(status)
+    return status
+
+
+def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
+    return replace(
+        status,
+        step_index=0,
+        step_started_at_s=at_s,
+        started_at_s=at_s,
+        finished_at_s=None,
+        progressed_at_s=at_s,
+        weight_percent=0,
+        abort=None,
+        gate_started_at_s=None,
+        gate_passed=False,
+    )
+
+
+def _with_entry(status: RolloutStatus, ended: HistoryEntry) -> tuple[HistoryEntry, ...]:
+    return (*status.history, ended)[-HISTORY_LIMIT:]

@@ -1,1 +1,0 @@
-"""What no write may break, whatever the strategy."""

@@ -1,0 +1,171 @@
+"""What a canary waits for: lists of named checks, of which the first that waits is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait, pods_told, pods_wait
+from rollouts.core.drain.cutover import draining_wait
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import Pause, PauseUntilPromoted
+from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
+from rollouts.core.routing.services import NEEDS_A_PERSON, lasting, none_available
+from rollouts.core.strategy.canary_steps import pause_at, pause_end_s
+from rollouts.core.strategy.skeleton import Moves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a pass has come.
+
+    Args:
+        reached: the sizes that the step asks for are there.
+    """
+
+    ctx: PassContext
+    strategy: Canary
+    moves: Moves
+    reached: bool
+
+    @property
+    def service_wait(self) -> Wait | None:
+        """What the first Service that is not done waits for."""
+        return next((each.wait for each in self.moves.services if each.wait is not None), None)
+
+    @property
+    def at_end(self) -> bool:
+        """All steps are done."""
+        return self.ctx.status.step_index >= len(self.strategy.steps)
+
+    @property
+    def at_pause(self) -> bool:
+        """The step is a pause."""
+        return pause_at(self.strategy, self.ctx.status.step_index) is not None
+
+
+def canary_wait(progress: Progress) -> Wait | None:
+    """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
+    checks = (
+        ABORTED if progress.ctx.aborted else AT_END if progress.at_end else AT_PAUSE if progress.at_pause else AT_STEP
+    )
+    return next((wait for check in checks if (wait := check(progress)) is not None), None)
+
+
+def pause_wait(ctx: PassContext, strategy: Canary) -> Wait | None:
+    """What ends the pause at which the update stands; None at none, and when somebody let it pass."""
+    index = ctx.status.step_index
+    if ctx.promoted_past(index):
+        return None
+    match pause_at(strategy, index):
+        case Pause(duration_s):
+            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", pause_end_s(ctx, strategy))
+        case PauseUntilPromoted():
+            gate = f"step {index}: waiting for promotion of revision {ctx.status.current_revision}"
+            return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {ctx.command('promote')}")
+        case None:
+            return None
+        case never:
+            assert_never(never)
+
+
+def _replica_failure(progress: Progress) -> Wait | None:
+    new = progress.ctx.new
+    return Wait(Reason.REPLICA_FAILURE, new.failure) if new is not None and new.failure else None
+
+
+def _service_needs_a_person(progress: Progress) -> Wait | None:
+    wait = progress.service_wait
+    return wait if wait is not None and wait.reason in NEEDS_A_PERSON else None
+
+
+def _route_needs_a_person(progress: Progress) -> Wait | None:
+    wait = progress.moves.routing.wait
+    return wait if wait is not None and wait.reason in ROUTES_NEED_A_PERSON else None
+
+
+def _route(progress: Progress) -> Wait | None:
+    return progress.moves.routing.wait
+
+
+def _service(progress: Progress) -> Wait | None:
+    return progress.service_wait
+
+
+def _no_canary_pod(progress: Progress) -> Wait | None:
+    """With no available canary pod its traffic goes back to stable."""
+    ctx = progress.ctx
+    if not progress.strategy.routers or not none_available(ctx):
+        return None
+    unreached = not progress.at_end and not progress.reached
+    if not (unreached or ctx.effective_weight.reaches_canary):
+        return None
+    pods, revision = ctx.new.spec_replicas if ctx.new else 0, ctx.status.current_revision
+    message = f"none of the {pods} pods of revision {revision} is available: the stable revision has all traffic until they are"
+    return Wait(Reason.PODS_NOT_AVAILABLE, message)
+
+
+def _sizes(progress: Progress) -> Wait | None:
+    """Pods that the step needs, or that have to go for it."""
+    if progress.reached:
+        return None
+    ctx, sizes = progress.ctx, progress.moves.sizes
+    if (draining := draining_wait(ctx)) is not None:
+        return draining
+    revision = ctx.status.current_revision
+    available = lasting(ctx.new) if ctx.new is not None else 0
+    if ctx.new is None or available < sizes.wanted_new:
+        return pods_wait(revision, wanted=sizes.wanted_new, available=available)
+    if older := sum(each.available for each in ctx.older):
+        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_told(older)} of older revisions to terminate")
+    shrinks, wanted = (ctx.new, sizes.wanted_new)
+    if ctx.new.available_for_steps <= wanted and ctx.stable is not None:
+        shrinks, wanted = (ctx.stable, sizes.wanted_stable)
+    message = f"waiting for revision {shrinks.revision} to shrink to {pods_told(wanted)}; it has {shrinks.replicas}"
+    return Wait(Reason.SCALING_DOWN, message)
+
+
+def _arrival(progress: Progress) -> Wait | None:
+    """Traffic that does not do yet what the step says."""
+    if progress.moves.routing.arrived:
+        return None
+    follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
+    return progress.moves.routing.wait or progress.service_wait or follow
+
+
+def _pause(progress: Progress) -> Wait | None:
+    return pause_wait(progress.ctx, progress.strategy)
+
+
+def _old_pods(progress: Progress) -> Wait | None:
+    ctx = progress.ctx
+    sizes = zip(ctx.older, progress.moves.sizes.older, strict=True)
+    leaving = [each for each, size in sizes if size == 0 and each.replicas > 0]
+    if progress.strategy.by_ratio and ctx.stable is not None and ctx.stable.replicas > 0:
+        leaving.append(ctx.stable)
+    if not leaving:
+        return None
+    message = f"waiting for {pods_told(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
+    return Wait(Reason.OLD_PODS_LEAVING, message)
+
+
+def _new_pods_unobserved(progress: Progress) -> Wait | None:
+    new = progress.ctx.new
+    if new is None or new.observed:
+        return None
+    wanted = progress.moves.sizes.wanted_new
+    return pods_wait(progress.ctx.status.current_revision, wanted=wanted, available=new.available)
+
+
+Check: TypeAlias = Callable[[Progress], Wait | None]
+
+_PERSON: tuple[Check, ...] = (_replica_failure, _service_needs_a_person)
+ABORTED: tuple[Check, ...] = (*_PERSON, _route)
+AT_PAUSE: tuple[Check, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _pause)
+AT_STEP: tuple[Check, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival)
+AT_END: tuple[Check, ...] = (
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival, _old_pods, _new_pods_unobserved, _service),
+)

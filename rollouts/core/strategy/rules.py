@@ -1,0 +1,35 @@
+"""Which rules a Rollout's strategy has: the one place that tells the strategies apart."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.lifecycle.verdicts import Gates
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.strategy import blue_green, canary, canary_steps
+from rollouts.core.strategy.skeleton import StrategyRules
+
+
+def rules_of(ctx: PassContext) -> StrategyRules:
+    """The rules of this pass."""
+    match ctx.spec.strategy:
+        case Canary() as strategy:
+            return canary.canary_rules(ctx, strategy)
+        case BlueGreen() as strategy:
+            return blue_green.BlueGreenRules(strategy)
+        case never:
+            assert_never(never)
+
+
+def gates_of(strategy: Strategy, status: RolloutStatus) -> Gates:
+    """Where the current revision may be promoted."""
+    match strategy:
+        case Canary():
+            at = canary_steps.gate_index(status, strategy)
+            return Gates(at=at, ahead=canary_steps.next_gate_index(status, strategy))
+        case BlueGreen():
+            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE)
+        case never:
+            assert_never(never)

@@ -1,0 +1,403 @@
+"""Promise: whatever happens to a Rollout, and wherever a pass crashes, no write breaks an invariant; then it comes to rest.
+
+`ROLLOUTS_DEEP=1` looks at many more worlds, `ROLLOUTS_WORLDS` says how many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.decide import decide
+from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
+from rollouts.core.model.rollout import (
+    BlueGreen,
+    Canary,
+    Percent,
+    PodMetadata,
+    Router,
+    Strategy,
+    TrafficRouting,
+    named_services,
+)
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import (
+    MatchTrafficWeight,
+    Pause,
+    PauseUntilPromoted,
+    SetCanaryReplicas,
+    SetCanaryScalePercent,
+    SetHeaderRoute,
+    SetMirrorRoute,
+    SetWeight,
+)
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    MatchKind,
+    MirrorRoute,
+    NamedMatch,
+    RequestMatch,
+    RouteName,
+    Split,
+    TextMatch,
+)
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
+from tests.core.worlds import (
+    applied_again,
+    deleting,
+    edited,
+    garbage_collected,
+    gateways_caught_up,
+    later,
+    one,
+    pods_heard,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    replica_sets_synced,
+    route_put_back,
+    running,
+    settled,
+    sizes,
+    slices_caught_up,
+    status_wiped,
+    with_route,
+    without_route,
+)
+from tests.invariants.every import nothing_more_to_do
+
+EXAMPLES = int(os.environ.get("ROLLOUTS_WORLDS", "20000" if os.environ.get("ROLLOUTS_DEEP") == "1" else "600"))
+UNHURRIED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5), SetWeight(75))
+ROUTED_STEPS = (
+    SetCanaryReplicas(1),
+    SetWeight(25),
+    Pause(5),
+    SetCanaryScalePercent(50),
+    SetWeight(75),
+    MatchTrafficWeight(),
+    PauseUntilPromoted(),
+)
+NAMED = PodMetadata(labels={"role": "canary"})
+STABLE = PodMetadata(labels={"role": "stable"}, annotations={"tier": "1"})
+
+CANARIES = (
+    Canary(steps=STEPS),
+    Canary(steps=STEPS, max_surge=1, max_unavailable=0, stable_service="cart", canary_service="cart-canary"),
+    Canary(steps=STEPS, max_surge=0, max_unavailable=1, stable_service="cart", canary_service="cart-canary"),
+    Canary(steps=(SetWeight(50), SetWeight(0), SetWeight(100)), canary_service="cart-canary", stable_metadata=STABLE),
+    Canary(max_surge=Percent(100), max_unavailable=Percent(50), canary_metadata=NAMED, stable_metadata=STABLE),
+)
+ROUTED = (
+    Canary(steps=ROUTED_STEPS, traffic_routing=TrafficRouting(), stable_service="cart", canary_service="cart-canary"),
+    Canary(steps=ROUTED_STEPS, traffic_routing=TrafficRouting(min_pods_per_replica_set=2), canary_metadata=NAMED),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(steps=STEPS, traffic_routing=TrafficRouting(dynamic_stable_scale=True), abort_scale_down_delay_s=0),
+    Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
+)
+HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
+ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
+OWN = Router("traefik", b"own-cart")
+WITH_ROUTES = (
+    Canary(
+        steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
+        traffic_routing=TrafficRouting(routers=(ASKED,), managed_routes=("insiders", "copies")),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(ASKED, TIMED), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        max_unavailable=0,
+        traffic_routing=TrafficRouting(routers=(TIMED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+        abort_scale_down_delay_s=0,
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(COUNTED,), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+    Canary(
+        steps=STEPS,
+        traffic_routing=TrafficRouting(routers=(OWN, ASKED), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+    ),
+)
+PING_PONG = replace(WITH_ROUTES[1], ping_pong=True)
+BLUE_GREENS = (
+    BlueGreen(active_service="cart"),
+    BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False),
+    BlueGreen(
+        active_service="cart",
+        preview_service="cart-preview",
+        auto_promotion_s=20,
+        preview_replica_count=1,
+        scale_down_delay_revision_limit=1,
+    ),
+    BlueGreen(active_service="cart", active_metadata=STABLE, preview_metadata=NAMED, abort_scale_down_delay_s=0),
+)
+EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS)
+REVISIONS = ("a", "b", "c", "d")
+VALUES = ("true", "b", "b@full", "b@1", "c", "b@1", "previous@b", "nobody", "a", "c@full")
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """A world and the older view that a lagging watch may still show."""
+
+    now: World
+    stale: Snapshot | None = None
+
+
+Move = Callable[[World, int, int], World]
+
+
+def _each(there: World, number: int) -> str:
+    return there.replica_sets[number % len(there.replica_sets)].revision if there.replica_sets else "a"
+
+
+SPLITS = (ALL_TO_STABLE, Split(Fraction(1, 2)), None)
+
+
+def _route(there: World, number: int) -> RouteName | None:
+    return list(there.routes)[number % len(there.routes)] if there.routes else None
+
+
+ENVIRONMENT: dict[str, Move] = {
+    "replica sets catch up": lambda there, _i, _j: replica_sets_caught_up(there),
+    "replica sets are looked at": lambda there, _i, _j: replica_sets_synced(there),
+    "pods are heard of": lambda there, _i, _j: pods_heard(there),
+    "some pods are ready": lambda there, i, _j: pods_ready(there, limit=i + 1),
+    "all pods are ready": lambda there, _i, _j: replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))),
+    "slices catch up": lambda there, _i, _j: slices_caught_up(there),
+    "one slice catches up": lambda there, i, _j: slices_caught_up(there, ("cart", "cart-canary", "cart-preview")[i % 3]),
+    "gateways catch up": lambda there, _i, _j: gateways_caught_up(there),
+    "one gateway catches up": lambda there, i, _j: gateways_caught_up(there, _route(there, i)),
+    "requests can be counted, or not": lambda there, i, _j: replace(there, unheard=i % 2 == 0),
+    "a route is edited": lambda there, i, j: with_route(there, _route(there, i), split=SPLITS[j % 3]),
+    "a route goes": lambda there, i, _j: without_route(there, _route(there, i)),
+    "a route is put back": lambda there, i, _j: route_put_back(there, i),
+    "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
+    "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
+    "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
+    "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
+    "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
+    "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
+    "a replica set loses its owner": lambda there, i, _j: orphaned(there, f"cart-{_each(there, i)}")
+    if there.replica_sets
+    else there,
+    "a service goes": lambda there, i, _j: replace(
+        there, services={name: each for name, each in there.services.items() if name != ("cart", "c", "cart-canary")[i % 3]}
+    ),
+    "a service is put back": lambda there, i, _j: replace(
+        there, services={**there.services, "cart": service("cart", uid=f"uid-{there.version}", resource_version=f"x{i}")}
+    ),
+}  # fmt: skip
+DRAINS = (
+    DrainSpec(max_request_s=10.0),
+    DrainSpec(mode=DrainMode.OFF),
+    DrainSpec(max_request_s=60.0, timeout_s=20.0),
+    DrainSpec(max_request_s=60.0, timeout_s=5.0, on_timeout=OnTimeout.PAUSE),
+)
+PEOPLE: dict[str, Move] = {
+    "other drains": lambda there, i, _j: edited(there, drain=DRAINS[i % len(DRAINS)]),
+    "a new template": lambda there, i, _j: edited(there, revision=REVISIONS[i % 4]),
+    "another number of replicas": lambda there, i, _j: edited(there, replicas=i % 8),
+    "paused": lambda there, i, _j: edited(there, paused=i % 2 == 0),
+    "a deadline that aborts": lambda there, i, _j: edited(
+        there, progress_deadline_s=(30.0, 600.0)[i % 2], progress_deadline_abort=i < 4
+    ),
+    "pods take longer": lambda there, i, _j: edited(there, min_ready_s=(0, 5)[i % 2]),
+    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3),
+    "other steps": lambda there, i, j: edited(there, strategy=_similar(there.rollout.spec.strategy, i + j)),
+    "another strategy": lambda there, i, j: edited(there, strategy=EVERY[(i * 8 + j) % len(EVERY)]),
+    "promote": lambda there, i, _j: annotated(there, "promote", (*VALUES, None)[i + 1]),
+    "promote now": lambda there, _i, _j: annotated(there, "promote", "true"),
+    "abort": lambda there, i, _j: annotated(there, "abort", ("true", "b", "c", None)[i % 4]),
+    "retry": lambda there, i, _j: annotated(there, "retry", ("true", "b@1", "c@1", "b@2", None)[i % 5]),
+    "rollback": lambda there, i, _j: annotated(there, "rollback", ("true", "previous@b", "a", "nobody", None)[i % 5]),
+    "pause": lambda there, i, _j: annotated(there, "pause", ("true", None)[i % 2]),
+    "restart": lambda there, i, _j: annotated(there, "restart", ("true", str(there.now_s - i), "yes", None)[i % 4]),
+    "the status is wiped": lambda there, _i, _j: status_wiped(there),
+    "deleted without its pods and applied again": lambda there, _i, _j: applied_again(there),
+}
+
+
+def _similar(strategy: Strategy, number: int) -> Strategy:
+    if isinstance(strategy, Canary):
+        return replace(strategy, steps=(STEPS, (), (SetWeight(50), Pause(20)))[number % 3])
+    return strategy
+
+
+def _pass(film: Film, i: int, j: int) -> Film:
+    del i, j
+    return Film(reconciled(film.now))
+
+
+def _crash(film: Film, i: int, j: int) -> Film:
+    del j
+    return Film(reconciled(film.now, writes=i % 4))
+
+
+def _stale(film: Film, i: int, j: int) -> Film:
+    del i, j
+    return Film(reconciled(film.now, seen=film.stale)) if film.stale else film
+
+
+PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale}
+TAPES = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sampled_from(sorted(PASSES)),
+            st.sampled_from(sorted(PASSES)),
+            st.sampled_from(sorted(ENVIRONMENT)),
+            st.sampled_from(sorted(ENVIRONMENT)),
+            st.sampled_from(sorted(PEOPLE)),
+        ),
+        st.integers(0, 7),
+        st.integers(0, 7),
+    ),
+    max_size=60,
+)
+
+
+@lru_cache
+def _start(number: int, replicas: int, drain: DrainSpec) -> World:
+    return edited(running(EVERY[number], replicas=replicas, drain=drain), revision="b")
+
+
+def played(start: World, tape: list[tuple[str, int, int]]) -> World:
+    """The world at the end of the tape; every decision on the way is held to the invariants."""
+    film = Film(replace(start, patient=len(tape) % 2 == 1))
+    for name, i, j in tape:
+        if name in PASSES:
+            film = PASSES[name](film, i, j)
+        else:
+            move = ENVIRONMENT.get(name) or PEOPLE[name]
+            film = Film(move(film.now, i, j), stale=film.stale or snapshot(film.now))
+    return film.now
+
+
+def healed(there: World) -> World:
+    """The environment well again and nobody holding anything; the spec and an abort stay as they are."""
+    strategy = there.rollout.spec.strategy
+    there = edited(
+        replace(there, bad=frozenset(), patient=False, refused=None),
+        paused=False,
+        strategy=strategy,
+        progress_deadline_abort=False,
+    )
+    services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
+    readable = {name: each for name, each in there.routes.items() if each.split is not None}
+    routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
+    there = replace(there, services={**services, **there.services}, routes={**routes, **readable})
+    for verb in ("pause", "promote", "restart"):
+        there = annotated(there, verb, None)
+    return there
+
+
+def at_rest(there: World) -> World:
+    """The world once nothing moves any more, each manual gate passed on the way."""
+    there = settled(there)
+    if there.status.phase is Phase.PAUSED:
+        there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
+    return there
+
+
+def assert_healthy(there: World) -> None:
+    """Every pod is the stable revision's, as many as asked for, and every Service shows them alone."""
+    status, replicas, strategy = there.status, there.rollout.spec.replicas, there.rollout.spec.strategy
+    assert status.stable_revision == status.current_revision
+    assert sizes(there) == ({status.stable_revision: replicas} if replicas else {})
+    assert one(there, status.stable_revision).available == replicas
+    for each in there.services.values():
+        if each.managed_by and replicas:
+            assert (each.revision, set(each.ready_by_revision)) == (status.stable_revision, {status.stable_revision})
+    share = Fraction(1 if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable else 0)
+    steered = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name]
+    assert [there.planes[name] for name in steered] == [Split(share)] * len(steered)
+
+
+def assert_comes_to_rest(there: World) -> None:
+    """L1 and S11: Healthy at the revision that is asked for, or aborted and saying why; and then left alone."""
+    there = at_rest(healed(there))
+
+    view = snapshot(there)
+    assert nothing_more_to_do(view, decide(view)) == []
+    match there.status.phase:
+        case Phase.HEALTHY | Phase.ROLLED_BACK:
+            assert_healthy(there)
+        case Phase.ABORTED:
+            assert there.status.abort is not None
+            assert there.status.message
+        case phase:
+            pytest.fail(f"{phase}: {there.status.message}")
+
+
+def _promise(
+    numbers: range,
+) -> Callable[[Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]], Callable[[], None]]:
+    def wrap(test: Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]) -> Callable[[], None]:
+        given_worlds = given(
+            number=st.sampled_from(numbers), replicas=st.integers(1, 6), drain=st.sampled_from(DRAINS), tape=TAPES
+        )
+        done: Callable[[], None] = UNHURRIED(given_worlds(test))
+        return done
+
+    return wrap
+
+
+@_promise(range(len(CANARIES)))
+def test_a_canary_by_the_ratio_of_pods_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """With and without stable and canary Services, any surge: crashes, stale views, edits, failures and verbs at any time."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(CANARIES), len(CANARIES) + len(ROUTED)))
+def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """`trafficRouting: {}` with setCanaryScale, minPodsPerReplicaSet and dynamicStableScale."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS)))
+def test_a_canary_with_routes_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """Data planes that follow late or never, routes edited, deleted and put back, header and mirror routes, two routers."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(BLUE_GREENS), len(EVERY)))
+def test_blue_green_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """With and without a preview Service, promoted by time and by hand."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))

@@ -1,0 +1,152 @@
+"""Promise: the model of our writes tells what an API server stores: the object that was named, in a new version, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from rollouts.core.model.after import after
+from rollouts.core.model.intents import (
+    AskPods,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    MakeRoute,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+    SetTraffic,
+)
+from rollouts.core.model.rollout import Canary, PodMetadata, Router, TrafficRouting
+from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
+from rollouts.core.model.status import Verb
+from rollouts.core.model.traffic import RouteName, RouteSeen, Split
+from tests.core.api_server import applied
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import running
+
+ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
+CANARY = Canary(
+    stable_service="cart",
+    canary_service="cart-canary",
+    traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)),
+)
+HALF = Split(Fraction(1, 2))
+
+
+def _there() -> World:
+    there = annotated(running(CANARY), "promote", "true")
+    return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))
+
+
+def _intents(seen: Snapshot) -> dict[str, Intent]:
+    found, service, route = seen.replica_sets[0], seen.services["cart"], seen.routes[ROUTE]
+    assert isinstance(service, ServiceSeen)
+    assert isinstance(route, RouteSeen)
+    assert seen.pods is not None
+    pod = seen.pods.pods[0]
+    patch = PatchReplicaSet(name=found.name, uid=found.uid, revision="a", resource_version=found.resource_version)
+    of_service = {"name": "cart", "uid": service.uid, "resource_version": service.resource_version}
+    return {
+        "grow": replace(patch, replicas=7),
+        "name": replace(patch, pod_metadata=PodMetadata(labels={"role": "stable"})),
+        "delete": DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version),
+        "point": PointService(**of_service, revision="b"),
+        "release": ReleaseService(**of_service),
+        "split": SetTraffic(route=ROUTE, uid=route.uid, resource_version=route.resource_version, split=HALF),
+        "give back": ReleaseRoute(route=ROUTE, uid=route.uid, resource_version=route.resource_version),
+        "relabel": PatchPod(name=pod.name, uid=pod.uid, metadata=PodMetadata(labels={"role": "stable"})),
+        "evict": EvictPod(name=pod.name, uid=pod.uid),
+        "spend": RemoveAnnotation(verb=Verb.PROMOTE, value="true"),
+    }
+
+
+@pytest.mark.parametrize("name", ["grow", "name", "delete", "point", "split", "spend"])
+def test_a_pass_that_follows_sees_what_the_model_says(name: str) -> None:
+    """In the random worlds, which hold versions and pods of their own, the same object has changed in the same way."""
+    there = _there()
+    intent = _intents(snapshot(there))[name]
+
+    told, seen = after(snapshot(there), intent), snapshot(applied(there, intent))
+
+    assert _without_versions(told) == _without_versions(seen)
+
+
+def _without_versions(seen: Snapshot) -> Snapshot:
+    return replace(
+        seen,
+        rollout=replace(seen.rollout, resource_version=""),
+        replica_sets=tuple(replace(each, resource_version="") for each in seen.replica_sets),
+        services={name: replace(each, resource_version="") for name, each in _services(seen).items()},
+        routes={name: replace(each, resource_version="") for name, each in _routes(seen).items()},
+    )
+
+
+def _services(seen: Snapshot) -> dict[str, ServiceSeen]:
+    return {name: each for name, each in seen.services.items() if isinstance(each, ServiceSeen)}
+
+
+def _routes(seen: Snapshot) -> dict[RouteName, RouteSeen]:
+    return {name: each for name, each in seen.routes.items() if isinstance(each, RouteSeen)}
+
+
+def _versions(seen: Snapshot) -> list[str]:
+    sets = [each.resource_version for each in seen.replica_sets]
+    services = [each.resource_version for each in _services(seen).values()]
+    routes = [each.resource_version for each in _routes(seen).values()]
+    return [*sets, *services, *routes, seen.rollout.resource_version]
+
+
+@pytest.mark.parametrize("name", ["grow", "name", "point", "release", "split", "spend"])
+def test_a_write_moves_the_version_of_one_object_and_only_once(name: str) -> None:
+    """Another write of the same pass that is bound to the version before is a conflict; one that changes nothing is no write."""
+    before = snapshot(_there())
+    intent = _intents(before)[name]
+
+    once = after(before, intent)
+    moved = [was != now for was, now in zip(_versions(before), _versions(once), strict=True)]
+
+    assert moved.count(True) == 1
+    assert after(once, intent) == once
+
+
+@pytest.mark.parametrize("name", ["point", "release", "split", "relabel", "evict", "grow", "delete", "give back"])
+def test_what_was_not_seen_stays_unseen(name: str) -> None:
+    """Nothing is known of it, so nothing is known of it after the write."""
+    before = snapshot(_there())
+    intent = _intents(before)[name]
+    unseen = replace(before, replica_sets=(), services={}, routes={}, pods=None)
+
+    assert after(unseen, intent) == unseen
+
+
+def test_a_question_changes_nothing() -> None:
+    """Its answer comes with a later pass."""
+    before = snapshot(_there())
+
+    assert after(before, AskPods()) == before
+
+
+def test_a_pod_that_is_evicted_is_on_its_way_out() -> None:
+    """It is there still, and does not count for those that stay."""
+    before = snapshot(_there())
+
+    told = after(before, _intents(before)["evict"])
+
+    assert told.pods is not None
+    assert [each.deleting for each in told.pods.pods] == [True, False, False, False]
+
+
+def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
+    """What its gateways can do is still to be asked."""
+    before = replace(snapshot(_there()), routes={})
+
+    made = after(before, MakeRoute(ROUTE, HALF)).routes[ROUTE]
+
+    assert isinstance(made, RouteSeen)
+    assert (made.split, made.managed_by, made.features, made.live) == (HALF, "cart", None, None)

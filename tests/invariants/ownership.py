@@ -1,0 +1,123 @@
+"""What may be written at all, and in which order it is taken over: S12 and S13 of the project's invariants."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    AskDrained,
+    AskFeatures,
+    AskLive,
+    AskPods,
+    AskRoute,
+    AskService,
+    CreateReplicaSet,
+    Decision,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    MakeRoute,
+    PatchPod,
+    PatchReplicaSet,
+    PointService,
+    ReleaseRoute,
+    ReleaseService,
+    RemoveAnnotation,
+    SetTraffic,
+)
+from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.status import Verb
+from rollouts.core.model.traffic import RouteAbsent, RouteSeen
+from tests.invariants.violation import Violation
+
+_OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+
+
+def a_spent_true_goes_first(seen: Snapshot, decision: Decision) -> list[Violation]:
+    """S13: no status shows something new to act on while a `true` stands: the same annotation again would change nothing.
+
+    It is taken off before, in the same pass, and stays only when status has no record of it yet.
+    """
+    before, after = seen.status, decision.status
+    same = (before.current_revision, before.strategy_hash, before.attempt, before.step_index, before.gate_passed) == (
+        *(after.current_revision, after.strategy_hash, after.attempt, after.step_index, after.gate_passed),
+    ) and (before.abort is None) == (after.abort is None)
+    standing = {verb for verb, value in seen.rollout.annotations.items() if value == "true" and verb != Verb.PAUSE}
+    removed = {each.verb for each in decision.intents if isinstance(each, RemoveAnnotation)}
+    if same or (standing <= removed and not (removed and decision.status_first)):
+        return []
+    return [Violation("S13", f"status shows something new beside {sorted(standing - removed)}")]
+
+
+def adopts_before_all_else(seen: Snapshot, decision: Decision) -> list[Violation]:
+    """S12: while pods of ours are controlled by nobody, nothing else is decided: the view lacks what serves."""
+    if not any(not each.problem for each in seen.orphans) or seen.rollout.deleting:
+        return []
+    others = [each for each in decision.intents if not isinstance(each, AdoptReplicaSet)]
+    if not others and decision.intents and decision.status == seen.status:
+        return []
+    return [Violation("S12", f"there are ReplicaSets to adopt, and {others or decision.status} comes first")]
+
+
+def one_replica_set_per_revision(before: Snapshot, intent: Intent) -> list[Violation]:
+    """S12: a ReplicaSet is made only where its revision has none; its name follows from the revision, so the API agrees."""
+    if isinstance(intent, CreateReplicaSet) and any(each.revision == intent.revision for each in before.replica_sets):
+        return [Violation("S12", f"a second ReplicaSet of revision {intent.revision}")]
+    return []
+
+
+def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
+    """S13: writes go to what we own or steer, by uid; what takes something away is bound to the version that was seen."""
+    return [] if _is_ours_as_seen(before, intent) else [Violation("S13", f"not ours, or not as seen: {intent}")]
+
+
+def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
+    match intent:
+        case AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
+            return _is_our_replica_set(before, intent)
+        case PointService() | ReleaseService():
+            return _is_our_service(before, intent)
+        case SetTraffic() | ReleaseRoute():
+            return _is_our_route(before, intent)
+        case MakeRoute():
+            absent = before.routes.get(intent.route)
+            return isinstance(absent, RouteAbsent) and absent.ours
+        case PatchPod() | EvictPod():
+            return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
+        case CreateReplicaSet() | RemoveAnnotation():
+            return True
+        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+            return True
+        case never:
+            assert_never(never)
+
+
+def _is_our_replica_set(before: Snapshot, intent: _OfReplicaSet) -> bool:
+    if isinstance(intent, AdoptReplicaSet):
+        orphan = next((each for each in before.orphans if each.uid == intent.uid and not each.problem), None)
+        return orphan is not None and intent.resource_version == orphan.resource_version
+    found = next((each for each in before.replica_sets if each.uid == intent.uid), None)
+    if found is None:
+        return False
+    grows = isinstance(intent, PatchReplicaSet) and (intent.replicas is None or intent.replicas >= found.spec_replicas)
+    return grows or intent.resource_version == found.resource_version
+
+
+def _is_our_service(before: Snapshot, intent: PointService | ReleaseService) -> bool:
+    service, ours = before.services.get(intent.name), before.rollout.name
+    if not isinstance(service, ServiceSeen):
+        return False
+    owners = {"", ours} if isinstance(intent, PointService) else {ours}
+    as_seen = (service.uid, service.resource_version) == (intent.uid, intent.resource_version)
+    return as_seen and service.managed_by in owners
+
+
+def _is_our_route(before: Snapshot, intent: SetTraffic | ReleaseRoute) -> bool:
+    route, ours = before.routes.get(intent.route), before.rollout.name
+    if not isinstance(route, RouteSeen):
+        return False
+    owners = {"", ours} if isinstance(intent, SetTraffic) else {ours}
+    as_seen = (route.uid, route.resource_version) == (intent.uid, intent.resource_version)
+    known = intent.route.namespace == before.rollout.namespace or intent.route in before.status.elsewhere
+    return as_seen and route.managed_by in owners and known

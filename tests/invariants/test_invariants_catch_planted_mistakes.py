@@ -1,0 +1,299 @@
+"""Promise: every invariant has teeth: a decision with one planted mistake is found, by the right rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.intents import (
+    AdoptReplicaSet,
+    CreateReplicaSet,
+    Decision,
+    DeleteReplicaSet,
+    EvictPod,
+    Intent,
+    PatchReplicaSet,
+    PointService,
+    SetTraffic,
+)
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Router, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
+from rollouts.core.model.status import Abort, Cutover, RolloutStatus
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.traffic import RouteSeen, Split
+from tests.core.model import service, snapshot
+from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
+from tests.invariants.every import broken_by, nothing_more_to_do
+
+GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
+CANARY = Canary(
+    steps=(SetWeight(50), PauseUntilPromoted(), Pause(60)), stable_service="cart", canary_service="cart-canary"
+)
+ROUTED = replace(CANARY, traffic_routing=TrafficRouting())
+WITH_ROUTE = replace(CANARY, traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)))
+
+
+def _gate(strategy: Strategy) -> Snapshot:
+    there = settled(edited(running(strategy), revision="b"))
+    return replace(snapshot(there), pods=PodsSeen(there.now_s, there.pods))
+
+
+def _fresh(strategy: Strategy) -> Snapshot:
+    """The new ReplicaSet is there, its pods are not."""
+    return snapshot(replica_sets_caught_up(reconciled(edited(running(strategy), revision="b"))))
+
+
+def _rules(seen: Snapshot, *intents: Intent, **status: object) -> set[str]:
+    after = replace(seen.status, **status)  # type: ignore[arg-type]
+    return {each.rule for each in broken_by(seen, Decision(status=after, intents=intents))}
+
+
+def _point(seen: Snapshot, name: str, revision: str) -> PointService:
+    found = seen.services[name]
+    assert isinstance(found, ServiceSeen)
+    return PointService(name=name, uid=found.uid, resource_version=found.resource_version, revision=revision)
+
+
+def _size(seen: Snapshot, revision: str, replicas: int, *, version: str | None = None) -> PatchReplicaSet:
+    found = next(each for each in seen.replica_sets if each.revision == revision)
+    seen_version = found.resource_version if version is None else version
+    return PatchReplicaSet(
+        name=found.name, uid=found.uid, revision=revision, resource_version=seen_version, replicas=replicas
+    )
+
+
+@pytest.mark.parametrize(("strategy", "name"), [(GREEN, "cart"), (CANARY, "cart"), (CANARY, "cart-canary")])
+def test_s1_a_service_that_goes_to_a_revision_without_ready_pods(strategy: Strategy, name: str) -> None:
+    """Requests would be refused."""
+    seen = _fresh(strategy)
+
+    assert "S1" in _rules(seen, _point(seen, name, "b"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "name"), [(GREEN, "cart"), (CANARY, "cart"), (CANARY, "cart-canary"), (ROUTED, "cart")]
+)
+def test_s1_a_service_that_goes_to_a_replica_set_that_is_being_deleted(strategy: Strategy, name: str) -> None:
+    """Its pods still count as available, and are about to go with it."""
+    seen = _gate(strategy)
+    enough = tuple(replace(each, spec_replicas=4, replicas=4, available=4) for each in seen.replica_sets)
+    all_there = replace(seen, replica_sets=enough)
+    leaving = replace(seen, replica_sets=tuple(replace(each, deleting=each.revision == "b") for each in enough))
+
+    assert "S1" not in _rules(all_there, _point(seen, name, "b"))
+    assert "S1" in _rules(leaving, _point(seen, name, "b"))
+
+
+def test_s1_a_route_that_brings_more_to_a_replica_set_that_is_being_deleted() -> None:
+    """The canary Service still selects its pods, which are about to go."""
+    seen = _gate(WITH_ROUTE)
+    route = next(each for each in seen.routes.values() if isinstance(each, RouteSeen))
+    raised = SetTraffic(
+        route=route.route, uid=route.uid, resource_version=route.resource_version, split=Split(Fraction(3, 4))
+    )
+    going = tuple(replace(each, deleting=each.revision == "b") for each in seen.replica_sets)
+
+    assert "S1" not in _rules(seen, raised)
+    assert "S1" in _rules(replace(seen, replica_sets=going), raised)
+
+
+@pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
+def test_s2_a_revision_that_goes_while_its_service_selects_it(strategy: Strategy) -> None:
+    """Before and without the switch."""
+    seen = _gate(strategy)
+
+    assert "S2" in _rules(seen, _size(seen, "a", 0))
+
+
+@pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
+def test_s2_a_revision_that_goes_while_slices_show_it(strategy: Strategy) -> None:
+    """The switch alone is not enough: proxies follow the slices."""
+    seen = _gate(strategy)
+
+    assert "S2" in _rules(seen, _point(seen, "cart", "b"), _size(seen, "a", 0))
+
+
+def test_s2_a_replica_set_that_is_deleted_with_its_pods() -> None:
+    """Deleting is no way to scale down."""
+    seen = _gate(CANARY)
+    found = seen.replica_sets[0]
+    delete = DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version)
+
+    assert "S2" in _rules(seen, delete)
+
+
+@pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
+def test_s24_a_revision_that_shrinks_before_it_is_drained(strategy: Strategy) -> None:
+    """From the recorded moment until the requests are over, or until the time that the spec gives them."""
+    drain = DrainSpec(max_request_s=20.0)
+    seen = _gate(strategy)
+    at_s = seen.now_s
+    cutover = Cutover(service="cart", from_revision="a", to_revision="b", confirmed_at_s=at_s, until_s=at_s + 23.0)
+    spec = replace(seen.rollout.spec, drain=drain)
+    status = replace(seen.status, cutovers=(cutover,))
+    selects_a = seen.services["cart"]
+    assert isinstance(selects_a, ServiceSeen)
+    assert selects_a.revision == "a"
+    services = {**seen.services, "cart": replace(selects_a, revision="b")}
+    seen = replace(seen, rollout=replace(seen.rollout, spec=spec), status=status, services=services)
+    timed = replace(seen, rollout=replace(seen.rollout, spec=replace(spec, drain=replace(drain, timeout_s=5.0))))
+    came_back = (cutover, Cutover(service="cart", from_revision="b", to_revision="a"))
+
+    assert "S24" in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 23.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(timed, now_s=at_s + 6.0), _size(seen, "a", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "b", 0))
+    assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0), cutovers=came_back)
+    selected_again = replace(seen, services={**services, "cart": selects_a})
+    assert "S24" not in _rules(replace(selected_again, now_s=at_s + 22.0), _size(seen, "a", 0))
+
+
+def test_s3_shrinks_are_summed_over_a_pass() -> None:
+    """Each alone is within `maxUnavailable`, both together are not."""
+    seen = _gate(CANARY)
+
+    assert "S3" not in _rules(seen, _size(seen, "b", 1))
+    assert "S3" in _rules(seen, _size(seen, "b", 1), _size(seen, "a", 1))
+
+
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED])
+def test_s3_evictions_are_summed_over_a_pass(strategy: Strategy) -> None:
+    """The first may always go, not the third."""
+    seen = _gate(strategy)
+    assert seen.pods is not None
+    evictions = [EvictPod(name=each.name, uid=each.uid) for each in seen.pods.pods]
+
+    assert "S3" not in _rules(seen, evictions[0])
+    assert "S3" in _rules(seen, *evictions)
+
+
+@pytest.mark.parametrize("strategy", [GREEN, ROUTED, CANARY])
+def test_s4_a_stable_revision_that_shrinks_too_far(strategy: Strategy) -> None:
+    """It may have to take everything back."""
+    seen = _gate(strategy)
+
+    assert "S4" in _rules(seen, _size(seen, "a", 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"step_index": 0}, "S8"),
+        ({"step_index": 3}, "S8"),
+        ({"revision_number": 1}, "S8"),
+        ({"stable_revision": "b"}, "S8"),
+        ({"stable_revision": "c"}, "S8"),
+        ({"step_index": 2}, "S9"),
+    ],
+)
+def test_s8_and_s9_steps_that_are_skipped_or_undone(change: dict[str, object], rule: str) -> None:
+    """The gate of step 1 is closed."""
+    assert rule in _rules(_gate(CANARY), **change)
+
+
+def test_s8_an_abort_that_is_not_written_alone() -> None:
+    """If the write of status failed, nobody would know why the pods went."""
+    seen = _gate(CANARY)
+    abort = Abort("b", seen.now_s, decide(seen).status.conditions[0].reason, "because")
+
+    assert "S8" in _rules(seen, _size(seen, "b", 1), abort=abort, step_index=0)
+    assert _rules(seen, abort=abort, step_index=0) == set()
+
+
+def test_s9_a_pause_that_is_too_short() -> None:
+    """59 of 60 seconds."""
+    seen = _gate(CANARY)
+    started = replace(seen.status, step_index=2, step_started_at_s=seen.now_s)
+    early, late = (replace(seen, status=started, now_s=seen.now_s + elapsed_s) for elapsed_s in (59, 60))
+
+    assert _rules(early, step_index=3) == {"S9"}
+    assert _rules(late, step_index=3) == set()
+
+
+@pytest.mark.parametrize("change", [{"weight_percent": 80}, {"step_index": 2}])
+def test_s9_a_held_rollout_that_moves(change: dict[str, int]) -> None:
+    """Weight and step stay."""
+    seen = _gate(CANARY)
+    held = replace(seen, rollout=replace(seen.rollout, annotations={"pause": "true"}))
+
+    assert "S9" in _rules(held, **change)
+    assert "S9" in _rules(held, _size(held, "a", 1))
+
+
+def test_s9_a_gate_of_blue_green_that_opens_by_itself() -> None:
+    """Nobody promoted it."""
+    assert "S9" in _rules(_gate(GREEN), gate_passed=True)
+
+
+def test_s11_a_settled_world_that_is_written_to() -> None:
+    """Intents, or another status."""
+    seen = snapshot(running(CANARY))
+
+    assert nothing_more_to_do(seen, Decision(status=seen.status)) == []
+    assert nothing_more_to_do(seen, Decision(status=RolloutStatus())) != []
+    assert nothing_more_to_do(seen, Decision(status=seen.status, intents=(_size(seen, "a", 5),))) != []
+
+
+def test_l3_a_standstill_that_says_nothing() -> None:
+    """Nothing is written, nobody is named, no deadline runs."""
+    seen = _gate(CANARY)
+    silent = replace(seen, status=replace(seen.status, waiting_for=None))
+
+    assert "L3" in _rules(silent)
+    assert "L3" not in _rules(seen)
+    assert "L3" not in _rules(silent, _size(seen, "a", 5))
+
+
+def test_s12_a_second_replica_set_of_a_revision() -> None:
+    """There is one already."""
+    create = CreateReplicaSet(revision="b", number=3, replicas=1, pod_metadata=PodMetadata())
+
+    assert _rules(_gate(CANARY), create) == {"S12"}
+
+
+ORPHAN = OrphanedReplicaSet(name="cart-z", uid="uid-z", resource_version="7", revision="z")
+
+
+def test_s12_a_pass_that_does_anything_before_pods_of_ours_are_adopted() -> None:
+    """It would make pods a second time, or record a revision as the first one."""
+    seen = replace(_gate(CANARY), orphans=(ORPHAN,))
+    adopt = AdoptReplicaSet(name="cart-z", uid="uid-z", resource_version="7")
+
+    assert _rules(seen, adopt) == set()
+    assert "S12" in _rules(seen)
+    assert "S12" in _rules(seen, adopt, _size(seen, "b", 3))
+    assert "S12" in _rules(seen, adopt, revision_number=9)
+
+
+def test_s13_a_replica_set_that_is_adopted_and_is_not_ours_or_not_as_seen() -> None:
+    """Scaling and deleting would follow."""
+    stranger = replace(_gate(CANARY), orphans=(replace(ORPHAN, problem="its selector is another"),))
+    ours = replace(_gate(CANARY), orphans=(ORPHAN,))
+    adopt = AdoptReplicaSet(name="cart-z", uid="uid-z", resource_version="7")
+
+    assert _rules(stranger, adopt) == {"S13"}
+    assert _rules(ours, replace(adopt, resource_version="6")) == {"S13"}
+    assert _rules(ours, replace(adopt, uid="another")) == {"S13"}
+
+
+def test_s13_a_second_write_of_a_pass_that_is_bound_to_the_version_before_the_first() -> None:
+    """The API server would refuse it, and the rest of the pass with it."""
+    seen = _gate(CANARY)
+
+    assert _rules(seen, _point(seen, "cart-canary", "b")) == set()
+    assert "S13" in _rules(seen, _point(seen, "cart-canary", "a"), _point(seen, "cart-canary", "b"))
+
+
+def test_s13_writes_to_what_is_not_ours_or_has_moved() -> None:
+    """Another uid, an older version, a Service of another Rollout."""
+    seen = _gate(ROUTED)
+    theirs = replace(seen, services={"cart": service("cart", revision="b", managed_by="wagon", watched=True)})
+
+    assert "S13" in _rules(seen, replace(_size(seen, "b", 3), uid="another"))
+    assert "S13" in _rules(seen, _size(seen, "b", 1, version=""))
+    assert "S13" in _rules(seen, EvictPod(name="somebody", uid="else"))
+    assert "S13" in _rules(theirs, _point(theirs, "cart", "a"))

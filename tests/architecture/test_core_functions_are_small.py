@@ -13,17 +13,7 @@ MAX_COMPLEXITY = 15
 
 TOO_LARGE_STILL: frozenset[str] = frozenset(
     {
-        "advice/graceful_exit.py _ending",
-        "context/drain_numbers.py drain_numbers",
-        "drain/query_scope.py beyond_namespace",
-        "lifecycle/commands.py _kept",
-        "lifecycle/conditions.py _phase_facts",
         "lifecycle/housekeeping.py explained",
-        "model/traffic.py features_needed",
-        "routing/routes.py _settled",
-        "scale/canary_sizes.py _routed_sizes",
-        "scale/restarts.py plan_restart",
-        "scale/sizing.py resized",
     }
 )
 """What is larger than that today. A name goes when its function is small enough; none is added."""

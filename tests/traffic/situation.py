@@ -36,6 +36,7 @@ class Situation:
     objects: Objects
     context: Context = CONTEXT
     version: int = field(default=1, compare=False)
+    _steered: dict[Split, Situation] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -87,8 +88,10 @@ class Situation:
         assert now.plan(want) == (), f"it is not there after {WRITES_MOST} writes"
 
     def steered(self, want: Split) -> Situation:
-        """After all that is planned for `want`."""
-        return [self, *self.towards(want)][-1]
+        """After all that is planned for `want`; computed once, as several laws ask for the same."""
+        if want not in self._steered:
+            self._steered[want] = [self, *self.towards(want)][-1]
+        return self._steered[want]
 
     def given_back(self) -> Situation:
         """After what is planned to undo."""

@@ -5,6 +5,7 @@ The only file of this room that imports aiohttp. No authentication: it listens o
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,10 @@ from rollouts import ports
 from rollouts.sim.apiserver.server import SimServer
 
 NEVER_SILENT_S = 3_600.0
+
+
+ACCEPT_TURNS = 3
+"""So many turns of the event loop an accepted connection takes until aiohttp knows of it, and closes it with the others."""
 
 
 class SimHttp:
@@ -46,6 +51,10 @@ class SimHttp:
     ) -> None:
         self._api.end_watches()
         if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+            for _ in range(ACCEPT_TURNS):
+                await asyncio.sleep(0)
             await self._runner.cleanup()
 
     @property

@@ -19,6 +19,7 @@ from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.services import is_subset, named_services
+from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
@@ -120,7 +121,7 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
     if isinstance(provider, OneAnnotation):
         context = context_of(Key(namespace, ""), spec, RolloutStatus())
         annotation = provider.annotation(place.target, context)
-        return (f'.metadata.annotations["{annotation}"]',), (f"/metadata/annotations/{_escaped(annotation)}",)
+        return (f'.metadata.annotations["{annotation}"]',), (json_pointer("metadata", "annotations", annotation),)
     if place.target.owned_name:  # what changes is in an object of ours
         return (), ()
     fields = _declared_fields(provider) if isinstance(provider, Declared) else _BY_KIND.get(kind)
@@ -172,7 +173,3 @@ def _names(each: Ignored, *, group: bool = False) -> dict[str, str]:
     names = {"group": each.kind.group} if group or each.kind.group else {}
     names |= {"kind": each.kind.kind, "name": each.name}
     return names | ({"namespace": each.namespace} if each.namespace else {})
-
-
-def _escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1")

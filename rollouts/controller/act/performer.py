@@ -34,6 +34,7 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
+from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
@@ -139,7 +140,7 @@ class Performer:
                         field_manager=FIELD_MANAGER,
                     )
                 case RemoveRolloutAnnotation(annotation=annotation, value=value):
-                    path = f"/metadata/annotations/{annotation.replace('~', '~0').replace('/', '~1')}"
+                    path = json_pointer("metadata", "annotations", annotation)
                     operations = [
                         {"op": "test", "path": path, "value": value},
                         {"op": "replace", "path": "/metadata/resourceVersion", "value": version},

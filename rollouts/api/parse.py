@@ -35,6 +35,7 @@ from rollouts.core.model.rollout import (
     RolloutSpec,
     Strategy,
 )
+from rollouts.core.model.selectors import template_labels
 from rollouts.core.model.status import Verb
 from rollouts.core.model.steps import (
     MatchTrafficWeight,
@@ -220,6 +221,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         rollback_window_revisions=window or None,
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
+        template_labels=template_labels(raw["template"]),
     )
 
 

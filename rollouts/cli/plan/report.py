@@ -11,7 +11,7 @@ from rollouts.api.status_reader import weight_to_wire
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.proxy_findings import proxy_findings
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
 from rollouts.core.drain.numbers import drain_numbers
@@ -155,7 +155,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
     )
     about = f"Rollout {seen.rollout.name}"
     findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
-    related = _related(services, spec, template)
+    related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
     unsteered = {name: "both" for name, relation in related.items() if relation is not Relation.STEERED}
     status = seen.status
@@ -348,9 +348,8 @@ _REMEDIES = {
 }
 
 
-def _related(services: Mapping[str, Manifest], spec: RolloutSpec, template: Manifest) -> dict[str, Relation]:
-    labels = template_labels(template)
-    found = ((name, relation_of(service, spec, labels)) for name, service in sorted(services.items()))
+def _related(services: Mapping[str, Manifest], spec: RolloutSpec) -> dict[str, Relation]:
+    found = ((name, relation_of(service, spec)) for name, service in sorted(services.items()))
     return {name: relation for name, relation in found if relation is not None}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from rollouts.controller.workqueue.steered import SteeredServices, managed_by
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
+from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
@@ -129,7 +129,6 @@ class _Parsed:
     generation: int
     providers: int
     spec: RolloutSpec | tuple[SpecProblem, ...]
-    template_labels: Mapping[str, str]
     places: tuple[Place, ...] = ()
 
 
@@ -188,11 +187,11 @@ class Observer:
         replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
         orphans = self._replica_sets.orphans(key.namespace, name_label(key.name))
         routes = self._all_routes(key, parsed, status, now_s=now_s)
-        services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
+        services = self._all_services(key, parsed.spec, replica_sets, now_s=now_s)
         if (rule := rule_of(routes)) is not None:
             rule = replace(rule, host=self._host(key, host_name(rule)))
             routes = {**routes, rule.place.route: rule}
-            subsets = self._subsets(key, rule, services, parsed.template_labels, replica_sets, now_s=now_s)
+            subsets = self._subsets(key, rule, services, parsed.spec.template_labels, replica_sets, now_s=now_s)
             services = _beside(subsets, services, host=host_name(rule))
         snapshot = Snapshot(
             now_s=now_s,
@@ -249,9 +248,9 @@ class Observer:
                 if self._routes is not None and self._routes.undecided(spec):
                     return None
                 places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
-                parsed = _Parsed(metadata.generation, providers, spec, _template_labels(spec), places)
+                parsed = _Parsed(metadata.generation, providers, spec, places)
             except SpecInvalid as exc:
-                parsed = _Parsed(metadata.generation, providers, exc.problems, {})
+                parsed = _Parsed(metadata.generation, providers, exc.problems)
             self._parsed[metadata.uid] = parsed
             if len(self._parsed) > PARSED_MAX:
                 self._parsed.popitem(last=False)
@@ -276,7 +275,6 @@ class Observer:
         self,
         key: Key,
         spec: RolloutSpec,
-        template_labels: Mapping[str, str],
         replica_sets: Iterable[ReplicaSet],
         *,
         now_s: float,
@@ -284,7 +282,9 @@ class Observer:
         named = (name for name in named_services(spec.strategy) if not is_subset(name))
         names = {*named, *self._steered.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
-        return {name: self._service(key, name, template_labels, revision_of, now_s=now_s) for name in sorted(names)}
+        return {
+            name: self._service(key, name, spec.template_labels, revision_of, now_s=now_s) for name in sorted(names)
+        }
 
     def _host(self, key: Key, name: str) -> ServiceObject | None:
         """The Service of that name as it is watched, or was answered."""
@@ -357,7 +357,7 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
 def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
     metadata = seen.metadata
     selector = seen.spec.selector or {}
-    users = {key: value for key, value in selector.items() if key != REVISION}
+    users = users_selector(selector)
     return ServiceSeen(
         name=metadata.name,
         uid=metadata.uid,
@@ -365,7 +365,7 @@ def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready
         revision=selector.get(REVISION, ""),
         managed_by=managed_by(seen),
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
-        selects_template=all(template_labels.get(key) == value for key, value in users.items()),
+        selects_template=selects(users, template_labels),
         has_selector=bool(users),
         traits=_traits(seen.spec),
         ready_by_revision=ready,
@@ -454,11 +454,6 @@ def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedRepl
             metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
         ),
     )
-
-
-def _template_labels(spec: RolloutSpec) -> Mapping[str, str]:
-    labels: dict[str, str] = (json.loads(spec.template_json).get("metadata") or {}).get("labels") or {}
-    return labels
 
 
 def _json_object(data: bytes) -> Manifest:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.selectors import selects
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
 from rollouts.core.routing.subset_name import SubsetName
@@ -88,7 +89,7 @@ def _subset_service(
         case never:
             assert_never(never)
     marked_rule = (user["metadata"].get("labels") or {}).get(MANAGED) == MANAGED_VALUE
-    own_labels = all(template_labels.get(key) == value for key, value in found.labels.items())
+    own_labels = selects(found.labels, template_labels)
     return replace(
         made,
         resource_version=version_of(seen.resource_version, host.resource_version),

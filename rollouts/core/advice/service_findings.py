@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy
+from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import Service, ServiceSeen
 from rollouts.core.routing.services import is_subset, named_services
@@ -39,17 +39,16 @@ class Relation(StrEnum):
     BESIDE = "beside"  # selects the pods of both revisions although the strategy switches another Service
 
 
-def relation_of(service: Manifest, spec: RolloutSpec, template_labels: Mapping[str, str]) -> Relation | None:
+def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
     """What the Service has to do with the Rollout; None for nothing.
 
     Args:
         service: in the Rollout's namespace.
-        template_labels: of the Rollout's pod template.
     """
     if _mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
         return Relation.STEERED
-    selector = {key: value for key, value in _selector(service).items() if key != REVISION_LABEL}
-    if not selector or any(template_labels.get(key) != value for key, value in selector.items()):
+    selector = users_selector(_selector(service))
+    if not selector or not selects(selector, spec.template_labels):
         return None
     match spec.strategy:
         case BlueGreen():

@@ -148,6 +148,7 @@ class RolloutSpec:
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
         selector_text: the same as `kubectl -l` and the scale subresource write it.
         template_json: the user's pod template, canonical JSON, exactly as given: what the revision is the hash of.
+        template_labels: the labels in it.
         revision: the hash of `template_json`, see core/model/revision.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
@@ -171,6 +172,7 @@ class RolloutSpec:
     rollback_window_revisions: int | None = None
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
+    template_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from rollouts.api.json_values import json_value
 from rollouts.api.metadata import check_entries
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.v1alpha1_traffic import TrafficRouting
 from rollouts.core.model.grammar import is_snippet
-from rollouts.core.model.revision import canonical_json
+from rollouts.objects import Manifest
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "namespace", "labels", "annotations")
 
 
-def own_manifests(wire: TrafficRouting) -> tuple[bytes, ...]:
-    """The manifests as canonical JSON, without nulls, which the API server drops; `check_own_routes` has found nothing wrong."""
-    return tuple(canonical_json(_without_nulls(each)) for each in wire.own or ())
+def own_manifests(wire: TrafficRouting) -> tuple[Manifest, ...]:
+    """The manifests; `check_own_routes` has found nothing wrong with them."""
+    return tuple(map(json_value, wire.own or ()))
 
 
 def check_own_routes(wire: TrafficRouting, path: str, problems: Problems) -> None:
@@ -60,11 +61,3 @@ def _check_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> 
 
 def _is_text(found: Any) -> bool:
     return isinstance(found, str) and bool(found)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    if isinstance(value, list):
-        return [_without_nulls(part) for part in value]
-    return value

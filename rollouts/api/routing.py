@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from rollouts.api.json_values import json_value
 from rollouts.api.own_routes import check_own_routes, own_manifests
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.request_words import problem_of_name, problem_of_text
@@ -25,7 +26,6 @@ from rollouts.api.v1alpha1_traffic import (
 from rollouts.api.v1alpha1_traffic import TrafficRouting as TrafficRoutingWire
 from rollouts.api.wire import Wire, wire_name
 from rollouts.core.model import steps
-from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Router, TrafficRouting
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
@@ -53,7 +53,7 @@ def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
     if wire is None:
         return None
     return TrafficRouting(
-        routers=tuple(Router(name, canonical_json(part)) for name, _, part in _routers(wire)),
+        routers=tuple(Router(name, json_value(part)) for name, _, part in _routers(wire)),
         managed_routes=_managed_routes(wire),
         min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
         dynamic_stable_scale=bool(canary.dynamic_stable_scale),

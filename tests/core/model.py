@@ -32,7 +32,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Strategy
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec, Router, Strategy
 from rollouts.core.model.snapshot import (
     DrainSeen,
     EvictionRefused,
@@ -149,12 +149,17 @@ def route(name: RouteName, **changes: Any) -> RouteSeen:
     return RouteSeen(route=name, can_be_asked=asked, counted=counted, **{**given, **changes})
 
 
+def router(name: str, route: str) -> Router:
+    """A router of that name with one route: its name, or `namespace/name`."""
+    return Router(name, {"route": route})
+
+
 def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
-    """In this model a router's settings are the name of its one route, or `namespace/name`."""
+    """Those that the strategy's routers name (`router`)."""
     if not isinstance(strategy, Canary) or strategy.traffic_routing is None:
         return ()
     routers = strategy.traffic_routing.routers
-    places = [(each.name, each.settings_json.decode().rpartition("/")) for each in routers]
+    places = [(each.name, str(each.settings["route"]).rpartition("/")) for each in routers]
     return tuple(RouteName(router, "HTTPRoute", space or "shop", name) for router, (space, _, name) in places)
 
 

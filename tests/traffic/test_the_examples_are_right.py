@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,10 @@ def test_an_example_can_be_steered(example: Path) -> None:
     assert canary.traffic_routing is not None
     (router,) = canary.traffic_routing.routers
     provider = providers(text)[router.name]
-    targets = provider.targets(json.loads(router.settings_json), namespace="shop")
+    targets = provider.targets(router.settings, namespace="shop")
     (target,) = [each for each in targets if each.subsets is None]
     kind = target.kinds[0]
-    manifests += map(json.loads, canary.traffic_routing.own)
+    manifests += canary.traffic_routing.own
     (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
     context = Context(
         rollout=rollout.name,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.steps import Step
 from rollouts.core.model.traffic import Sticky
+from rollouts.objects import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,10 @@ class ProgressThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """One traffic provider that the spec names, with its part of the spec as canonical JSON: its codec knows what it says."""
+    """One traffic provider that the spec names, with its part of the spec: its codec knows what that says."""
 
     name: str
-    settings_json: bytes
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class TrafficRouting:
         min_pods_per_replica_set: at least so many canary pods once there is any.
         dynamic_stable_scale: stable shrinks as its weight does.
         sticky: weights are shares of clients, not of requests; without its seed. None for requests.
-        own: routes that the controller makes: their manifests as canonical JSON.
+        own: manifests of the routes that the controller makes.
     """
 
     routers: tuple[Router, ...] = ()
@@ -80,7 +81,7 @@ class TrafficRouting:
     min_pods_per_replica_set: int = 0
     dynamic_stable_scale: bool = False
     sticky: Sticky | None = None
-    own: tuple[bytes, ...] = ()
+    own: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

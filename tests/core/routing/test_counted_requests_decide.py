@@ -10,7 +10,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import AskLive
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
@@ -26,7 +26,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -46,7 +46,7 @@ MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, 
 
 def canary(*steps: object) -> Canary:
     """A canary of Services `cart` and `cart-canary` with one route whose requests are counted."""
-    routing = TrafficRouting(routers=(Router(COUNTED.router, COUNTED.name.encode()),), managed_routes=("insiders",))
+    routing = TrafficRouting(routers=(router(COUNTED.router, COUNTED.name),), managed_routes=("insiders",))
     return Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)  # type: ignore[arg-type]
 
 

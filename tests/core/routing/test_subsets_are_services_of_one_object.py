@@ -9,11 +9,11 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import PointService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import is_subset, told
 from rollouts.core.routing.subset_name import SubsetName, subset_name
-from tests.core.model import World, snapshot, world
+from tests.core.model import World, router, snapshot, world
 from tests.core.worlds import (
     edited,
     one,
@@ -39,7 +39,7 @@ def canary(stable: str, other: str) -> Canary:
         steps=(SetWeight(50), PauseUntilPromoted()),
         stable_service=stable,
         canary_service=other,
-        traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)),
+        traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
     )
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
-from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import (
@@ -42,7 +42,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.services import named_services
 from rollouts.core.safety.invariants import nothing_more_to_do
-from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, service, snapshot
+from tests.core.model import World, annotated, deleted, named_routes, orphaned, route, router, service, snapshot
 from tests.core.worlds import (
     applied_again,
     edited,
@@ -101,7 +101,7 @@ ROUTED = (
     Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
+ASKED, TIMED, COUNTED = router("gatewayAPI", "asked-cart"), router("istio", "cart"), router("nginx", "counted-cart")
 WITH_ROUTES = (
     Canary(
         steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),

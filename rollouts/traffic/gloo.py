@@ -35,7 +35,7 @@ class _RouteTable(Dialect):
     def takes_requests(self, path: Path) -> bool:
         return False
 
-    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+    def is_named(self, rule: Manifest, path: Path, name: Any) -> bool:
         return False
 
     def side(self, backend: Manifest) -> Side | None:

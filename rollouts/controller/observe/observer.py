@@ -64,7 +64,7 @@ from rollouts.manifests.ownership import (
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import Clock
-from rollouts.traffic.codec import Context
+from rollouts.traffic.codec import Context, Destination
 
 PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
 
@@ -346,8 +346,8 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
     return Context(
         rollout=key.name,
         namespace=key.namespace,
-        stable_service=stable,
-        canary_service=canary,
+        stable=Destination(stable),
+        canary=Destination(canary),
         stable_revision=status.stable_revision,
         canary_revision=status.current_revision or spec.revision,
         ping_pong=ping_pong,

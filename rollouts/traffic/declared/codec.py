@@ -45,7 +45,7 @@ from rollouts.errors import (
 )
 from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
 from rollouts.traffic.declared.oracle import Oracle, read_oracle, run_answers
 from rollouts.traffic.rules.ledger import NOTHING, with_ledger
@@ -57,7 +57,7 @@ SPEC_BYTES_MAX = 12 * 1024
 TESTS_UNITS_MAX = 100_000
 """Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
 
-_TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
+_TESTED = Context(rollout="test", namespace="test", stable=Destination("stable"), canary=Destination("canary"))
 _WEIGHT_MOST = 2**31 - 1
 
 

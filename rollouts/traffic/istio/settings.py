@@ -11,6 +11,7 @@ from typing import Any
 
 from rollouts.objects import Kind
 from rollouts.traffic.codec import Target
+from rollouts.traffic.istio.rule_names import HttpRule, RuleName, StreamRule
 from rollouts.traffic.istio.subsets import RULE_KINDS
 from rollouts.traffic.settings import Settings
 
@@ -50,11 +51,10 @@ def _rule_target(read: Settings, namespace: str) -> Target:
 def _target(read: Settings, namespace: str) -> Target:
     """`name` may be `name.namespace`, as Argo Rollouts has it."""
     name, _, elsewhere = read.object_name("name", needed=True).partition(".")
-    named = [f"http {each}" for each in read.texts("routes")]
+    named: list[RuleName] = [HttpRule(each) for each in read.texts("routes")]
     for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):
         for route in read.parts(field):
-            hosts = ",".join(route.texts("sniHosts"))
-            named.append(f"{kind} {route.number('port') or ''} {hosts}".rstrip())
+            named.append(StreamRule(kind, route.number("port"), route.texts("sniHosts")))
             route.done()
     read.done()
     options = {"rules": tuple(named)}

@@ -63,11 +63,11 @@ class Dialect(ABC):
     def beside(self, stable: Manifest) -> Manifest:
         """The canary's backend, without a weight, for a rule that has only the stable one."""
 
-    def named(self) -> tuple[str, ...]:
-        """The rules that the spec names; () for all that can be steered."""
+    def named(self) -> tuple[Any, ...]:
+        """The rules that the spec names, each by its text or by a value that has one; () for all that can be steered."""
         return tuple(self.target.options.get("rules") or ())
 
-    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+    def is_named(self, rule: Manifest, path: Path, name: Any) -> bool:
         """Whether that is the rule's name."""
         return bool(rule.get("name") == name)
 
@@ -168,9 +168,9 @@ class Dialect(ABC):
 
     def without_us(self, user: Manifest, ledger: Ledger) -> Manifest:
         """The object as its user wrote it, also after edits of theirs: a weight that is not the one we wrote is theirs."""
-        if any(ledger.between) and ledger.between != (self.context.stable_service, self.context.canary_service):
+        if ledger.between is not None and ledger.between != (self.context.stable, self.context.canary):
             stable, canary = ledger.between
-            there = replace(self.context, stable_service=stable, canary_service=canary)
+            there = replace(self.context, stable=stable, canary=canary)
             return replace(self, context=there).without_us(user, ledger)
         user, _ = self._stripped(user, ledger)
         paths = self.lists(user) if ledger.pairs else ()
@@ -242,7 +242,7 @@ class Dialect(ABC):
         self.check(user)
         if not notes and not made:
             return pristine
-        between = (self.context.stable_service, self.context.canary_service)
+        between = (self.context.stable, self.context.canary)
         ledger = Ledger(
             between=between,
             pairs=tuple(notes),
@@ -320,8 +320,8 @@ class Dialect(ABC):
         alone = [(path, at) for path, at, (stable, _) in places if stable is not None]
         if not alone:
             raise Unroutable(
-                f"none of its {'named ' if named else ''}rules has Service {self.context.stable_service} as a backend; "
-                f"add it, and {self.context.canary_service} beside it with weight 0"
+                f"none of its {'named ' if named else ''}rules has Service {self.context.stable} as a backend; "
+                f"add it, and {self.context.canary} beside it with weight 0"
             )
         return alone if named or not both else both
 
@@ -329,7 +329,7 @@ class Dialect(ABC):
         """Raises: Unroutable for a rule with one of two Services that change roles: it would come to lead to the canary alone."""
         for stable, canary in pairs:
             if (stable is None) != (canary is None):
-                there, missing = self.context.stable_service, self.context.canary_service
+                there, missing = self.context.stable, self.context.canary
                 if stable is None:
                     there, missing = missing, there
                 raise Unroutable(

@@ -74,7 +74,7 @@ class Warming(Dialect):
     def _with_idle(self, user: Manifest, copies: Sequence[Manifest]) -> Manifest:
         idle = [self.idle(each) for each in copies]
         ledger = ledger_of(user)
-        between = (self.context.stable_service, self.context.canary_service)
+        between = (self.context.stable, self.context.canary)
         noted = replace(ledger, between=between, made=(*ledger.made, *map(self.look, idle)))
         return with_ledger(put_rules(user, self.path, [*rules_at(user, self.path), *idle]), noted)
 

@@ -35,7 +35,7 @@ from rollouts.core.model.status import (
     WaitingFor,
 )
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, VerifiedBy, route_place
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
@@ -220,7 +220,7 @@ def _traffic_part(percent: WeightPercent | None, routes: tuple[str, ...]) -> Man
 def _given_back_to_wire(one: GivenBack) -> Manifest:
     return _present(
         {
-            "route": one.route,
+            "route": one.display_name,
             "weight": weight_to_wire(one.percent),
             "settleSeconds": one.settle_s,
             "goneAt": _time(one.gone_at_s),
@@ -361,7 +361,7 @@ def _traffic_from_wire(wire: Reader) -> Traffic:
 
 def _given_back_from_wire(wire: Reader) -> GivenBack:
     return GivenBack(
-        route=wire.need_text("route"),
+        route=route_place(wire.need_text("route")),
         percent=wire.need_weight("weight"),
         settle_s=wire.seconds("settleSeconds"),
         gone_at_s=wire.time("goneAt"),

@@ -33,7 +33,7 @@ from rollouts.core.model.status import (
     WaitingFor,
 )
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, RoutePlace, VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _COUNT = st.integers(0, 2**31 - 1)
@@ -42,6 +42,9 @@ _TIME = st.integers(-(10**15), 4 * 10**15).map(  # a float holds microseconds ex
 )
 _REASON = st.sampled_from(list(Reason))
 _NAMES = st.lists(_TEXT, max_size=3).map(tuple)
+_PLACES = st.none() | st.builds(
+    RoutePlace, *(st.sampled_from(each) for each in (("HTTPRoute", "Ingress"), ("shop", "a-b"), ("cart", "cart.v1")))
+)
 
 
 def _whole(percent: Fraction) -> WeightPercent:
@@ -80,7 +83,7 @@ STATUSES = st.builds(
         verified_by=st.none() | st.sampled_from(list(VerifiedBy)),
     ),
     given_back=st.lists(
-        st.builds(GivenBack, route=_TEXT, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
+        st.builds(GivenBack, route=_PLACES, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
         max_size=3,
     ).map(tuple),
     elsewhere=st.lists(st.builds(RouteName, _TEXT, _TEXT, _TEXT, _TEXT), max_size=3).map(tuple),

@@ -198,6 +198,25 @@ class VerifiedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RoutePlace:
+    """The object of a route, whichever router it is for. Its text, `Kind namespace/name`, is in status."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def route_place(text: str) -> RoutePlace | None:
+    """The place whose text that is; None for another text."""
+    kind, _, where = text.partition(" ")
+    namespace, _, name = where.partition("/")
+    return RoutePlace(kind, namespace, name) if kind and namespace and name else None
+
+
+@dataclass(frozen=True, slots=True)
 class RouteName:
     """One route of a Rollout.
 
@@ -212,6 +231,11 @@ class RouteName:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
+
+    @property
+    def place(self) -> RoutePlace:
+        """Where its object is."""
+        return RoutePlace(self.kind, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,8 +123,7 @@ def _is_given_back_safely(before: Snapshot, intent: ReleaseRoute) -> list[Violat
     if available(before, stable) < needed:
         message = f"{intent.route} is given back to {available(before, stable)} of {needed} pods of {stable}"
         violations.append(Violation("S1", message))
-    place = f"{intent.route.kind} {intent.route.namespace}/{intent.route.name}"
-    if all(each.route != place for each in before.status.given_back):
+    if all(each.route != intent.route.place for each in before.status.given_back):
         violations.append(Violation("S2", f"{intent.route} is given back, and what it brings is not on record"))
     return violations
 

@@ -24,7 +24,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, RouteSeen, RouteUnasked
+from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import without_gone
 from rollouts.core.routing.routes import has_routers, left_routes, pods_behind
 from rollouts.core.routing.services import lasting, point
@@ -35,9 +35,6 @@ LATEST_S = 60.0
 
 Which router it was may not be known any more.
 """
-
-UNSEEN = "a route of before"
-"""Just after a restart no route is seen that no spec names, though status tells that there is one."""
 
 
 def give_back(view: View) -> Plan:
@@ -53,11 +50,11 @@ def give_back(view: View) -> Plan:
         if percent is None:
             intents.append(_release(route))
             continue
-        name = _name(route.route)
-        entries.append(GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s)))
+        place = route.route.place
+        entries.append(GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s)))
         if ready is not None:
             waits.append(replace(ready, message=f"{route.route} is given back when {ready.message}"))
-        elif name in recorded:
+        elif place in recorded:
             intents.append(_release(route))
         else:
             waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
@@ -65,7 +62,7 @@ def give_back(view: View) -> Plan:
         until_s = (entry.gone_at_s or view.now_s) + entry.settle_s + _drain_s(view)
         if view.now_s < until_s:
             entries.append(entry)
-            message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
+            message = f"{entry.display_name} was given back; until its proxies have let go the canary keeps its pods"
             waits.append(Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
     # Those that only the record tells of are watched by nobody yet, just after a start.
     unasked = (each for each in view.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
@@ -74,8 +71,9 @@ def give_back(view: View) -> Plan:
     if not _has_routers(view) and status.traffic is not None:
         percent = _known_percent(view)
         if percent is not None and not entries:
-            entries.append(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S))
-            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}"))
+            unseen = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
+            entries.append(unseen)
+            waits.append(Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {unseen.display_name}"))
         status = replace(status, traffic=None)
     after = tuple(entries)
     return Plan(
@@ -137,7 +135,7 @@ def _brings_percent(view: View, route: RouteSeen) -> WeightPercent | None:
 
 
 def _recorded_percents(view: View, route: RouteSeen) -> tuple[WeightPercent, ...]:
-    return tuple(each.percent for each in view.status.given_back if each.route == _name(route.route))
+    return tuple(each.percent for each in view.status.given_back if each.route == route.route.place)
 
 
 def _wait_for_pods(view: View) -> Wait | None:
@@ -175,9 +173,9 @@ def _takers(view: View) -> list[ServiceSeen]:
 
 def _gone(view: View, left: Iterable[RouteSeen]) -> list[GivenBack]:
     """Those on record that are ours no longer, since now or since then; one that is ours and named again is left out."""
-    still = {_name(each.route) for each in left}
+    still = {each.route.place for each in left}
     again = {
-        _name(each.route)
+        each.route.place
         for each in view.seen.routes.values()
         if isinstance(each, RouteSeen) and each.named and each.managed_by == view.seen.rollout.name
     }
@@ -200,7 +198,3 @@ def _stable(view: View) -> ReplicaSet | None:
 
 def _release(route: RouteSeen) -> ReleaseRoute:
     return ReleaseRoute(route=route.route, uid=route.uid, resource_version=route.resource_version)
-
-
-def _name(route: RouteName) -> str:
-    return f"{route.kind} {route.namespace}/{route.name}"

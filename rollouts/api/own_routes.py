@@ -7,7 +7,7 @@ from typing import Any
 from rollouts.api.json_values import json_value
 from rollouts.api.metadata import check_entries
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.v1alpha1_traffic import TrafficRouting
+from rollouts.api.v1alpha1_traffic import TrafficRoutingWire
 from rollouts.core.model.grammar import is_snippet
 from rollouts.objects import Manifest
 
@@ -15,12 +15,12 @@ _FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "namespace", "labels", "annotations")
 
 
-def own_manifests(wire: TrafficRouting) -> tuple[Manifest, ...]:
+def own_manifests(wire: TrafficRoutingWire) -> tuple[Manifest, ...]:
     """The manifests; `check_own_routes` has found nothing wrong with them."""
     return tuple(map(json_value, wire.own or ()))
 
 
-def check_own_routes(wire: TrafficRouting, path: str, problems: Problems) -> None:
+def check_own_routes(wire: TrafficRoutingWire, path: str, problems: Problems) -> None:
     """Adds every rule that the manifests break."""
     for index, manifest in enumerate(wire.own or ()):
         _check(manifest, f"{path}[{index}]", problems)

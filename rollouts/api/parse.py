@@ -17,9 +17,15 @@ from rollouts.api.routing import header_route, mirror_route, pair_of, traffic_ro
 from rollouts.api.rules import check
 from rollouts.api.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1 import AntiAffinity as AntiAffinityWire
-from rollouts.api.v1alpha1 import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
-from rollouts.api.v1alpha1 import RolloutSpec as RolloutSpecWire
+from rollouts.api.v1alpha1 import (
+    AntiAffinityWire,
+    BlueGreenStrategy,
+    CanaryStep,
+    CanaryStrategy,
+    Drain,
+    RolloutSpecWire,
+    RolloutStrategy,
+)
 from rollouts.api.v1alpha1_analysis import ObjectMetadata
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash

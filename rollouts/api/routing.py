@@ -19,11 +19,11 @@ from rollouts.api.v1alpha1_traffic import (
     HeaderMatch,
     IstioDestinationRule,
     RouteMatch,
-    SetHeaderRoute,
-    SetMirrorRoute,
+    SetHeaderRouteWire,
+    SetMirrorRouteWire,
     StringMatch,
+    TrafficRoutingWire,
 )
-from rollouts.api.v1alpha1_traffic import TrafficRouting as TrafficRoutingWire
 from rollouts.api.wire import Wire, wire_name
 from rollouts.core.model import steps
 from rollouts.core.model.rollout import Router, TrafficRouting
@@ -100,7 +100,7 @@ def max_weight(canary: CanaryStrategy) -> int:
     return DEFAULT_MAX_WEIGHT if given is None else given
 
 
-def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
+def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
     """The step; all of its conditions must hold."""
     matches = wire.match or ()
     match = RequestMatch(
@@ -113,7 +113,7 @@ def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
     return steps.SetHeaderRoute(wire.name or "", match if matches else None)
 
 
-def mirror_route(wire: SetMirrorRoute) -> steps.SetMirrorRoute:
+def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
     """The step; an entry without any condition matches every request, and so no other says more."""
     if not wire.match:
         return steps.SetMirrorRoute(wire.name or "", None)
@@ -255,7 +255,7 @@ def _check_route_step(
         _check_mirror(step.set_mirror_route, f"{path}.setMirrorRoute", problems)
 
 
-def _check_conditions(wire: SetHeaderRoute, path: str, problems: Problems) -> None:
+def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -> None:
     """Each entry is one condition, and no two are about the same."""
     seen: set[tuple[str, str]] = set()
     for index, match in enumerate(wire.match or ()):
@@ -304,7 +304,7 @@ def _conditions(match: HeaderMatch) -> list[str]:
     return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
 
 
-def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
+def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> None:
     if wire.percentage is not None and not 1 <= wire.percentage <= 100:
         problems.add(f"{path}.percentage", f"must be from 1 to 100, not {wire.percentage}")
     for index, match in enumerate(wire.match or ()):

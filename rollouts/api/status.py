@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from rollouts.api.status_reader import Reader, Unreadable, weight_to_wire
+from rollouts.api.status_reader import FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
@@ -400,7 +400,7 @@ def _injection_from_wire(wire: Reader) -> Injection:
     """The same fields as on a ReplicaSet: half of an injection says nothing about the pods."""
     injection = read_injection(wire.fields)
     if injection is None:
-        raise Unreadable("*")
+        raise FieldMissing("*")
     return injection
 
 
@@ -434,7 +434,7 @@ def _idle_from_wire(wire: Reader) -> Idle:
 def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
-        raise Unreadable("step")  # None would let every step pass
+        raise FieldMissing("step")  # None would let every step pass
     verb, value = wire.need_word("verb", Verb), wire.need_text("value")
     # A controller that told no outcome recorded this abort and carried it out in one write.
     done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
@@ -475,7 +475,7 @@ def _history_from_wire(wire: Reader) -> HistoryEntry:
 def _condition_from_wire(wire: Reader) -> Condition:
     status = wire.need_text("status")
     if status not in ("True", "False"):
-        raise Unreadable("status")
+        raise FieldMissing("status")
     return Condition(
         type=wire.need_text("type"),
         status=status == "True",

@@ -40,7 +40,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import Answer, Feature, LiveSeen, RouteSeen, Verdict, VerifiedBy
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, RouteSeen, VerifiedBy
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
@@ -315,7 +315,7 @@ class _Theatre:
                     resource_version="1",
                     split=split,
                     managed_by=ours,
-                    accepted=Verdict(Answer.YES),
+                    accepted=Acceptance(Answer.YES),
                     features=frozenset(Feature),
                 )
                 self.seen = replace(self.seen, routes={**self.seen.routes, name: made})
@@ -334,7 +334,7 @@ class _Theatre:
             case SetTraffic(split=split):
                 if split != route.split or route.anew:
                     version = f"{route.resource_version}+"
-                    route = replace(route, split=split, resource_version=version, accepted=Verdict(Answer.YES))
+                    route = replace(route, split=split, resource_version=version, accepted=Acceptance(Answer.YES))
                 routes[intent.route] = replace(route, managed_by=self.seen.rollout.name, anew="")
             case ReleaseRoute():
                 del routes[intent.route]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from rollouts.core.model.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Feature, Split
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -174,7 +174,7 @@ class Provider(Protocol):
         """The writes that give the user's object back as it was, ledger included; () when nothing of ours is in it."""
         ...
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """What the status says about the latest generation. Necessary and never sufficient (docs/traffic.md)."""
         ...
 

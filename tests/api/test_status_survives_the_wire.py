@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.api.status import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
-from rollouts.api.v1alpha1_status import RolloutStatus as StatusModel
+from rollouts.api.v1alpha1_status import RolloutStatusWire as StatusModel
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import (

@@ -30,7 +30,7 @@ from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
-from rollouts.core.model.traffic import Answer, RouteSeen, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, RouteSeen
 from rollouts.core.routing.services import named_services
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, name_label
@@ -174,7 +174,7 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
     """The same, once a gateway has taken the routes that are still to be written."""
     taken = {
-        name: replace(route, accepted=Verdict(Answer.YES))
+        name: replace(route, accepted=Acceptance(Answer.YES))
         if isinstance(route, RouteSeen) and name in routes.from_file
         else route
         for name, route in seen.routes.items()

@@ -46,7 +46,7 @@ _POD_METADATA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RolloutVersion:
     """The Rollout that was decided on, in the version that was decided on."""
 
     key: Key
@@ -80,7 +80,7 @@ class Performer:
         self._clock = clock
         self._answers = answers
 
-    async def perform(self, target: Target, calls: Sequence[Write | Ask]) -> int:
+    async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and answers how many were writes. Questions only start here.
 
         Guarantees: a write is sent after all before it have succeeded, after the fence has agreed, and with a deadline.
@@ -107,7 +107,7 @@ class Performer:
                     self._answers.ask(target.key, target.uid, call)
         return writes
 
-    async def _confirm(self, target: Target) -> None:
+    async def _confirm(self, target: RolloutVersion) -> None:
         """Reads the Rollout live: what is adopted for one that is going would go with it.
 
         Source: `RecheckDeletionTimestamp` of pkg/controller/controller_ref_manager.go. Raises: ApiConflict; what `Client` raises.
@@ -122,7 +122,9 @@ class Performer:
             self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
             raise ApiConflict(f"Rollout {key} is being deleted, or is another one by now")
 
-    async def _write_rollout(self, target: Target, version: str, call: RemoveRolloutAnnotation | WriteStatus) -> str:
+    async def _write_rollout(
+        self, target: RolloutVersion, version: str, call: RemoveRolloutAnnotation | WriteStatus
+    ) -> str:
         """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""
         key = target.key
         try:

@@ -37,11 +37,11 @@ from rollouts.probes.questions import DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
 from rollouts.traffic.rules.difference import operations
 
-Routing: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
+RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
 
 
 def render_routing(
-    snapshot: Snapshot, intent: Routing, routes: Mapping[RouteName, RouteRead]
+    snapshot: Snapshot, intent: RouteIntent, routes: Mapping[RouteName, RouteRead]
 ) -> tuple[Write | Ask, ...]:
     """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
     match intent:

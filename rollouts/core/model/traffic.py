@@ -180,7 +180,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Acceptance:
     """Whether the route was taken by those it is for, in its latest generation; the message says who has not, and why."""
 
     answer: Answer
@@ -281,7 +281,7 @@ class RouteSeen:
     managed_by: str = ""
     named: bool = True
     anew: str = ""
-    accepted: Verdict = Verdict(Answer.UNKNOWN)
+    accepted: Acceptance = Acceptance(Answer.UNKNOWN)
     features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False
     counted: bool = False

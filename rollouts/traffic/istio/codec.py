@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
@@ -19,7 +19,7 @@ from rollouts.traffic.istio.matches import narrower
 from rollouts.traffic.istio.rule_names import RuleName
 from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
@@ -34,10 +34,10 @@ class _VirtualService(Dialect):
     weight_most: ClassVar[int] = 2**31 - 1
     weight_alone: ClassVar[int] = 100
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return tuple(("spec", name) for name in _LISTS)
 
-    def is_named(self, rule: Manifest, path: Path, name: RuleName) -> bool:
+    def is_named(self, rule: Manifest, path: RulePath, name: RuleName) -> bool:
         return name.means(rule, of=str(path[-1]))
 
     def side(self, backend: Manifest) -> Side | None:
@@ -58,7 +58,7 @@ class _VirtualService(Dialect):
             to = {**destination, "host": host}
         return {**self._weighted(stable, None), "destination": to}
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return path[-1] == "http"
 
     def weight_of(self, backend: Manifest, rule: Manifest) -> int:
@@ -110,9 +110,9 @@ class _Istio(Rules):
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Istio writes no status unless it is told to (PILOT_ENABLE_STATUS): what is invalid its webhook has refused."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         named = (objects.user.get("spec") or {}).get("gateways") or ()

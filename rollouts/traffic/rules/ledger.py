@@ -36,7 +36,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class NotedAnnotation:
     """One annotation: the text that the user wrote, None for none, and the one that we wrote."""
 
     annotation: str
@@ -59,7 +59,7 @@ class Ledger:
     matches: tuple[MatchRoute, ...] = ()
     mirrors: tuple[MirrorRoute, ...] = ()
     made: tuple[str, ...] = ()
-    texts: tuple[Text, ...] = ()
+    texts: tuple[NotedAnnotation, ...] = ()
     sticky: Sticky | None = None
     share: Fraction = Fraction(0)
 
@@ -86,7 +86,7 @@ def ledger_of(user: Manifest) -> Ledger:
                 for name, matches, percent in noted.get("mirrors", ())
             ),
             made=tuple(noted.get("made", ())),
-            texts=tuple(Text(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
+            texts=tuple(NotedAnnotation(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
             sticky=Sticky(*map(str, noted["sticky"])) if noted.get("sticky") else None,
             share=Fraction(noted.get("share", 0)),
         )

@@ -13,6 +13,7 @@ from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
     SETTLE_S,
+    Acceptance,
     Answer,
     Feature,
     LiveSeen,
@@ -22,7 +23,6 @@ from rollouts.core.model.traffic import (
     RouteName,
     RouteSeen,
     TextMatch,
-    Verdict,
     VerifiedBy,
 )
 from tests.core.model import World, annotated, router, snapshot
@@ -104,9 +104,9 @@ def test_what_it_has_is_woken() -> None:
 
 def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:
     """As for any other change, and the wait says until when."""
-    there = on_the_way(at_the_header_step(TIMED), TIMED, accepted=Verdict(Answer.YES))
+    there = on_the_way(at_the_header_step(TIMED), TIMED, accepted=Acceptance(Answer.YES))
     there = reconciled(there)
-    there = on_the_way(there, TIMED, accepted=Verdict(Answer.YES))
+    there = on_the_way(there, TIMED, accepted=Acceptance(Answer.YES))
 
     early = decide(snapshot(there))
     late = decide(snapshot(replace(there, now_s=there.now_s + SETTLE_S)))

@@ -15,6 +15,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
+    Acceptance,
     Answer,
     MatchKind,
     NamedMatch,
@@ -22,7 +23,6 @@ from rollouts.core.model.traffic import (
     RouteName,
     Split,
     TextMatch,
-    Verdict,
     VerifiedBy,
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
@@ -55,7 +55,7 @@ def told(there: World) -> World:
     for _ in range(40):
         there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
         there = reconciled(there)
-    taken = replace(there.routes[COUNTED], accepted=Verdict(Answer.YES))
+    taken = replace(there.routes[COUNTED], accepted=Acceptance(Answer.YES))
     return reconciled(replace(there, routes={COUNTED: taken}))
 
 
@@ -124,7 +124,7 @@ def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
     """Silence of the counters and a refusal together: the refusal is told, and nothing goes on."""
     start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
     there = told(edited(start, revision="b"))
-    refused = replace(there.routes[COUNTED], accepted=Verdict(Answer.NO, "no such port"))
+    refused = replace(there.routes[COUNTED], accepted=Acceptance(Answer.NO, "no such port"))
     there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
 
     assert there.status.step_index == 0

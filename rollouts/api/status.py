@@ -292,6 +292,7 @@ def _waiting_to_wire(waiting: WaitingFor | None) -> Manifest | None:
             "message": waiting.message[:_MESSAGE_MAX],
             "since": format_time(waiting.since_s),
             "deadline": _time(waiting.deadline_s),
+            "problem": waiting.problem[:_MESSAGE_MAX] or None,
         }
     )
 
@@ -389,6 +390,7 @@ def _waiting_from_wire(wire: Reader) -> WaitingFor:
         message=wire.text("message"),
         since_s=wire.need_time("since"),
         deadline_s=wire.time("deadline"),
+        problem=wire.text("problem"),
     )
 
 

@@ -41,6 +41,7 @@ class WaitingForStatus(Wire):
     message: str | None = Field(None, description="In a sentence.")
     since: Time | None = Field(None, description="Since when.")
     deadline: Time | None = Field(None, description="Until when at the latest; absent: as long as it takes a person.")
+    problem: str | None = Field(None, description="What is wrong with the pods that it waits for; in the message too.")
 
 
 class ScaleDownStatus(Wire):

@@ -99,7 +99,7 @@ STATUSES = st.builds(
     ready_replicas=_COUNT,
     available_replicas=_COUNT,
     selector=_TEXT,
-    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME),
+    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME, _TEXT),
     scale_downs=st.lists(st.builds(ScaleDown, _TEXT, _TIME), max_size=3).map(tuple),
     injection=st.none()
     | st.builds(

@@ -103,7 +103,7 @@ def waiting_for(view: View, status: RolloutStatus, wait: Wait | None, *, progres
     deadline_s = wait.deadline_s
     if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(view)):
         deadline_s = progressed_at_s + view.spec.progress_deadline_s
-    return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
+    return WaitingFor(wait.reason, wait.message, since_s, deadline_s, wait.problem)
 
 
 def can_abort(view: View) -> bool:

@@ -48,12 +48,18 @@ WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 
 @dataclass(frozen=True, slots=True)
 class WaitingFor:
-    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person)."""
+    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person).
+
+    Args:
+        problem: what was found wrong with the pods that it waits for, as the message says too; "" for nothing. It is kept here
+            until the pods are listed again: a restart forgets the list.
+    """
 
     reason: Reason
     message: str
     since_s: float
     deadline_s: float | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from rollouts.api.v1alpha1_traffic import (
 from rollouts.api.wire import Wire, wire_name
 from rollouts.core.model import steps
 from rollouts.core.model.rollout import Router, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.core.routing.stickiness import STICKY_ROUTE
-from rollouts.core.routing.subset_name import SubsetName
 
 CANARY_PATH = "spec.strategy.canary"
 ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
@@ -74,15 +74,15 @@ def router_path(name: str) -> str:
     return path_of(("plugins", name), root=ROUTING_PATH)
 
 
-def pair_of(canary: CanaryStrategy) -> tuple[str | None, str | None]:
-    """Names of the stable and the canary Service; with a DestinationRule, of its subsets: `rule/subset`."""
+def pair_of(canary: CanaryStrategy) -> tuple[ServiceRef | None, ServiceRef | None]:
+    """Names of the stable and the canary Service; with a DestinationRule, of its subsets."""
     if canary.ping_pong is not None:
         return canary.ping_pong.ping_service, canary.ping_pong.pong_service
     rule = _destination_rule(canary)
     if rule is not None:
         # Without a name, which is a problem of its own, nothing is made of it.
         subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
-        stable, other = (str(SubsetName(rule.name or "", subset)) for subset in subsets)
+        stable, other = (SubsetName(rule.name or "", subset) for subset in subsets)
         return stable, other
     return canary.stable_service, canary.canary_service
 

@@ -17,6 +17,7 @@ from rollouts.api.times import format_time
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import service_ref
 from rollouts.core.model.status import (
     Abort,
     Command,
@@ -244,7 +245,7 @@ def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
 
 
 def _cutover_to_wire(cutover: Cutover) -> Manifest:
-    wire: Manifest = {"service": cutover.service, "from": cutover.from_revision, "to": cutover.to_revision}
+    wire: Manifest = {"service": str(cutover.service), "from": cutover.from_revision, "to": cutover.to_revision}
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         return wire
     return _present(
@@ -409,10 +410,11 @@ def _injection_from_wire(wire: Reader) -> Injection:
 def _cutover_from_wire(wire: Reader) -> Cutover:
     """One without its times is one that nothing has confirmed: its wait begins anew."""
     confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
+    service = service_ref(wire.text("service"))
     if confirmed_at_s is None or until_s is None:
-        return Cutover(service=wire.text("service"), from_revision=wire.need_text("from"), to_revision=wire.text("to"))
+        return Cutover(service=service, from_revision=wire.need_text("from"), to_revision=wire.text("to"))
     return Cutover(
-        service=wire.text("service"),
+        service=service,
         from_revision=wire.need_text("from"),
         to_revision=wire.text("to"),
         confirmed_at_s=confirmed_at_s,

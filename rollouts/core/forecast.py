@@ -37,6 +37,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.plan import earliest
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
@@ -104,7 +105,7 @@ class Stage:
     pods: Pods
     most_pods: int
     least_available: int
-    services: Mapping[str, str]
+    services: Mapping[ServiceRef, str]
     waits: tuple[Waited, ...] = ()
 
 
@@ -393,7 +394,7 @@ class _Theatre:
         sets = tuple(resized(each) if each.name == name else each for each in self.seen.replica_sets)
         self.seen = replace(self.seen, replica_sets=sets)
 
-    def _point(self, name: str, *, revision: str, managed_by: str, watched: bool) -> None:
+    def _point(self, name: ServiceRef, *, revision: str, managed_by: str, watched: bool) -> None:
         service = self.seen.services.get(name)
         if isinstance(service, ServiceSeen):
             pointed = replace(service, revision=revision, managed_by=managed_by, watched=watched)

@@ -15,6 +15,7 @@ from rollouts.api.status import can_wait, merge_patch, read_status, status_from_
 from rollouts.api.v1alpha1_status import RolloutStatusWire as StatusModel
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import service_ref
 from rollouts.core.model.status import (
     Abort,
     Command,
@@ -110,10 +111,10 @@ STATUSES = st.builds(
         native=st.booleans(),
     ),
     cutovers=st.lists(
-        st.builds(Cutover, service=_TEXT, from_revision=_TEXT, to_revision=_TEXT)
+        st.builds(Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT)
         | st.builds(
             Cutover,
-            service=_TEXT,
+            service=_TEXT.map(service_ref),
             from_revision=_TEXT,
             to_revision=_TEXT,
             confirmed_at_s=_TIME,

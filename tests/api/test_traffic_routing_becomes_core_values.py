@@ -10,6 +10,7 @@ import pytest
 from rollouts.api.parse import parse_spec
 from rollouts.api.routing import router_path
 from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from tests.api.routing_specs import GATEWAY, SUBSETS, route_step, routed
@@ -152,7 +153,10 @@ def test_subsets_take_the_place_of_the_two_services() -> None:
     """Core knows them as Services that are named after the rule."""
     strategy = _canary(canary(trafficRouting={"istio": SUBSETS}))
 
-    assert (strategy.stable_service, strategy.canary_service) == ("cart-rule/stable", "cart-rule/canary")
+    assert (strategy.stable_service, strategy.canary_service) == (
+        SubsetName("cart-rule", "stable"),
+        SubsetName("cart-rule", "canary"),
+    )
 
 
 @pytest.mark.parametrize("without", [{}, {"match": None}, {"match": []}])

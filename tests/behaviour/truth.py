@@ -44,6 +44,7 @@ from rollouts.core.model.intents import (
     SetTraffic,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName
@@ -260,7 +261,7 @@ class Truth:
         if host is None or len(changed) != 1 or after["spec"] | {"subsets": before} != stored.manifest["spec"]:
             return None
         return PointService(
-            name=f"{name}/{changed[0]['name']}",
+            name=SubsetName(name, changed[0]["name"]),
             uid=uid,
             resource_version=f"{version}/{host.metadata['resourceVersion']}",
             revision=changed[0]["labels"][REVISION],

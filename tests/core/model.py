@@ -216,7 +216,7 @@ def snapshot(there: World) -> Snapshot:
         status=held[1] if held is not None and held[0] == there.status else there.status,
         replica_sets=tuple(each for each in there.replica_sets if each.name not in there.orphaned),
         orphans=tuple(_seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned),
-        services={name: _seen_service(there, name) for name in sorted(names)},
+        services={name: _seen_service(there, name) for name in sorted(names, key=str)},
         routes=_seen_routes(there),
         drains=there.drains,
         pods=there.pods_seen,

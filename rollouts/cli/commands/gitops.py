@@ -18,7 +18,7 @@ from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import named_services
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
@@ -105,7 +105,7 @@ def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
 
 def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
     for name in named_services(spec.strategy):
-        if not is_subset(name):
+        if isinstance(name, str):
             yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
         if place.own is not None:  # Git has none

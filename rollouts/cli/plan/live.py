@@ -29,6 +29,7 @@ from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.traffic import Acceptance, Answer, RouteSeen
 from rollouts.core.routing.services import named_services
@@ -182,7 +183,7 @@ def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
     return replace(seen, routes=taken)
 
 
-def with_service(seen: Snapshot, name: str, service: Manifest | None) -> Snapshot:
+def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> Snapshot:
     """The same with a Service that the strategy names as it will be: its selector is the file's.
 
     Args:

@@ -23,7 +23,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import named_services
 from rollouts.objects import Manifest
 
 NEXT = "(next)"
@@ -271,7 +271,7 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
 
 def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found]:
     for name in named_services(seen.rollout.spec.strategy):
-        if name not in services and not is_subset(name):
+        if isinstance(name, str) and name not in services:
             yield Found(
                 f"Rollout {seen.rollout.name}",
                 Finding(
@@ -287,7 +287,7 @@ def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found
 def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
     """The same world with every Service that the strategy names, so that the rest of the update can be told."""
     for name in named_services(seen.rollout.spec.strategy):
-        seen = with_service(seen, name, services.get(name))
+        seen = with_service(seen, name, services.get(str(name)))
     return seen
 
 
@@ -380,7 +380,7 @@ def _step(
 ) -> PlannedStep:
     by_ratio = isinstance(spec.strategy, Canary) and spec.strategy.traffic_routing is None
     total = stage.pods.total
-    steered = sorted(stage.services.items())
+    steered = sorted((str(name), revision) for name, revision in stage.services.items())
     roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}
     return PlannedStep(
         kind=stage.kind,

@@ -229,7 +229,7 @@ def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes:
             namespace=rollout.namespace,
             rollout=rollout.name,
             revision=revision,
-            service=left[-1] if left else "",
+            service=str(left[-1]) if left else "",
             probes=rollout.spec.drain.probes,
             gateways=tuple(gateways),
         ),

@@ -34,6 +34,7 @@ from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
@@ -47,7 +48,7 @@ from rollouts.core.model.snapshot import (
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.ping_pong import with_roles
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import named_services
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
@@ -278,8 +279,8 @@ class Observer:
         replica_sets: Iterable[ReplicaSet],
         *,
         now_s: float,
-    ) -> dict[str, Service]:
-        named = (name for name in named_services(spec.strategy) if not is_subset(name))
+    ) -> dict[ServiceRef, Service]:
+        named = (name for name in named_services(spec.strategy) if isinstance(name, str))
         names = {*named, *self._steered.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
         return {
@@ -298,12 +299,12 @@ class Observer:
         self,
         key: Key,
         rule: RouteRead,
-        services: Mapping[str, Service],
+        services: Mapping[ServiceRef, Service],
         template_labels: Mapping[str, str],
         replica_sets: Iterable[ReplicaSet],
         *,
         now_s: float,
-    ) -> dict[str, Service]:
+    ) -> dict[ServiceRef, Service]:
         """The subsets of a DestinationRule, which core takes for Services."""
         name = host_name(rule)
         revision_of = {each.name: each.revision for each in replica_sets}
@@ -327,7 +328,9 @@ class Observer:
         return _service_seen(answer.service, template_labels, {})
 
 
-def _beside(subsets: Mapping[str, Service], services: Mapping[str, Service], *, host: str) -> dict[str, Service]:
+def _beside(
+    subsets: Mapping[ServiceRef, Service], services: Mapping[ServiceRef, Service], *, host: str
+) -> dict[ServiceRef, Service]:
     """The subsets, and the Services without their host, which they stand for.
 
     While it is not known which one that is, any Service that we steer may be it, and none may be given back.
@@ -340,7 +343,7 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
     stable, canary, ping_pong = "", "", False
     match with_roles(spec.strategy, status):
         case Canary(stable_service=stable_service, canary_service=canary_service, ping_pong=ping_pong):
-            stable, canary = stable_service or "", canary_service or ""
+            stable, canary = str(stable_service or ""), str(canary_service or "")
         case BlueGreen():
             pass
     return Context(

@@ -18,9 +18,10 @@ from typing import Any
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy
 from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import Service, ServiceSeen
-from rollouts.core.routing.services import is_subset, named_services
+from rollouts.core.routing.services import named_services
 from rollouts.objects import Manifest
 
 DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
@@ -55,7 +56,7 @@ def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
             return Relation.BESIDE
         case Canary(traffic_routing=None):
             return Relation.SHARED
-        case Canary(stable_service=str(name)) if is_subset(name):  # it may be the host of the subsets
+        case Canary(stable_service=SubsetName()):  # it may be the host of the subsets
             return None
         case Canary():
             return Relation.BESIDE
@@ -76,7 +77,7 @@ def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[t
     """
     named = named_services(strategy)
     return tuple(
-        (each.name, finding)
+        (str(each.name), finding)
         for each in services
         if isinstance(each, ServiceSeen) and each.name in named
         for finding in trait_findings(each.traits, relation=Relation.STEERED)

@@ -24,6 +24,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
 from rollouts.core.model.plan import View, Wait, earliest
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.model.status import Cutover, Idle, RolloutStatus
 from rollouts.core.routing.services import named_services
@@ -52,7 +53,7 @@ def numbers_of(view: View) -> DrainNumbers:
     return drain_numbers(view.spec.drain, view.seen.proxy)
 
 
-def with_cutover(view: View, *, service: str, leaving: str, to: str) -> RolloutStatus:
+def with_cutover(view: View, *, service: ServiceRef, leaving: str, to: str) -> RolloutStatus:
     """Remembers that `service` goes from revision `leaving` to `to`; unchanged when this update has remembered it already."""
     status = view.status
     if view.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
@@ -78,7 +79,7 @@ def settled_cutovers(view: View) -> RolloutStatus:
     return view.status if after == before else replace(view.status, cutovers=after)
 
 
-def begun_again(view: View) -> frozenset[str]:
+def begun_again(view: View) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
     ran = {(each.service, each.from_revision) for each in view.seen.status.cutovers if each.confirmed_at_s is not None}
     return frozenset(

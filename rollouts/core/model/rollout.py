@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import Step
 from rollouts.core.model.traffic import Sticky
 from rollouts.objects import Manifest
@@ -100,8 +101,8 @@ class Canary:
     steps: tuple[Step, ...] = ()
     max_surge: IntOrPercent = Percent(25)
     max_unavailable: IntOrPercent = Percent(25)
-    stable_service: str | None = None
-    canary_service: str | None = None
+    stable_service: ServiceRef | None = None
+    canary_service: ServiceRef | None = None
     traffic_routing: TrafficRouting | None = None
     ping_pong: bool = False
     canary_metadata: PodMetadata = PodMetadata()

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RoutePlace, VerifiedBy
 
@@ -183,7 +184,7 @@ class Cutover:
         in_flight, streams: what they counted when it ended; None when nobody knew.
     """
 
-    service: str
+    service: ServiceRef
     from_revision: str
     to_revision: str
     confirmed_at_s: float | None = None

@@ -41,6 +41,7 @@ from rollouts.core.model.intents import (
     SetTraffic,
 )
 from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ServiceSeen, Snapshot
 from rollouts.core.model.status import WAS_STABLE, Cutover, Phase, RolloutStatus, Verb
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
@@ -448,7 +449,7 @@ def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:
     return [] if good else [Violation("S13", f"not ours, or not as seen: {intent}")]
 
 
-def _users_service(before: Snapshot) -> str | None:
+def _users_service(before: Snapshot) -> ServiceRef | None:
     strategy = before.rollout.spec.strategy
     return strategy.active_service if isinstance(strategy, BlueGreen) else strategy.stable_service
 

@@ -14,6 +14,7 @@ from rollouts.core.model.intents import Intent, MakeRoute, PointService, Release
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.plan import view_of
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
@@ -194,7 +195,7 @@ def _is_a_share(intent: _Write) -> list[Violation]:
     return [Violation("S6", f"{intent.split} is no split")]
 
 
-def _pods(before: Snapshot, service_name: str | None) -> int:
+def _pods(before: Snapshot, service_name: ServiceRef | None) -> int:
     """Available pods of the revision that a Service selects; of all revisions where it names none."""
     service = before.services.get(service_name or "")
     if not isinstance(service, ServiceSeen):

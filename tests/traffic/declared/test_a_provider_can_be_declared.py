@@ -77,7 +77,7 @@ def test_it_goes_by_its_name_beside_the_others() -> None:
 
 def test_the_objects_of_the_documentation_are_good() -> None:
     """They are copied too; what they test of themselves holds."""
-    text = (Path(__file__).parent.parent.parent / "docs" / "traffic.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "traffic.md").read_text()
     blocks = [block.partition("```")[0] for block in text.split("```yaml\n")[1:]]
     found = [
         one for one in map(yaml.safe_load, blocks) if isinstance(one, dict) and one.get("kind") == "TrafficProvider"
@@ -91,7 +91,7 @@ def test_the_objects_of_the_documentation_are_good() -> None:
 
 def test_the_example_of_the_documentation_is_one() -> None:
     """People start from it."""
-    text = (Path(__file__).parent.parent.parent / "docs" / "traffic.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "traffic.md").read_text()
     code = text.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
 
@@ -102,7 +102,7 @@ def test_the_example_of_the_documentation_is_one() -> None:
 
 def test_the_object_of_the_documentation_is_one_too() -> None:
     """It is copied, and nobody runs it before it is applied."""
-    text = (Path(__file__).parent.parent.parent / "docs" / "traffic.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "traffic.md").read_text()
     written = text.partition("```yaml\napiVersion: rollouts.dev/v1alpha1\nkind: TrafficProvider\n")[2].partition("```")[
         0
     ]

@@ -14,7 +14,7 @@ from rollouts.cli.commands.lint import providers
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, Split
-from rollouts.traffic.codec import Context, Destination, Objects
+from rollouts.traffic.codec import Context, Objects, destination_of
 from rollouts.traffic.istio.subsets import host_of, subset_of
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways").glob("*.yaml"))
@@ -39,8 +39,8 @@ def test_an_example_can_be_steered(example: Path) -> None:
     context = Context(
         rollout=rollout.name,
         namespace="shop",
-        stable=Destination(canary.stable_service or ""),
-        canary=Destination(canary.canary_service or ""),
+        stable=destination_of(str(canary.stable_service or "")),
+        canary=destination_of(str(canary.canary_service or "")),
     )
     headers = tuple(
         MatchRoute(each.name, each.match) for each in canary.steps if isinstance(each, SetHeaderRoute) and each.match

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +22,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER
+from rollouts.traffic.codec import LEDGER, Destination
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.matches import narrowed_matches
@@ -266,15 +267,11 @@ def test_a_route_of_another_pair_of_services_is_given_back_first() -> None:
         PROVIDER,
         steered.target,
         steered.objects,
-        context=type(steered.context)(**{**_fields(steered), "canary_service": "v2"}),
+        context=replace(steered.context, canary=Destination("v2")),
     )
 
     assert weights(rules_of(renamed.steered(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]
     assert renamed.given_back().objects == before.objects
-
-
-def _fields(situation: Situation) -> dict[str, str]:
-    return {name: getattr(situation.context, name) for name in situation.context.__dataclass_fields__}
 
 
 def test_a_ledger_that_was_spoilt_by_hand_is_none() -> None:

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 
 import pytest
 import structlog
 
 pytest_plugins = ["tests.lab.pytest_plugin"]
+
+_END_TO_END = Path(__file__).parent / "e2e"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under pytest-xdist each worker begins with its part of the end-to-end tests.
+
+    They wait for most of their time, so more of them than there are cores run side by side; behind the others, which compute, the
+    last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin with.
+    """
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers == 1:
+        return
+    waiting = [item for item in items if _END_TO_END in item.path.parents]
+    others = iter([item for item in items if _END_TO_END not in item.path.parents])
+    ordered: list[pytest.Item] = []
+    for number in range(workers):
+        first = waiting[number::workers]
+        stretch = (len(items) - len(ordered)) // (workers - number)
+        ordered += [*first, *islice(others, max(0, stretch - len(first)))]
+    items[:] = [*ordered, *others]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -65,7 +65,7 @@ def test_weights_are_parts_of_their_total() -> None:
 
     found = _canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
 
-    assert found == tuple(map(SetWeight, (0, Fraction(1, 10), 1, Fraction(333, 10), 100)))
+    assert found == tuple(SetWeight(weight) for weight in (0, Fraction(1, 10), 1, Fraction(333, 10), 100))
     assert [type(step.weight_percent) for step in found if isinstance(step, SetWeight)] == [
         int,
         Fraction,

@@ -15,7 +15,7 @@ import msgspec
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
-from rollouts.manifests.ownership import PREFIX, REVISION
+from rollouts.manifests.ownership import ABORT_ACCEPTED, PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Planes, Request
 from rollouts.settings import Settings
@@ -232,7 +232,8 @@ class Stage:
                     _tag(each),
                     each["spec"]["replicas"],
                     (each.get("status") or {}).get("availableReplicas", 0),
-                    each["metadata"]["annotations"],
+                    # Whether an abort was noted there depends on the moment at which it was read.
+                    {key: value for key, value in each["metadata"]["annotations"].items() if key != ABORT_ACCEPTED},
                 ]
                 for each in self.cluster.list(REPLICA_SET, KEY.namespace)
             },

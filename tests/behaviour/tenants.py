@@ -154,7 +154,7 @@ def pods(stage: Stage) -> tuple[Manifest, ...]:
 
 
 def _steering(routing: Manifest) -> tuple[Manifest, ...]:
-    steps = ({"setWeight": 90}, {"pause": {}})
+    steps: tuple[Manifest, ...] = ({"setWeight": 90}, {"pause": {}})
     app = rollout(canary(*steps, services=True, trafficRouting=routing))
     return (*(at_home(service(name)) for name in ("stable", "canary")), at_home(app))
 

@@ -51,13 +51,22 @@ def _gates_passed(stage: Stage) -> int:
     return int(stage.status.get("currentStepIndex", 0))
 
 
+def _paused(stage: Stage, *, gates_passed: int | None = None, attempt: int | None = None) -> Callable[[], bool]:
+    """Whether the Rollout is paused there."""
+    return lambda: (
+        stage.status["phase"] == "Paused"
+        and gates_passed in (None, _gates_passed(stage))
+        and attempt in (None, stage.status.get("attempt", 0))
+    )
+
+
 async def _impatient(stage: Stage) -> None:
     """Promotes every gate as soon as status shows it, by `true` each time."""
     await stage.until_phase("Healthy", "1")
     beside = _true_beside_something_new(stage)
     stage.image("2")
     for gate in (1, 2, 4):
-        await stage.until(lambda gate=gate: (stage.status["phase"], _gates_passed(stage)) == ("Paused", gate))
+        await stage.until(_paused(stage, gates_passed=gate))
         stage.annotate("promote", "true")
     await stage.until_phase("Healthy", "2")
     assert beside() == []
@@ -76,7 +85,7 @@ async def _there_and_back(stage: Stage) -> None:
     beside = _true_beside_something_new(stage)
     stage.image("2")
     for attempt in range(3):
-        await stage.until(lambda n=attempt: (stage.status["phase"], stage.status.get("attempt", 0)) == ("Paused", n))
+        await stage.until(_paused(stage, attempt=attempt))
         stage.annotate("abort", "true")
         await stage.until(lambda: "abort" in stage.status)
         stage.annotate("retry", "true")

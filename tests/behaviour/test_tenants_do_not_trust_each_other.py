@@ -15,8 +15,9 @@ from rollouts.manifests.ownership import ALLOW_FROM
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
+from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from tests.behaviour.routed import ENVOY, http_route, weight, world
+from tests.behaviour.routed import http_route, weight, world
 from tests.behaviour.scenarios import MANUAL, STABLE_AND_CANARY, canary, rollout
 from tests.behaviour.stage import GATEWAY_NAME, KEY, Behind, Run, Stage, play
 from tests.behaviour.tenants import ATTACKS, MALLORY, Attack, rollout_of_their_route, strike

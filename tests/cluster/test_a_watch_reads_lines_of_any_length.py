@@ -46,7 +46,7 @@ async def lines_of(data: bytes, sizes: Sequence[int], *, most_bytes: int) -> lis
     return found
 
 
-async def test_lines_are_the_same_however_they_are_cut_into_packets():
+async def test_lines_are_the_same_however_they_are_cut_into_packets() -> None:
     """A line over the limit comes cut to it; whatever is around it comes whole."""
     rng = random.Random(4)  # noqa: S311 - a test's
     for _ in range(1_000):
@@ -141,7 +141,7 @@ def at(name: str, version: int, spec: bytes = b"{}") -> bytes:
     return line(named(name, spec, resourceVersion=str(version)))
 
 
-async def test_a_line_of_nine_mebibytes_is_an_object_like_any_other(tmp_path):
+async def test_a_line_of_nine_mebibytes_is_an_object_like_any_other(tmp_path: Path) -> None:
     """1.4 MB of `<` are 8.4 MB in JSON; aiohttp's reader gave up at 4 MiB, and with it every controller."""
     large = at("large", 2, b'{"replicas":4,"x":"%b"}' % (b"\\u003c" * 1_500_000))
     server = Hostile(at("a", 1), large, at("b", 3))
@@ -154,7 +154,7 @@ async def test_a_line_of_nine_mebibytes_is_an_object_like_any_other(tmp_path):
         assert (seen.unreadable, seen.problems, server.opened) == ([], [], 1)
 
 
-async def test_a_longer_line_is_skipped_and_its_object_named(tmp_path):
+async def test_a_longer_line_is_skipped_and_its_object_named(tmp_path: Path) -> None:
     """etcd can be told to take larger objects; the watch neither ends, nor lists again, nor shows the object as absent."""
     longer = at("long", 2, b'{"x":"%b"}' % (b"x" * (LINE_MAX_BYTES + 100)))
     server = Hostile(at("long", 1), longer, at("b", 3))
@@ -167,7 +167,7 @@ async def test_a_longer_line_is_skipped_and_its_object_named(tmp_path):
         assert (seen.problems, server.opened) == ([], 1)
 
 
-async def test_twenty_thousand_hostile_lines_end_nothing(tmp_path):
+async def test_twenty_thousand_hostile_lines_end_nothing(tmp_path: Path) -> None:
     """Each that says which object it is about is read or told, on one connection; the good line after them arrives."""
     rng = random.Random(3)  # noqa: S311 - a test's
     good = [named(f"a{index}", b'{"replicas":2}', labels={"x": "y"}) for index in range(20)]
@@ -185,7 +185,7 @@ async def test_twenty_thousand_hostile_lines_end_nothing(tmp_path):
         assert seen.unreadable
 
 
-async def test_an_answer_is_read_up_to_its_limit(tmp_path):
+async def test_an_answer_is_read_up_to_its_limit(tmp_path: Path) -> None:
     """64 MiB of one answer are enough to end a controller with a memory limit, so more is never read."""
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -200,7 +200,7 @@ async def test_an_answer_is_read_up_to_its_limit(tmp_path):
             await connection.request(Request("GET", "/x"), deadline_s=30)
 
 
-async def test_a_connection_that_ends_in_a_line_is_no_object(tmp_path):
+async def test_a_connection_that_ends_in_a_line_is_no_object(tmp_path: Path) -> None:
     """Half a line would name an object as unreadable that is only on its way."""
 
     async def cut(request: web.Request) -> web.StreamResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,15 +44,16 @@ def line(data: bytes, kind: bytes = b"MODIFIED") -> bytes:
 
 
 @pytest.mark.parametrize("levels", LEVELS)
-def test_a_deep_rollout_is_read_and_its_spec_left_to_who_parses_it(levels):
+def test_a_deep_rollout_is_read_and_its_spec_left_to_who_parses_it(levels: int) -> None:
     """3 KB of brackets ended every controller: the decoder's RecursionError was nobody's."""
     spec = b'{"template":{"spec":%b}}' % nested(levels)
 
-    for read in (
+    readers: tuple[Callable[[bytes], Any], ...] = (
         lambda data: decode(ROLLOUT, data),
         decode_route,
         lambda data: Decoder(RolloutObject).event(line(data)).object,
-    ):
+    )
+    for read in readers:
         found = read(named("cart", spec))
 
         assert found.metadata.name == "cart"
@@ -60,7 +62,7 @@ def test_a_deep_rollout_is_read_and_its_spec_left_to_who_parses_it(levels):
 
 
 @pytest.mark.parametrize("levels", LEVELS)
-def test_a_deep_field_that_is_not_read_hides_none_that_is(levels):
+def test_a_deep_field_that_is_not_read_hides_none_that_is(levels: int) -> None:
     """`managedFields` of any object may be as deep as its author likes."""
     data = b'{"metadata":{"managedFields":%b,"name":"a","resourceVersion":"7"},"spec":{"replicas":3}}' % nested(levels)
 
@@ -71,7 +73,7 @@ def test_a_deep_field_that_is_not_read_hides_none_that_is(levels):
 
 
 @pytest.mark.parametrize("levels", LEVELS)
-def test_a_deep_manifest_is_shown_down_to_where_it_can_be(levels):
+def test_a_deep_manifest_is_shown_down_to_where_it_can_be(levels: int) -> None:
     """`rollouts get` lists a namespace with such an object in it, and a Lease with one in its managedFields is renewed."""
     found = manifest_from(b'{"metadata":{"name":"cart","deep":%b},"spec":{"replicas":3}}' % nested(levels))
 
@@ -79,7 +81,7 @@ def test_a_deep_manifest_is_shown_down_to_where_it_can_be(levels):
     assert found["spec"] == {"replicas": 3}
 
 
-def test_one_unreadable_item_leaves_the_rest_of_a_list():
+def test_one_unreadable_item_leaves_the_rest_of_a_list() -> None:
     """The list is how a controller starts: one item must not keep it from doing so, nor be taken for absent."""
     items = (named("a"), named("deep", nested(3_000)), named("bad", b'{"replicas":"three"}'), named("b"))
     body = b'{"metadata":{"resourceVersion":"9","continue":"c"},"items":[%b]}' % b",".join(items)
@@ -92,7 +94,7 @@ def test_one_unreadable_item_leaves_the_rest_of_a_list():
     assert (page.resource_version, page.continue_token) == ("9", "c")
 
 
-def test_an_unreadable_object_keeps_its_name_version_and_owner():
+def test_an_unreadable_object_keeps_its_name_version_and_owner() -> None:
     """By them its Rollout is found, and the watch goes on behind it."""
     owner = [{"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart", "uid": "u", "controller": True}]
     data = named("a", b'{"replicas":"x"}', ownerReferences=owner, generation="none", labels={"app": "cart"})
@@ -107,7 +109,7 @@ def test_an_unreadable_object_keeps_its_name_version_and_owner():
     assert metadata.labels == {"app": "cart"}
 
 
-def test_a_line_that_was_cut_is_named_by_its_beginning():
+def test_a_line_that_was_cut_is_named_by_its_beginning() -> None:
     """The connection gives the first 16 MiB of a longer line."""
     data = line(named("a", b'{"x":"%b"}' % (b"<" * (LINE_MAX_BYTES + 10))))[:LINE_MAX_BYTES]
 
@@ -119,13 +121,13 @@ def test_a_line_that_was_cut_is_named_by_its_beginning():
 
 
 @pytest.mark.parametrize("cut", range(1, len(line(named("a")).rstrip())))
-def test_a_line_that_broke_off_is_nobodys(cut):
+def test_a_line_that_broke_off_is_nobodys(cut: int) -> None:
     """A broken connection says nothing of an object; the watch asks for it again."""
     with pytest.raises(ApiUnavailable):
         Decoder(ReplicaSetObject).event(line(named("a"))[:cut])
 
 
-def test_parts_are_those_that_a_parser_finds():
+def test_parts_are_those_that_a_parser_finds() -> None:
     """What is taken apart by hand must be what everybody else reads, whatever strings hold."""
     rng = random.Random(5)  # noqa: S311 - a test's
     for _ in range(2_000):
@@ -157,7 +159,7 @@ def value_of(rng: random.Random, *, levels: int) -> Any:
             return {text(rng): value_of(rng, levels=levels - 1) for _ in range(rng.randrange(4))}
 
 
-def test_no_bytes_raise_anything_but_unavailable():
+def test_no_bytes_raise_anything_but_unavailable() -> None:
     """100,000 bodies and lines: true ones with bytes changed, cut, doubled, nested, and of other types."""
     rng = random.Random(11)  # noqa: S311 - a test's
     decoders: list[Decoder[Any]] = [Decoder(each) for each in STRUCTS]

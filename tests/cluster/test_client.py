@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from rollouts.cluster.client import RETRY_AFTER_MAX_S, Client, answer_of
+from rollouts.cluster.client import RETRY_AFTER_MAX_S, Client, OnRequest, answer_of
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
@@ -19,6 +20,7 @@ from rollouts.errors import (
     ApiThrottled,
     ApiUnavailable,
     NotLeader,
+    RolloutsError,
 )
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Request, Response
@@ -46,7 +48,7 @@ class Script(NoServer):
         return answer
 
 
-def client(api: Script, *, may_write=lambda: True, on_request=None) -> Client:
+def client(api: Script, *, may_write: Callable[[], bool] = lambda: True, on_request: OnRequest | None = None) -> Client:
     """A client on the running loop's virtual time, with a deadline of 10 s."""
     clock = SimClock(asyncio.get_running_loop())
     return Client(api, clock=clock, may_write=may_write, request_deadline_s=10, on_request=on_request)
@@ -75,7 +77,7 @@ def refusal(status: int, reason: str = "", **fields: Any) -> Response:
         (Response(302, b""), ApiUnavailable),
     ],
 )
-def test_an_error_is_named_by_its_remedy(answer, error):
+def test_an_error_is_named_by_its_remedy(answer: Response, error: type[RolloutsError]) -> None:
     """Whether to wait, to look again or to ask a person is decided by the error's class alone."""
 
     async def main() -> None:
@@ -86,7 +88,7 @@ def test_an_error_is_named_by_its_remedy(answer, error):
 
 
 @pytest.mark.parametrize(("details", "error"), [({}, ApiConflict), ({"kind": "Service"}, ApiInvalid)])
-def test_a_json_patch_that_does_not_fit_is_a_conflict(details, error):
+def test_a_json_patch_that_does_not_fit_is_a_conflict(details: dict[str, Any], error: type[RolloutsError]) -> None:
     """kube-apiserver answers 422 to a `test` that failed, too; only a refused object names its kind (tried on 1.36)."""
 
     async def main() -> None:
@@ -97,7 +99,7 @@ def test_a_json_patch_that_does_not_fit_is_a_conflict(details, error):
     run(main())
 
 
-def test_a_read_is_repeated_after_a_broken_connection():
+def test_a_read_is_repeated_after_a_broken_connection() -> None:
     """A read has no effect, so one lost connection must not cost a pass."""
 
     async def main() -> None:
@@ -108,7 +110,7 @@ def test_a_read_is_repeated_after_a_broken_connection():
     run(main())
 
 
-def test_a_write_is_never_repeated_after_a_broken_connection():
+def test_a_write_is_never_repeated_after_a_broken_connection() -> None:
     """It may have taken effect; only a new observation can tell."""
 
     async def main() -> None:
@@ -120,7 +122,7 @@ def test_a_write_is_never_repeated_after_a_broken_connection():
     run(main())
 
 
-def test_a_throttled_write_waits_as_long_as_it_was_asked_to():
+def test_a_throttled_write_waits_as_long_as_it_was_asked_to() -> None:
     """Priority and fairness names a time; coming back earlier makes the overload worse."""
 
     async def main() -> None:
@@ -133,7 +135,7 @@ def test_a_throttled_write_waits_as_long_as_it_was_asked_to():
     run(main())
 
 
-def test_patience_ends_with_the_deadline():
+def test_patience_ends_with_the_deadline() -> None:
     """All retries together have one deadline, and the error says how long the server wanted us to wait."""
 
     async def main() -> None:
@@ -148,7 +150,7 @@ def test_patience_ends_with_the_deadline():
     run(main())
 
 
-def test_a_429_without_a_time_counts_as_one_second():
+def test_a_429_without_a_time_counts_as_one_second() -> None:
     """client-go's assumption, too."""
 
     async def main() -> None:
@@ -159,7 +161,7 @@ def test_a_429_without_a_time_counts_as_one_second():
     run(main())
 
 
-def test_a_blocked_eviction_comes_back_at_once():
+def test_a_blocked_eviction_comes_back_at_once() -> None:
     """A disruption budget is not open again within seconds; the pass has other things to do."""
 
     async def main() -> None:
@@ -173,19 +175,20 @@ def test_a_blocked_eviction_comes_back_at_once():
     run(main())
 
 
-def test_no_write_leaves_without_the_lease():
+def test_no_write_leaves_without_the_lease() -> None:
     """A leader that was paused may wake in the middle of a pass: the fence is its last gate."""
 
     async def main() -> None:
         api = Script()
         fenced = client(api, may_write=lambda: False)
-        for write in (
+        writes: tuple[Callable[[], Awaitable[object]], ...] = (
             lambda: fenced.create(REPLICA_SET, "shop", {}),
             lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, MERGE_PATCH),
             lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, APPLY_PATCH, dry_run=True),
             lambda: fenced.delete(REPLICA_SET, "shop", "cart"),
             lambda: fenced.evict("shop", "cart-1", "u1"),
-        ):
+        )
+        for write in writes:
             with pytest.raises(NotLeader):
                 await write()
         assert api.requests == []
@@ -194,7 +197,7 @@ def test_no_write_leaves_without_the_lease():
     run(main())
 
 
-def test_the_fence_is_asked_again_before_a_retry():
+def test_the_fence_is_asked_again_before_a_retry() -> None:
     """The lease may be lost while a throttled write waits."""
 
     async def main() -> None:
@@ -206,7 +209,7 @@ def test_the_fence_is_asked_again_before_a_retry():
     run(main())
 
 
-def test_a_patch_says_who_how_and_whether_for_real():
+def test_a_patch_says_who_how_and_whether_for_real() -> None:
     """Field manager, force and dry run are query parameters; force belongs to server-side apply only."""
 
     async def main() -> None:
@@ -233,7 +236,7 @@ def test_a_patch_says_who_how_and_whether_for_real():
     run(main())
 
 
-def test_a_deletion_carries_what_it_was_decided_on():
+def test_a_deletion_carries_what_it_was_decided_on() -> None:
     """Without the uid a deletion may hit an object of the same name that was made since."""
 
     async def main() -> None:
@@ -247,7 +250,7 @@ def test_a_deletion_carries_what_it_was_decided_on():
     run(main())
 
 
-def test_every_attempt_is_counted():
+def test_every_attempt_is_counted() -> None:
     """The promise to ask for nothing unneeded is measured here, lost answers included."""
 
     async def main() -> None:
@@ -268,7 +271,7 @@ def test_every_attempt_is_counted():
 
 
 @pytest.mark.parametrize("asked_s", [61.0, 86_400.0, float("9" * 400)])
-def test_a_server_is_given_a_minute_of_patience_and_no_more(asked_s):
+def test_a_server_is_given_a_minute_of_patience_and_no_more(asked_s: float) -> None:
     """A proxy that says 86400 would hold a Rollout's key for a day; 400 nines for ever."""
     request = Request("GET", "/x")
 

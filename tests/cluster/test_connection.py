@@ -80,7 +80,7 @@ async def authorization(connection: ApiServer) -> str | None:
     return header
 
 
-async def test_a_request_carries_what_the_api_server_needs_and_no_more(tmp_path):
+async def test_a_request_carries_what_the_api_server_needs_and_no_more(tmp_path: Path) -> None:
     """gzip costs CPU in the cluster, a curl-like agent gets pretty print, and selectors must arrive unharmed."""
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, {"token": "abc"})) as connection:
         request = Request("PATCH", "/api/v1/x", {"labelSelector": "a in (b,c),!d"}, b"{}", MERGE_PATCH)
@@ -97,7 +97,7 @@ async def test_a_request_carries_what_the_api_server_needs_and_no_more(tmp_path)
     assert connection.namespace == "shop"
 
 
-async def test_a_token_file_is_read_again_when_the_server_refuses_the_token(tmp_path):
+async def test_a_token_file_is_read_again_when_the_server_refuses_the_token(tmp_path: Path) -> None:
     """The token was rotated within the minute: the refused request had no effect and is repeated once."""
 
     async def picky(request: web.Request) -> web.StreamResponse:
@@ -113,7 +113,7 @@ async def test_a_token_file_is_read_again_when_the_server_refuses_the_token(tmp_
         assert await authorization(connection) == "Bearer new"
 
 
-async def test_a_token_file_is_read_again_once_a_minute(tmp_path):
+async def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
     """A rotated token must be in use before the old one expires; a file that is gone for a moment must not stop us."""
     path = tmp_path / "token"
     path.write_text("one")
@@ -128,7 +128,7 @@ async def test_a_token_file_is_read_again_once_a_minute(tmp_path):
     assert await tokens.authorization() == Secret("Bearer two")
 
 
-async def test_a_pod_uses_its_service_account(tmp_path, monkeypatch):
+async def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a cluster there is no kubeconfig; the token there rotates, too."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -179,7 +179,7 @@ def certificates(folder: Path) -> tuple[ssl.SSLContext, Path]:
     return tls, certificate
 
 
-async def test_client_certificates_and_authorities_are_used(tmp_path):
+async def test_client_certificates_and_authorities_are_used(tmp_path: Path) -> None:
     """kubeadm's and kind's kubeconfigs authenticate by certificate."""
 
     async def who(request: web.Request) -> web.Response:
@@ -195,7 +195,7 @@ async def test_client_certificates_and_authorities_are_used(tmp_path):
             assert json.loads((await connection.request(VERSION, deadline_s=5)).body) == {"certified": True}
 
 
-async def test_an_unknown_authority_is_refused_unless_told_otherwise(tmp_path):
+async def test_an_unknown_authority_is_refused_unless_told_otherwise(tmp_path: Path) -> None:
     """Skipping verification is the administrator's decision, never ours."""
     tls, _ = certificates(tmp_path)
     async with serving(echo, tls=tls) as url:
@@ -218,19 +218,20 @@ def plugin(folder: Path, **status: Any) -> dict[str, Any]:
     return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "args": ["token"]}}
 
 
-async def test_a_plugins_token_is_used_by_many_requests_and_renewed_before_it_expires(tmp_path):
+async def test_a_plugins_token_is_used_by_many_requests_and_renewed_before_it_expires(tmp_path: Path) -> None:
     """EKS, GKE and AKS tokens last minutes; a plugin run costs a second and more."""
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     user = plugin(tmp_path, token="t-COUNT", expirationTimestamp=expires)
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, user)) as connection:
         assert await asyncio.gather(*[authorization(connection) for _ in range(5)]) == ["Bearer t-1"] * 5
-        connection._credentials._renew_at_s = 0.0  # close to its end, and still good
+        credentials: Any = connection._credentials
+        credentials._renew_at_s = 0.0  # close to its end, and still good
         assert await authorization(connection) == "Bearer t-1"
-        await connection._credentials._run
+        await credentials._run
         assert await authorization(connection) == "Bearer t-2"
 
 
-async def test_a_plugins_token_that_has_expired_is_waited_for(tmp_path):
+async def test_a_plugins_token_that_has_expired_is_waited_for(tmp_path: Path) -> None:
     """An expired token would only bring 401s."""
     user = plugin(tmp_path, token="t-COUNT", expirationTimestamp="2020-01-01T00:00:00Z")
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, user)) as connection:
@@ -238,7 +239,7 @@ async def test_a_plugins_token_that_has_expired_is_waited_for(tmp_path):
         assert await authorization(connection) == "Bearer t-2"
 
 
-async def test_a_failing_plugin_is_an_outage_that_says_why(tmp_path):
+async def test_a_failing_plugin_is_an_outage_that_says_why(tmp_path: Path) -> None:
     """Its own words may hold what it was given, so they are for who runs it by hand; which program, and how it ended, are not."""
     user = plugin(tmp_path, token="t")
     (tmp_path / "plugin").write_text("#!/bin/sh\necho please log in >&2\nexit 3\n")
@@ -247,7 +248,7 @@ async def test_a_failing_plugin_is_an_outage_that_says_why(tmp_path):
             await connection.request(VERSION, deadline_s=5)
 
 
-async def test_no_answer_is_waited_for_beyond_the_deadline(tmp_path):
+async def test_no_answer_is_waited_for_beyond_the_deadline(tmp_path: Path) -> None:
     """The library's own default is to wait for ever."""
 
     async def never(request: web.Request) -> web.Response:
@@ -261,7 +262,7 @@ async def test_no_answer_is_waited_for_beyond_the_deadline(tmp_path):
             await connection.open_watch(VERSION, deadline_s=0.1, silence_s=5)
 
 
-async def test_errors_come_with_their_body_and_their_patience(tmp_path):
+async def test_errors_come_with_their_body_and_their_patience(tmp_path: Path) -> None:
     """429 names a time in seconds or as a date (RFC 9110, 10.2.3), counted from the server's own Date; nonsense names none."""
     server_s = "Wed, 21 Oct 2026 07:27:30 GMT"
     headers = iter(
@@ -281,7 +282,7 @@ async def test_errors_come_with_their_body_and_their_patience(tmp_path):
     assert json.loads(answers[0].body) == {"kind": "Status"}
 
 
-async def test_a_cut_off_answer_and_a_refused_connection_are_outages(tmp_path):
+async def test_a_cut_off_answer_and_a_refused_connection_are_outages(tmp_path: Path) -> None:
     """Half an answer must never be taken for a small one."""
 
     async def cut(request: web.Request) -> web.StreamResponse:
@@ -300,7 +301,7 @@ async def test_a_cut_off_answer_and_a_refused_connection_are_outages(tmp_path):
             await connection.request(VERSION, deadline_s=5)
 
 
-async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path):
+async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: Path) -> None:
     """A line may be larger than aiohttp's default buffer; silence for too long means a dead peer."""
     large = b"x" * 1_500_000 + b"\n"
 
@@ -337,7 +338,7 @@ async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path):
         ),
     ],
 )
-async def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path, content, says):
+async def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path: Path, content: str, says: str) -> None:
     """A stack trace from inside a library is no message for an administrator."""
     path = tmp_path / "kubeconfig"
     path.write_text(content)
@@ -346,7 +347,9 @@ async def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path, content
         await connect(kubeconfig=path, context=None, user_agent=AGENT)
 
 
-async def test_a_missing_kubeconfig_or_context_says_what_to_give(tmp_path, monkeypatch):
+async def test_a_missing_kubeconfig_or_context_says_what_to_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every way to a cluster is named when none is there."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -360,7 +363,7 @@ async def test_a_missing_kubeconfig_or_context_says_what_to_give(tmp_path, monke
         await connect(kubeconfig=path, context="there", user_agent=AGENT)
 
 
-async def test_the_kubeconfig_of_the_environment_is_found(tmp_path, monkeypatch):
+async def test_the_kubeconfig_of_the_environment_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As kubectl does."""
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1", {"token": "abc"})))
     async with connected(None) as connection:

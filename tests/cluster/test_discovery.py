@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollouts.cluster.discovery import ServerVersion, first_served, served, server_version
-from rollouts.errors import ApiForbidden, ApiUnavailable
+from rollouts.errors import ApiForbidden, ApiUnavailable, RolloutsError
 from rollouts.objects import ROLLOUT, SERVICE, Kind
 from rollouts.ports import Request, Response
 from tests.cluster.stand_ins import NoServer
@@ -22,14 +22,14 @@ class Answers(NoServer):
         return self.answers.get(request.path, Response(404, b"404 page not found"))
 
 
-async def test_the_release_is_read_with_a_distributions_plus_sign():
+async def test_the_release_is_read_with_a_distributions_plus_sign() -> None:
     """GKE and EKS write the minor version as `36+`."""
     api = Answers({"/version": Response(200, b'{"major":"1","minor":"36+","gitVersion":"v1.36.1-gke.5"}')})
 
     assert await server_version(api, deadline_s=1) == ServerVersion(1, 36, "v1.36.1-gke.5")
 
 
-async def test_a_kind_is_served_when_its_resource_is_listed():
+async def test_a_kind_is_served_when_its_resource_is_listed() -> None:
     """The group may be there with other kinds only, after half an installation."""
     listed = Response(
         200, b'{"resources":[{"name":"services","kind":"Service"},{"name":"services/status","kind":"Service"}]}'
@@ -40,25 +40,25 @@ async def test_a_kind_is_served_when_its_resource_is_listed():
     assert not await served(api, ROLLOUT, deadline_s=1)
 
 
-async def test_a_missing_group_is_not_served():
+async def test_a_missing_group_is_not_served() -> None:
     """The CRDs are not installed: that is an answer, not an error."""
     assert not await served(Answers({}), ROLLOUT, deadline_s=1)
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, ApiUnavailable), (403, ApiForbidden)])
-async def test_trouble_is_not_read_as_absence(status, error):
+async def test_trouble_is_not_read_as_absence(status: int, error: type[RolloutsError]) -> None:
     """A starting API server answers 503 to every group; it must not make us think that CRDs are missing."""
     with pytest.raises(error):
         await served(Answers({"/apis/rollouts.dev/v1alpha1": Response(status, b"{}")}), ROLLOUT, deadline_s=1)
 
 
-async def test_something_that_is_no_api_server_is_said_to_be_none():
+async def test_something_that_is_no_api_server_is_said_to_be_none() -> None:
     """A wrong address often answers 200 with a web page."""
     with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):
         await server_version(Answers({"/version": Response(200, b"<html>")}), deadline_s=1)
 
 
-async def test_the_best_version_that_is_served_is_found():
+async def test_the_best_version_that_is_served_is_found() -> None:
     """Of the versions of one kind that we can read the server may have any, or none."""
     newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
     there = Response(200, b'{"resources":[{"name":"routes","kind":"Route"}]}')
@@ -70,7 +70,7 @@ async def test_the_best_version_that_is_served_is_found():
     assert await first_served(Answers({}), (newer, older), deadline_s=1) is None
 
 
-async def test_trouble_is_not_a_missing_version():
+async def test_trouble_is_not_a_missing_version() -> None:
     """Else an older version would be used, and its writes drop what only the newer one knows."""
     newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
     api = Answers({"/apis/x.dev/v1": Response(503, b"{}")})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ class Candidate:
         await asyncio.wait({self.run})
 
 
-def test_one_candidate_leads_and_the_other_waits():
+def test_one_candidate_leads_and_the_other_waits() -> None:
     """Two controllers started at once: one acts."""
 
     async def main() -> None:
@@ -122,7 +123,7 @@ def test_one_candidate_leads_and_the_other_waits():
     run(main())
 
 
-def test_a_renewal_is_one_request():
+def test_a_renewal_is_one_request() -> None:
     """An idle controller asks for nothing but its Lease: a write every two seconds and no read."""
 
     async def main() -> None:
@@ -138,7 +139,7 @@ def test_a_renewal_is_one_request():
     run(main())
 
 
-def test_a_leader_that_stops_in_order_hands_over_at_once():
+def test_a_leader_that_stops_in_order_hands_over_at_once() -> None:
     """A rolling update of the controller must not cost 15 s without anybody leading."""
 
     async def main() -> None:
@@ -161,7 +162,7 @@ def test_a_leader_that_stops_in_order_hands_over_at_once():
 
 
 @pytest.mark.parametrize("mode", ["refuse", "black hole", "lose answers"])
-def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode):
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode: str) -> None:
     """The fence closes 10 s after the start of the last good renewal; others wait 15 s."""
 
     async def main() -> None:
@@ -178,7 +179,7 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode):
     run(main())
 
 
-def test_the_fence_counts_from_before_a_renewal_was_sent():
+def test_the_fence_counts_from_before_a_renewal_was_sent() -> None:
     """Others saw the renewal when the server had it, not when its slow answer came to us."""
 
     async def main() -> None:
@@ -195,7 +196,7 @@ def test_the_fence_counts_from_before_a_renewal_was_sent():
     run(main())
 
 
-def test_a_short_outage_costs_no_leadership():
+def test_a_short_outage_costs_no_leadership() -> None:
     """The API server restarts in a few seconds; the work goes on."""
 
     async def main() -> None:
@@ -213,7 +214,7 @@ def test_a_short_outage_costs_no_leadership():
     run(main())
 
 
-def test_a_standby_takes_over_when_the_leader_is_dead():
+def test_a_standby_takes_over_when_the_leader_is_dead() -> None:
     """Counted on the standby's own clock from when it last saw a renewal."""
 
     async def main() -> None:
@@ -238,7 +239,7 @@ def test_a_standby_takes_over_when_the_leader_is_dead():
     run(main())
 
 
-def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed():
+def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed() -> None:
     """SIGSTOP, then SIGCONT: the first thing that it may try is a write, before any timer has fired."""
 
     async def main() -> None:
@@ -254,7 +255,7 @@ def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed():
     run(main())
 
 
-def test_a_stolen_lease_ends_the_work_within_a_renewal():
+def test_a_stolen_lease_ends_the_work_within_a_renewal() -> None:
     """Somebody edited the Lease: whoever it names leads now."""
 
     async def main() -> None:
@@ -270,7 +271,7 @@ def test_a_stolen_lease_ends_the_work_within_a_renewal():
     run(main())
 
 
-def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing():
+def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing() -> None:
     """An annotation changes the resourceVersion; the next renewal looks again and goes on."""
 
     async def main() -> None:
@@ -287,7 +288,7 @@ def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing():
     run(main())
 
 
-def test_a_deleted_lease_is_made_again():
+def test_a_deleted_lease_is_made_again() -> None:
     """Nobody else has it, so the leader goes on."""
 
     async def main() -> None:
@@ -303,7 +304,7 @@ def test_a_deleted_lease_is_made_again():
     run(main())
 
 
-def test_work_that_will_not_end_is_reported():
+def test_work_that_will_not_end_is_reported() -> None:
     """The process must then exit: the fence is closed, but requests on their way are not."""
 
     async def main() -> None:
@@ -318,7 +319,7 @@ def test_work_that_will_not_end_is_reported():
     run(main())
 
 
-def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease():
+def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease() -> None:
     """A bug must crash the process, and the standby need not wait for it."""
 
     async def main() -> None:
@@ -337,7 +338,7 @@ def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease():
     run(main())
 
 
-def test_times_in_the_lease_are_utc_with_microseconds():
+def test_times_in_the_lease_are_utc_with_microseconds() -> None:
     """`kubectl describe lease` shows them; local time written as Z would be hours off."""
 
     async def main() -> None:
@@ -352,15 +353,15 @@ def test_times_in_the_lease_are_utc_with_microseconds():
     run(main())
 
 
-def test_numbers_that_leave_no_room_are_refused():
+def test_numbers_that_leave_no_room_are_refused() -> None:
     """A renew deadline as long as the lease lets two lead at once."""
-    with pytest.raises(SettingsInvalid, match="must grow"):
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(SettingsInvalid, match="must grow"):
         Elector(
             LeaseServer(),
             namespace="shop",
             name="rollouts",
             identity="one",
-            clock=PausableClock(asyncio.AbstractEventLoop()),
+            clock=PausableClock(loop),
             lease_duration_s=10,
             renew_deadline_s=10,
         )

@@ -27,18 +27,18 @@ KUBECONFIG = (INCLUSTER - {"kubernetes_asyncio.config.incluster_config"}) | {
 }
 
 
-def test_the_library_is_the_version_that_was_read():
+def test_the_library_is_the_version_that_was_read() -> None:
     """The slim import relies on the library's inner layout, so a new version is looked at before it is taken."""
     assert version("kubernetes_asyncio") == "36.1.0"
 
 
-def test_exactly_the_modules_that_are_used_are_imported():
+def test_exactly_the_modules_that_are_used_are_imported() -> None:
     """The 1,295 generated modules cost 0.2 s of CPU and 35 MiB; one import too many in a parent brings them all back."""
     assert set(slim_import.incluster().modules) == INCLUSTER
     assert set(slim_import.kubeconfig().modules) == KUBECONFIG
 
 
-def test_the_connection_room_imports_no_model_and_stays_small():
+def test_the_connection_room_imports_no_model_and_stays_small() -> None:
     """The whole controller may take 70 MiB at its first watch; this room alone must leave room for the others."""
     program = (
         "import sys; import rollouts.cluster.connection; from rollouts.cluster import slim_import; slim_import.kubeconfig();"
@@ -54,7 +54,7 @@ def test_the_connection_room_imports_no_model_and_stays_small():
     assert resident_mib < 55
 
 
-def test_a_later_ordinary_import_gets_the_whole_library():
+def test_a_later_ordinary_import_gets_the_whole_library() -> None:
     """The empty parent packages are an inner matter: somebody else's `client.CoreV1Api` must be there."""
     program = (
         "from rollouts.cluster import slim_import; slim_import.kubeconfig();"
@@ -65,7 +65,7 @@ def test_a_later_ordinary_import_gets_the_whole_library():
     assert done.stdout.strip() == "CoreV1Api"
 
 
-def test_a_user_without_a_home_can_import_the_kubeconfig_reader():
+def test_a_user_without_a_home_can_import_the_kubeconfig_reader() -> None:
     """Containers run as user ids without an account, for whom the library cannot find a home folder."""
     program = (
         "import pwd; from rollouts.cluster import slim_import\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -59,7 +60,7 @@ def empty(clock: HandClock | None = None, namespaces: tuple[str, ...] = ("",)) -
     )
 
 
-def test_an_object_is_found_by_name_owner_and_label():
+def test_an_object_is_found_by_name_owner_and_label() -> None:
     """A pass costs its own objects, not a scan of everybody's."""
     _, table = empty()
     seen = replica_set(5, owner="r1", label="cart")
@@ -72,7 +73,7 @@ def test_an_object_is_found_by_name_owner_and_label():
     assert list(table.labelled(NAME, "other", "cart")) == []
 
 
-def test_an_owner_is_in_the_namespace_of_what_it_owns():
+def test_an_owner_is_in_the_namespace_of_what_it_owns() -> None:
     """The garbage collector takes a reference from another namespace for one to nothing; anybody may write a uid."""
     _, table = empty()
     table.put("", replica_set(5, owner="r1"))
@@ -80,7 +81,7 @@ def test_an_owner_is_in_the_namespace_of_what_it_owns():
     assert list(table.owned_by("other", "r1")) == []
 
 
-def test_indexes_follow_changes_of_owner_and_label():
+def test_indexes_follow_changes_of_owner_and_label() -> None:
     """An adopted or relabelled object must not be found in its old place."""
     _, table = empty()
     table.put("", replica_set(5, owner="r1", label="cart"))
@@ -96,7 +97,7 @@ def test_indexes_follow_changes_of_owner_and_label():
     assert len(table) == 0
 
 
-def test_what_nobody_controls_is_found_by_its_label_until_somebody_does():
+def test_what_nobody_controls_is_found_by_its_label_until_somebody_does() -> None:
     """It is looked for in every pass, so it must cost nothing where there is none."""
     _, table = empty()
     table.put("", replica_set(5, owner="r1", label="cart"))
@@ -111,7 +112,7 @@ def test_what_nobody_controls_is_found_by_its_label_until_somebody_does():
     assert list(table.orphans("shop", "cart")) == []
 
 
-def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
+def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer() -> None:
     """An empty answer would look like "has no ReplicaSets"."""
     _, table = empty()
     plain = Store(clock=HandClock()).add(POD, ReplicaSetObject)
@@ -125,7 +126,7 @@ def test_an_index_that_was_not_asked_for_is_a_mistake_not_an_empty_answer():
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_an_old_or_repeated_event_changes_nothing(version):
+def test_an_old_or_repeated_event_changes_nothing(version: int) -> None:
     """etcd has sent both; going back in time would undo what was decided on."""
     _, table = empty()
     seen = replica_set(5)
@@ -135,7 +136,7 @@ def test_an_old_or_repeated_event_changes_nothing(version):
     assert table.get("shop", "cart") is seen
 
 
-def test_a_deleted_object_does_not_come_back_by_a_late_event():
+def test_a_deleted_object_does_not_come_back_by_a_late_event() -> None:
     """A late MODIFIED after DELETED would show a ReplicaSet that no longer exists."""
     _, table = empty()
     table.put("", replica_set(5))
@@ -145,7 +146,7 @@ def test_a_deleted_object_does_not_come_back_by_a_late_event():
     assert len(table) == 0
 
 
-def test_an_object_made_anew_under_the_same_name_survives_the_old_ones_late_deletion():
+def test_an_object_made_anew_under_the_same_name_survives_the_old_ones_late_deletion() -> None:
     """The uid differs and the deletion is older than the new object."""
     _, table = empty()
     anew = replica_set(12, uid="u2")
@@ -156,7 +157,7 @@ def test_an_object_made_anew_under_the_same_name_survives_the_old_ones_late_dele
     assert table.get("shop", "cart") is anew
 
 
-def test_an_object_that_left_the_filter_may_return():
+def test_an_object_that_left_the_filter_may_return() -> None:
     """Leaving a label filter looks like a deletion; coming back has a newer resourceVersion."""
     _, table = empty()
     table.put("", replica_set(5))
@@ -165,7 +166,7 @@ def test_an_object_that_left_the_filter_may_return():
     assert table.put("", replica_set(10)) is not None
 
 
-def test_remembered_deletions_are_bounded():
+def test_remembered_deletions_are_bounded() -> None:
     """Years of deletions must not be kept in memory."""
     _, table = empty()
     for number in range(TOMBSTONES + 10):
@@ -174,7 +175,7 @@ def test_remembered_deletions_are_bounded():
     assert len(table._tombstones) == TOMBSTONES
 
 
-def test_a_new_list_reports_what_came_what_changed_and_what_has_gone():
+def test_a_new_list_reports_what_came_what_changed_and_what_has_gone() -> None:
     """Deletions that happened while the watch was away are seen only by their absence."""
     _, table = empty()
     same, old, gone = (
@@ -192,7 +193,7 @@ def test_a_new_list_reports_what_came_what_changed_and_what_has_gone():
     assert table.version("") == 6
 
 
-def test_each_namespace_is_listed_on_its_own():
+def test_each_namespace_is_listed_on_its_own() -> None:
     """The list of one namespace says nothing about another, and all must be there before a pass may run."""
     _, table = empty(namespaces=("shop", "bank"))
     table.replace("shop", [replica_set(1)], "5")
@@ -206,7 +207,7 @@ def test_each_namespace_is_listed_on_its_own():
     assert table.get("bank", "cart") is None
 
 
-async def test_the_store_is_synced_when_every_kind_is():
+async def test_the_store_is_synced_when_every_kind_is() -> None:
     """Deciding on half a view would scale up what is there already."""
     store, table = empty()
     store.add(POD, ReplicaSetObject).replace("", [], "1")
@@ -216,7 +217,7 @@ async def test_the_store_is_synced_when_every_kind_is():
     await store.wait_synced()
 
 
-def test_the_barrier_holds_until_the_watch_shows_our_write():
+def test_the_barrier_holds_until_the_watch_shows_our_write() -> None:
     """Deciding on the view before our own write would make a second ReplicaSet."""
     store, table = empty()
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
@@ -231,7 +232,7 @@ def test_the_barrier_holds_until_the_watch_shows_our_write():
 
 
 @pytest.mark.parametrize("shown", ["newer", "deleted", "bookmark", "list", "before"])
-def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown):
+def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown: str) -> None:
     """Somebody else may have written over or deleted it, or the watch may be faster than the answer to our write."""
     store, table = empty()
     if shown == "before":
@@ -249,7 +250,7 @@ def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown):
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_barrier():
+def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_barrier() -> None:
     """Create, foreign deletion, both events, and only then the answer to our create."""
     store, table = empty()
     table.put("", replica_set(7))
@@ -259,7 +260,7 @@ def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_ba
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_an_older_list_does_not_open_the_barrier():
+def test_an_older_list_does_not_open_the_barrier() -> None:
     """The list must be newer than the write for its absence to mean anything."""
     store, table = empty()
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
@@ -268,7 +269,7 @@ def test_an_older_list_does_not_open_the_barrier():
     assert store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked():
+def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked() -> None:
     """The answer to a deletion has no resourceVersion; finalizers keep the object, marked as going."""
     for end in ("gone", "marked", "anew"):
         store, table = empty()
@@ -284,7 +285,7 @@ def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked():
         assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_a_deletion_right_after_a_creation_waits_for_both():
+def test_a_deletion_right_after_a_creation_waits_for_both() -> None:
     """Before the creation was seen the object's absence does not mean that it is gone again."""
     store, table = empty()
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
@@ -296,7 +297,7 @@ def test_a_deletion_right_after_a_creation_waits_for_both():
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_a_missed_event_cannot_close_the_barrier_for_ever():
+def test_a_missed_event_cannot_close_the_barrier_for_ever() -> None:
     """After 30 s the pass goes on with what is there, and it is counted."""
     clock = HandClock()
     store, _ = empty(clock)
@@ -309,7 +310,7 @@ def test_a_missed_event_cannot_close_the_barrier_for_ever():
     assert store.barriers_dropped == 1
 
 
-def test_writes_to_kinds_that_are_not_watched_are_not_waited_for():
+def test_writes_to_kinds_that_are_not_watched_are_not_waited_for() -> None:
     """Nothing would ever show them."""
     store, _ = empty()
     store.wrote(POD, "shop", "cart-1", "7", "u1")
@@ -317,7 +318,7 @@ def test_writes_to_kinds_that_are_not_watched_are_not_waited_for():
     assert not store.is_behind(POD, "shop", "cart-1")
 
 
-def test_a_table_covers_the_namespaces_that_its_watches_show():
+def test_a_table_covers_the_namespaces_that_its_watches_show() -> None:
     """A write elsewhere will never be shown, so nobody may wait for it."""
     store = Store(clock=HandClock())
     everywhere, some = store.add(POD, ReplicaSetObject), store.add(REPLICA_SET, ReplicaSetObject, namespaces=("shop",))
@@ -326,7 +327,7 @@ def test_a_table_covers_the_namespaces_that_its_watches_show():
     assert (some.covers("shop"), some.covers("edge")) == (True, False)
 
 
-def test_a_kind_without_a_table_is_not_watched():
+def test_a_kind_without_a_table_is_not_watched() -> None:
     """Routes are watched from the first Rollout on that names their kind."""
     store = Store(clock=HandClock())
     table = store.add(POD, ReplicaSetObject)
@@ -342,7 +343,7 @@ def unread(version: int, *, name: str = "cart", uid: str = "u1", namespace: str 
     )
 
 
-def test_an_unreadable_object_keeps_the_version_before_and_is_known_to_exist():
+def test_an_unreadable_object_keeps_the_version_before_and_is_known_to_exist() -> None:
     """Whoever looks for it finds what was last known, and that this is not all."""
     _, table = empty()
     before = replica_set(5)
@@ -357,7 +358,7 @@ def test_an_unreadable_object_keeps_the_version_before_and_is_known_to_exist():
     assert table.put("", replica_set(5)) is None  # late
 
 
-def test_an_object_that_can_be_read_again_is_news_to_everybody():
+def test_an_object_that_can_be_read_again_is_news_to_everybody() -> None:
     """Even when nothing that is read has changed: somebody waits for it."""
     _, table = empty()
     table.put("", replica_set(5))
@@ -368,7 +369,7 @@ def test_an_object_that_can_be_read_again_is_news_to_everybody():
     assert table.unreadable == {}
 
 
-def test_our_own_write_is_shown_by_an_unreadable_object_too():
+def test_our_own_write_is_shown_by_an_unreadable_object_too() -> None:
     """Else its Rollout would wait 30 s for a write that the watch has shown."""
     store, table = empty()
     table.put("", replica_set(5))
@@ -380,7 +381,7 @@ def test_our_own_write_is_shown_by_an_unreadable_object_too():
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
-def test_a_list_settles_what_can_be_read():
+def test_a_list_settles_what_can_be_read() -> None:
     """What it lacks is gone, whether it could be read or not; another namespace's is not its concern."""
     _, table = empty(namespaces=("shop", "other"))
     table.put("shop", replica_set(3, name="a"))
@@ -421,18 +422,19 @@ def check(table: Table[ReplicaSetObject], server: dict[str, ReplicaSetObject | U
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
+def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed: int) -> None:
     """A model: objects come, change, become unreadable, go and come again, with lists between; late and double events, too."""
     rng = random.Random(seed)  # noqa: S311 - a test's
     _, table = empty()
     server: dict[str, ReplicaSetObject | UnreadableObject] = {}
+    makers: list[Callable[..., ReplicaSetObject | UnreadableObject]] = [unread, replica_set]
     told: list[Told] = []
     late: list[Told] = []
     for version in range(1, 80):
         name = rng.choice("abc")
         known = server.get(name)
         uid = known.metadata.uid if known is not None else f"{name}{version}"
-        seen = rng.choice([unread, replica_set])(version, name=name, uid=uid)
+        seen = rng.choice(makers)(version, name=name, uid=uid)
         if known is not None and rng.random() < 0.2:
             del server[name]
             told.append(("gone", seen))
@@ -451,7 +453,7 @@ def test_whatever_becomes_unreadable_the_table_ends_like_the_server(seed):
         check(table, server)
 
 
-def test_an_object_that_could_never_be_read_goes_like_any_other():
+def test_an_object_that_could_never_be_read_goes_like_any_other() -> None:
     """Whoever waits for its end (Services of a Rollout that is gone are given back) hears of it."""
     _, table = empty()
     table.put_unreadable("", unread(5))
@@ -459,8 +461,10 @@ def test_an_object_that_could_never_be_read_goes_like_any_other():
     change = table.remove("", unread(6))
 
     assert change is not None
+    assert change.before is not None
     assert (change.before.metadata.name, change.after) == ("cart", None)
     table.put_unreadable("", unread(7, uid="u2"))
     (change,) = table.replace("", [], "9")
+    assert change.before is not None
     assert (change.before.metadata.uid, change.after) == ("u2", None)
     assert table.unreadable == {}

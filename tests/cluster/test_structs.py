@@ -19,7 +19,7 @@ def wire(**fields: Any) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def test_a_rollout_keeps_its_spec_and_status_as_bytes_of_their_own():
+def test_a_rollout_keeps_its_spec_and_status_as_bytes_of_their_own() -> None:
     """A Raw that points into the answer would keep whole watch lines alive: 9 KB a Rollout instead of 4."""
     line = wire(
         type="ADDED", object={"metadata": {"name": "cart"}, "spec": {"replicas": 3}, "status": {"phase": "Healthy"}}
@@ -35,12 +35,12 @@ def test_a_rollout_keeps_its_spec_and_status_as_bytes_of_their_own():
     assert sys.getrefcount(line) == references
 
 
-def test_an_absent_status_is_empty_bytes():
+def test_an_absent_status_is_empty_bytes() -> None:
     """A new Rollout has no status; that is not the JSON null."""
     assert bytes(decode(ROLLOUT, wire(metadata={"name": "cart"}, spec={})).status) == b""
 
 
-def test_kubectls_copy_of_the_manifest_is_dropped():
+def test_kubectls_copy_of_the_manifest_is_dropped() -> None:
     """The annotation doubles the memory of every applied Rollout and is never used."""
     rollout = decode(
         ROLLOUT, wire(metadata={"annotations": {LAST_APPLIED: "{}" * 1000, "rollouts.dev/promote": "abc"}})
@@ -49,21 +49,21 @@ def test_kubectls_copy_of_the_manifest_is_dropped():
     assert rollout.metadata.annotations == {"rollouts.dev/promote": "abc"}
 
 
-def test_labels_that_repeat_are_one_string():
+def test_labels_that_repeat_are_one_string() -> None:
     """Ten thousand objects carry the same few label values; sharing them saves a quarter of a ReplicaSet's memory."""
     one, two = (decode(SERVICE, wire(metadata={"labels": {"team": "payments-of-the-shop"}})) for _ in range(2))
 
     assert one.metadata.labels["team"] is two.metadata.labels["team"]
 
 
-def test_null_lists_are_accepted():
+def test_null_lists_are_accepted() -> None:
     """The API server writes `"endpoints": null` for an empty slice."""
     endpoint_slice = decode(ENDPOINT_SLICE, wire(metadata={"name": "cart-x"}, endpoints=None, ports=None))
 
     assert endpoint_slice.endpoints is None
 
 
-def test_endpoints_keep_their_conditions_and_pods():
+def test_endpoints_keep_their_conditions_and_pods() -> None:
     """Which pods of a revision a Service reaches is decided from exactly these."""
     endpoint = {
         "addresses": ["10.0.0.1"],
@@ -77,7 +77,7 @@ def test_endpoints_keep_their_conditions_and_pods():
     assert (seen.target_ref.name, seen.target_ref.uid) == ("cart-1", "u1")
 
 
-def test_a_replica_sets_numbers_and_template_labels_are_read():
+def test_a_replica_sets_numbers_and_template_labels_are_read() -> None:
     """They are what the decision counts."""
     seen = decode(
         REPLICA_SET,
@@ -95,7 +95,7 @@ def test_a_replica_sets_numbers_and_template_labels_are_read():
     assert (seen.status.ready_replicas, seen.status.available_replicas, seen.status.terminating_replicas) == (3, 2, 1)
 
 
-def test_a_replica_sets_selector_is_kept_only_where_nobody_controls_it():
+def test_a_replica_sets_selector_is_kept_only_where_nobody_controls_it() -> None:
     """It tells whether an orphan is ours; ten thousand others need none."""
     owner = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart", "uid": "u", "controller": True}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "cart"}}}
@@ -111,7 +111,7 @@ def test_a_replica_sets_selector_is_kept_only_where_nobody_controls_it():
     assert sys.getrefcount(line) == references
 
 
-def test_a_pod_says_why_it_waits():
+def test_a_pod_says_why_it_waits() -> None:
     """`ImagePullBackOff` in a condition is worth more than "not ready"."""
     status = {
         "phase": "Pending",
@@ -123,14 +123,16 @@ def test_a_pod_says_why_it_waits():
     assert container.state.waiting.reason == "ImagePullBackOff"
 
 
-def test_a_lease_is_read():
+def test_a_lease_is_read() -> None:
     """Standbys and the `status` command show who leads."""
     assert decode(LEASE, wire(spec={"holderIdentity": "a", "leaseDurationSeconds": 15})).spec.holder_identity == "a"
 
 
 @pytest.mark.parametrize("struct", [RolloutObject, ReplicaSetObject])
 @pytest.mark.parametrize("status_first", [True, False])
-def test_an_error_event_is_recognised_whatever_its_shape(struct, status_first):
+def test_an_error_event_is_recognised_whatever_its_shape(
+    struct: type[RolloutObject | ReplicaSetObject], status_first: bool
+) -> None:
     """An ERROR event carries a Status, whose `status` is a string where objects have a struct."""
     status = {
         "kind": "Status",
@@ -152,7 +154,7 @@ def test_an_error_event_is_recognised_whatever_its_shape(struct, status_first):
 @pytest.mark.parametrize(
     "answer", [b"", b"<html>502</html>", b'{"type":"ADDED","object":{"metadata":{"na', b'"\xff"', b"[]"]
 )
-def test_an_answer_that_cannot_be_read_is_no_answer(answer):
+def test_an_answer_that_cannot_be_read_is_no_answer(answer: bytes) -> None:
     """A proxy's page or a cut-off object says nothing about the cluster, and must not crash a watch."""
     decoder = Decoder(ReplicaSetObject)
 
@@ -161,7 +163,7 @@ def test_an_answer_that_cannot_be_read_is_no_answer(answer):
             read(answer)
 
 
-def test_a_route_of_any_kind_is_its_metadata_and_bytes():
+def test_a_route_of_any_kind_is_its_metadata_and_bytes() -> None:
     """Only its codec knows what is in it; a Raw that points into the answer would keep the whole of it alive."""
     answer = wire(
         metadata={"name": "cart", "resourceVersion": "7", "annotations": {LAST_APPLIED: "{}", "note": "x"}},
@@ -188,7 +190,7 @@ MANAGED = [
 ]  # fmt: skip
 
 
-def test_who_set_a_command_is_kept_and_the_rest_of_managed_fields_is_not():
+def test_who_set_a_command_is_kept_and_the_rest_of_managed_fields_is_not() -> None:
     """It is larger than the spec, and all that is told of it is who gave a command; the last one of several."""
     annotations = {"rollouts.dev/promote": "abc", "team": "shop"}
     rollout = decode(ROLLOUT, wire(metadata={"annotations": annotations, "managedFields": MANAGED}))
@@ -197,7 +199,7 @@ def test_who_set_a_command_is_kept_and_the_rest_of_managed_fields_is_not():
     assert bytes(rollout.metadata.managed_fields) == b""
 
 
-def test_managed_fields_are_not_read_without_a_command():
+def test_managed_fields_are_not_read_without_a_command() -> None:
     """Ten thousand Rollouts have none."""
     rollout = decode(ROLLOUT, wire(metadata={"annotations": {"team": "shop"}, "managedFields": MANAGED}))
 
@@ -205,7 +207,7 @@ def test_managed_fields_are_not_read_without_a_command():
 
 
 @pytest.mark.parametrize("managed", [[{"manager": 3}], "text", [{"fieldsV1": {"f:metadata": []}}], [[[]]]])
-def test_managed_fields_that_cannot_be_read_name_nobody(managed: Any):
+def test_managed_fields_that_cannot_be_read_name_nobody(managed: Any) -> None:
     """Who it was is told to people; nothing depends on it."""
     rollout = decode(ROLLOUT, wire(metadata={"annotations": {"rollouts.dev/abort": "b"}, "managedFields": managed}))
 

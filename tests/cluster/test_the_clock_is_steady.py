@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -31,7 +32,7 @@ class Machine:
         self.elapsed_s += seconds
 
 
-def test_a_jump_of_the_machines_clock_changes_nothing():
+def test_a_jump_of_the_machines_clock_changes_nothing() -> None:
     """A clock set forward by an hour ended a pause of an hour; one set back made it last two."""
     machine = Machine()
     for jump_s in (HOUR_S, -2 * HOUR_S, 10 * 365 * 24 * HOUR_S):
@@ -45,7 +46,7 @@ def test_a_jump_of_the_machines_clock_changes_nothing():
         assert machine.clock.now_s() == before_s + 60
 
 
-def test_two_controllers_with_different_clocks_agree_on_the_servers():
+def test_two_controllers_with_different_clocks_agree_on_the_servers() -> None:
     """Else a pause begins by one clock and ends by another when the lease changes hands."""
     early, late = Machine(wall_s=NOON_S - HOUR_S), Machine(wall_s=NOON_S + HOUR_S)
     for each in (early, late):
@@ -56,7 +57,7 @@ def test_two_controllers_with_different_clocks_agree_on_the_servers():
     assert early.clock.now_s() == pytest.approx(NOON_S + 90, abs=1)
 
 
-def test_time_that_passed_while_the_machine_stood_still_is_made_up_for():
+def test_time_that_passed_while_the_machine_stood_still_is_made_up_for() -> None:
     """A virtual machine that was paused: its clock and the server's agree that it is later than we think."""
     machine = Machine()
     machine.clock.heard(NOON_S)
@@ -66,7 +67,7 @@ def test_time_that_passed_while_the_machine_stood_still_is_made_up_for():
     assert machine.clock.now_s() == pytest.approx(NOON_S + HOUR_S, abs=1)
 
 
-def test_a_server_whose_clock_jumps_is_followed_slowly():
+def test_a_server_whose_clock_jumps_is_followed_slowly() -> None:
     """Alone against two clocks it may be wrong, and ends no pause of an hour more than a minute early."""
     machine = Machine()
     machine.clock.heard(NOON_S)
@@ -79,7 +80,7 @@ def test_a_server_whose_clock_jumps_is_followed_slowly():
 
 
 @pytest.mark.parametrize("off_s", [-2.5, -0.9, 0.0, 0.4, 1.9])
-def test_what_the_date_cannot_tell_is_not_corrected(off_s):
+def test_what_the_date_cannot_tell_is_not_corrected(off_s: float) -> None:
     """It has whole seconds and comes a little late: a clock that follows it would tremble."""
     machine = Machine()
     machine.clock.heard(NOON_S)
@@ -90,7 +91,7 @@ def test_what_the_date_cannot_tell_is_not_corrected(off_s):
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that counts through suspend")
-def test_a_suspended_machine_loses_no_time(monkeypatch):
+def test_a_suspended_machine_loses_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that was suspended for an hour would believe in its lease, and write beside the one that took over."""
     clocks_s = {time.CLOCK_BOOTTIME: HOUR_S, time.CLOCK_MONOTONIC: 0.0}
     monkeypatch.setattr(time, "clock_gettime", clocks_s.__getitem__)
@@ -99,7 +100,7 @@ def test_a_suspended_machine_loses_no_time(monkeypatch):
     assert SystemClock().monotonic_s() == HOUR_S
 
 
-async def test_the_servers_date_is_heard_once_a_minute(tmp_path):
+async def test_the_servers_date_is_heard_once_a_minute(tmp_path: Path) -> None:
     """Every answer has one, and reading it costs; the connection knows when it read one last."""
     heard: list[float] = []
     answers = iter([NOON_S, NOON_S + 5, None, NOON_S + 70])

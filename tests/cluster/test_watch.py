@@ -113,7 +113,7 @@ class Seen:
 
     def change(self, kind: Any, before: ServiceObject | None, after: ServiceObject | None) -> None:
         assert kind is SERVICE
-        self.changes.append((before and before.metadata.version, after and after.metadata.version))
+        self.changes.append((before.metadata.version if before else None, after.metadata.version if after else None))
 
 
 @asynccontextmanager
@@ -121,9 +121,9 @@ async def reflecting(api: Streams, **options: Any) -> AsyncIterator[Seen]:
     """A reflector that runs while the block does."""
     table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
     seen = Seen(table)
-    options = {"silence_s": SILENCE_S, "on_problem": lambda _, problem: seen.problems.append(problem)} | options
+    given: dict[str, Any] = {"silence_s": SILENCE_S, "on_problem": lambda _, problem: seen.problems.append(problem)}
     rng = random.Random(7)  # noqa: S311 - the same jitter in every run
-    task = asyncio.ensure_future(reflect(api, table, on_change=seen.change, rng=rng, **options))
+    task = asyncio.ensure_future(reflect(api, table, on_change=seen.change, rng=rng, **(given | options)))
     try:
         yield seen
         assert not task.done(), task
@@ -148,7 +148,7 @@ def nothing_more(seen: Seen) -> None:
     assert len(seen.table) <= 2
 
 
-def test_a_streaming_list_becomes_the_watch():
+def test_a_streaming_list_becomes_the_watch() -> None:
     """One connection lists and goes on: no gap, and no second request."""
     listed = [event("ADDED", "a", 3), event("ADDED", "b", 2), bookmark(5, end=True)]
     api = Streams(Stream(*listed, event("MODIFIED", "a", 6), event("DELETED", "b", 7)))
@@ -166,7 +166,7 @@ def test_a_streaming_list_becomes_the_watch():
     check(api, 1, verify, label_selector="x=y")
 
 
-def test_nothing_is_shown_before_the_list_is_whole():
+def test_nothing_is_shown_before_the_list_is_whole() -> None:
     """Half a list looks like mass deletion of the other half."""
     api = Streams(Stream(event("ADDED", "a", 3)))
 
@@ -177,7 +177,7 @@ def test_nothing_is_shown_before_the_list_is_whole():
     check(api, 1, verify)
 
 
-def test_a_server_without_streaming_lists_is_listed_in_pages():
+def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
     """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
     second = {"metadata": {"resourceVersion": "9"}, "items": [service("b", 4)]}
@@ -193,7 +193,7 @@ def test_a_server_without_streaming_lists_is_listed_in_pages():
     check(api, 1, verify)
 
 
-def test_expired_pages_are_asked_for_in_one():
+def test_expired_pages_are_asked_for_in_one() -> None:
     """With a slow client the server may forget the list's revision between two pages."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("gone", 3)]}
     whole = {"metadata": {"resourceVersion": "12"}, "items": [service("a", 11)]}
@@ -207,7 +207,7 @@ def test_expired_pages_are_asked_for_in_one():
     check(api, 1, verify)
 
 
-def test_a_clean_end_goes_on_at_once_from_the_last_bookmark():
+def test_a_clean_end_goes_on_at_once_from_the_last_bookmark() -> None:
     """Watches end by themselves every few minutes; a new list each time would cost the server everything again."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), bookmark(40), then="end"), Stream())
 
@@ -219,17 +219,16 @@ def test_a_clean_end_goes_on_at_once_from_the_last_bookmark():
     check(api, 1, verify)
 
 
-def test_a_watch_that_keeps_ending_at_once_is_not_a_busy_loop():
+def test_a_watch_that_keeps_ending_at_once_is_not_a_busy_loop() -> None:
     """A broken proxy ends every watch cleanly and immediately."""
-    api = Streams(Stream(bookmark(5, end=True)), *[Stream(then="end") for _ in range(40)])
-    api.streams[0].then = "end"
+    api = Streams(Stream(bookmark(5, end=True), then="end"), *[Stream(then="end") for _ in range(40)])
 
     check(api, 60, nothing_more)
 
     assert len(api.watches) < 10
 
 
-def test_trouble_is_answered_by_growing_pauses_between_watches():
+def test_trouble_is_answered_by_growing_pauses_between_watches() -> None:
     """All controllers reconnecting at once keep a starting API server down: 0.8 s to 30 s, with jitter."""
     api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 12)
 
@@ -245,7 +244,7 @@ def test_trouble_is_answered_by_growing_pauses_between_watches():
     check(api, 600, verify)
 
 
-def test_a_good_spell_ends_the_back_off():
+def test_a_good_spell_ends_the_back_off() -> None:
     """A blip a day must not be answered by the pause of yesterday's outage."""
     good = Stream(bookmark(6), then="silence")
     api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 8, good, Stream())
@@ -257,7 +256,7 @@ def test_a_good_spell_ends_the_back_off():
     check(api, 1000, verify)
 
 
-def test_an_expired_version_lists_again_and_reports_what_went():
+def test_an_expired_version_lists_again_and_reports_what_went() -> None:
     """410 may come as a status or inside the stream; what was deleted meanwhile shows only by its absence."""
     expired = json.dumps({"kind": "Status", "code": 410, "reason": "Expired"}).encode()
     relist = [event("ADDED", "b", 4), event("ADDED", "c", 20), bookmark(30, end=True)]
@@ -273,19 +272,21 @@ def test_an_expired_version_lists_again_and_reports_what_went():
         check(api, 5, verify)
 
 
-def test_repeated_and_late_events_change_nothing():
+def test_repeated_and_late_events_change_nothing() -> None:
     """etcd and its caches have sent both."""
     late = [event("MODIFIED", "a", 8), event("MODIFIED", "a", 8), event("MODIFIED", "a", 7), event("ADDED", "b", 6)]
     api = Streams(Stream(event("ADDED", "a", 3), bookmark(5, end=True), *late))
 
     def verify(seen: Seen) -> None:
         assert seen.changes == [(None, 3), (3, 8), (None, 6)]
-        assert seen.table.get("shop", "a").metadata.version == 8
+        newest = seen.table.get("shop", "a")
+        assert newest is not None
+        assert newest.metadata.version == 8
 
     check(api, 1, verify)
 
 
-def test_a_late_event_does_not_turn_the_watch_back():
+def test_a_late_event_does_not_turn_the_watch_back() -> None:
     """The next watch begins at the newest that was seen, or everything since would come twice."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 8), event("ADDED", "b", 6), then="end"))
 
@@ -294,7 +295,7 @@ def test_a_late_event_does_not_turn_the_watch_back():
     assert api.versions() == [None, "8"]
 
 
-def test_a_silent_connection_is_a_dead_peer():
+def test_a_silent_connection_is_a_dead_peer() -> None:
     """A half-open connection says nothing for ever; bookmarks come about once a minute from a live one."""
     api = Streams(Stream(bookmark(5, end=True), bookmark(6), then="silence"), Stream(event("ADDED", "a", 9)))
 
@@ -305,7 +306,7 @@ def test_a_silent_connection_is_a_dead_peer():
     check(api, SILENCE_S + 3, verify)
 
 
-def test_a_watch_without_even_a_bookmark_lists_again():
+def test_a_watch_without_even_a_bookmark_lists_again() -> None:
     """After a restored backup the server waits silently for a resourceVersion from its lost future (tried on 1.36)."""
     api = Streams(Stream(bookmark(5, end=True), then="end"), Stream(then="silence"), Stream(bookmark(6, end=True)))
 
@@ -314,7 +315,7 @@ def test_a_watch_without_even_a_bookmark_lists_again():
     assert api.versions()[-1] is None
 
 
-def test_a_list_from_the_past_is_refused_until_it_must_be_believed():
+def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> None:
     """An old cache shows deleted objects, so it is refused; after a restored backup the past is the present."""
     past = [Stream(event("ADDED", "old", 3), bookmark(4, end=True)) for _ in range(6)]
     api = Streams(Stream(event("ADDED", "a", 9), bookmark(9, end=True), error(410)), *past)
@@ -335,7 +336,7 @@ def paged(version: int, *items: Any) -> Response:
     return Response(200, json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}).encode())
 
 
-def test_a_second_list_is_asked_for_nothing_older_than_was_seen():
+def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
     """Servers behind one address may lag behind each other, and a list from a lagging one brings the deleted back."""
     api = Streams(
         Stream(NO_STREAMING_LISTS, status=422),
@@ -350,7 +351,7 @@ def test_a_second_list_is_asked_for_nothing_older_than_was_seen():
     assert api.lists[1].query["resourceVersionMatch"] == "NotOlderThan"
 
 
-def test_a_restored_server_is_asked_for_what_it_has():
+def test_a_restored_server_is_asked_for_what_it_has() -> None:
     """It has never been where we have been, so asking for that would be refused for ever."""
     message = "Timeout: Too large resource version: 9, current: 4"
     refused = Response(
@@ -365,7 +366,7 @@ def test_a_restored_server_is_asked_for_what_it_has():
     check(api, 300, verify)
 
 
-def test_a_list_that_breaks_off_is_forgotten():
+def test_a_list_that_breaks_off_is_forgotten() -> None:
     """A cut connection in the middle of a list must not look like the end of the list."""
     cut = Stream(event("ADDED", "a", 3), then="end")
     garbled = Stream(event("ADDED", "a", 3), b'{"type":"ADDED","object":{"meta')
@@ -380,7 +381,7 @@ def test_a_list_that_breaks_off_is_forgotten():
     check(api, 30, verify)
 
 
-def test_a_version_that_the_server_keeps_refusing_is_given_up():
+def test_a_version_that_the_server_keeps_refusing_is_given_up() -> None:
     """`Too large resource version` is 504 for ever on a server that was restored; a list ends it."""
     refused = [Stream(error(504)) for _ in range(3)]
     api = Streams(Stream(bookmark(5, end=True), then="end"), *refused, Stream(bookmark(6, end=True)))
@@ -390,7 +391,7 @@ def test_a_version_that_the_server_keeps_refusing_is_given_up():
     assert api.versions() == [None, "5", "5", "5", None]
 
 
-def test_a_cancelled_watch_closes_its_connection():
+def test_a_cancelled_watch_closes_its_connection() -> None:
     """A pod that shuts down must not leave watches open at the API server."""
     stream = Stream(bookmark(5, end=True))
 
@@ -409,7 +410,7 @@ class LargePages(Streams):
         return await super().request(request, deadline_s=deadline_s)
 
 
-def test_pages_that_are_too_large_are_asked_for_in_smaller_ones():
+def test_pages_that_are_too_large_are_asked_for_in_smaller_ones() -> None:
     """A tenant's many large objects would else keep every controller from listing, and so from starting."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
     pages = (Response(200, json.dumps(first).encode()), paged(9, service("b", 4)))
@@ -424,7 +425,7 @@ def test_pages_that_are_too_large_are_asked_for_in_smaller_ones():
     check(api, 1, verify)
 
 
-def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on():
+def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on() -> None:
     """A bug that one object's content brings out must not cost the others their controller."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), event("ADDED", "b", 7)))
     told: list[str] = []

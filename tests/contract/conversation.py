@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -130,7 +130,7 @@ class Conversation:
         """GET of the collection."""
         return await self.send("GET", self.path(kind), query=query)
 
-    async def names(self, kind: Kind, **query: str) -> list[str]:
+    async def names(self, kind: Kind, **query: str) -> Sequence[str]:
         """Names in the collection."""
         answer = await self.list(kind, **query)
         assert answer.status == 200, answer.body

@@ -25,7 +25,7 @@ def pods_of(**container: Any) -> Manifest:
     return {"spec": {"template": {"spec": {"containers": [{"name": "app", **container}]}}}}
 
 
-async def test_an_apply_creates_and_repeats_without_a_change(api: Conversation):
+async def test_an_apply_creates_and_repeats_without_a_change(api: Conversation) -> None:
     """The first is 201, the same again is 200 with the same version: a no-op."""
     config = {"spec": {"replicas": 1, "note": "x"}}
 
@@ -38,7 +38,7 @@ async def test_an_apply_creates_and_repeats_without_a_change(api: Conversation):
     assert fields_of(again, "ours") == {"f:spec": {"f:replicas": {}, "f:note": {}}}
 
 
-async def test_two_appliers_share_an_object_field_by_field(api: Conversation):
+async def test_two_appliers_share_an_object_field_by_field(api: Conversation) -> None:
     """Users and the controller write the same ReplicaSet without undoing each other."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
 
@@ -48,7 +48,7 @@ async def test_two_appliers_share_an_object_field_by_field(api: Conversation):
     assert owners(answer) == [("ours", "Apply", ""), ("user", "Apply", "")]
 
 
-async def test_a_field_of_another_owner_with_another_value_conflicts(api: Conversation):
+async def test_a_field_of_another_owner_with_another_value_conflicts(api: Conversation) -> None:
     """The answer names owner and field, so that a condition can."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
 
@@ -60,7 +60,7 @@ async def test_a_field_of_another_owner_with_another_value_conflicts(api: Conver
     assert answer.message == 'Apply failed with 1 conflict: conflict with "ours": .spec.replicas'
 
 
-async def test_several_conflicts_are_all_named(api: Conversation):
+async def test_several_conflicts_are_all_named(api: Conversation) -> None:
     """One look is enough to see what another manager holds."""
     await api.made(REPLICA_SET, replica_set("rs"))
     await api.apply(REPLICA_SET, "rs", pods_of(env=[{"name": "A", "value": "1"}], tty=True), by="ours")
@@ -78,7 +78,7 @@ async def test_several_conflicts_are_all_named(api: Conversation):
     )
 
 
-async def test_the_same_value_is_shared_not_refused(api: Conversation):
+async def test_the_same_value_is_shared_not_refused(api: Conversation) -> None:
     """Two managers that agree both own."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
 
@@ -90,7 +90,7 @@ async def test_the_same_value_is_shared_not_refused(api: Conversation):
     assert left.status == 200
 
 
-async def test_force_takes_the_field(api: Conversation):
+async def test_force_takes_the_field(api: Conversation) -> None:
     """The loser owns it no more, and dropping it later does not remove it."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
 
@@ -102,7 +102,7 @@ async def test_force_takes_the_field(api: Conversation):
     assert after.body["spec"]["replicas"] == 2
 
 
-async def test_a_field_that_is_no_longer_applied_is_removed(api: Conversation):
+async def test_a_field_that_is_no_longer_applied_is_removed(api: Conversation) -> None:
     """That is how an annotation or env variable of ours goes away."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}, "metadata": {"labels": {"a": "1"}}}, by="ours")
 
@@ -112,7 +112,7 @@ async def test_a_field_that_is_no_longer_applied_is_removed(api: Conversation):
     assert "labels" not in answer.metadata
 
 
-async def test_a_field_that_another_manager_also_owns_stays(api: Conversation):
+async def test_a_field_that_another_manager_also_owns_stays(api: Conversation) -> None:
     """Removal takes only what nobody else wants."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
     await api.apply(WIDGET, "a", {"spec": {"note": "x"}}, by="user")
@@ -122,7 +122,7 @@ async def test_a_field_that_another_manager_also_owns_stays(api: Conversation):
     assert answer.body["spec"]["note"] == "x"
 
 
-async def test_an_item_of_a_list_map_is_removed_whole(api: Conversation):
+async def test_an_item_of_a_list_map_is_removed_whole(api: Conversation) -> None:
     """A container that is no longer applied goes with the defaults that the server gave it."""
     both = [{"name": "app", "image": "app:1"}, {"name": "side", "image": "side:1"}]
     base = replica_set("rs")
@@ -135,7 +135,7 @@ async def test_an_item_of_a_list_map_is_removed_whole(api: Conversation):
     assert [container["name"] for container in containers] == ["app"]
 
 
-async def test_items_of_a_custom_list_map_are_owned_one_by_one(api: Conversation):
+async def test_items_of_a_custom_list_map_are_owned_one_by_one(api: Conversation) -> None:
     """`x-kubernetes-list-type: map` in our CRDs means that others may add their own."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "items": [{"name": "x", "value": "1"}]}}, by="ours")
 
@@ -149,7 +149,7 @@ async def test_items_of_a_custom_list_map_are_owned_one_by_one(api: Conversation
     }
 
 
-async def test_a_list_without_a_type_is_one_value(api: Conversation):
+async def test_a_list_without_a_type_is_one_value(api: Conversation) -> None:
     """Two appliers of an atomic list conflict over all of it."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "steps": [{"n": 1}]}}, by="ours")
 
@@ -158,7 +158,7 @@ async def test_a_list_without_a_type_is_one_value(api: Conversation):
     assert answer.causes == [("FieldManagerConflict", ".spec.steps")]
 
 
-async def test_an_update_takes_what_it_changes(api: Conversation):
+async def test_an_update_takes_what_it_changes(api: Conversation) -> None:
     """`kubectl edit` wins over an applier at once, and the applier's next apply is told."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
     await api.patch(WIDGET, "a", {"spec": {"replicas": 5}}, MERGE_PATCH, fieldManager="editor")
@@ -171,7 +171,7 @@ async def test_an_update_takes_what_it_changes(api: Conversation):
     assert cause["field"] == ".spec.replicas"
 
 
-async def test_an_apply_that_drops_what_an_update_took_leaves_it(api: Conversation):
+async def test_an_apply_that_drops_what_an_update_took_leaves_it(api: Conversation) -> None:
     """Scaling by an autoscaler: we stop speaking of replicas, its number stays."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
     await api.patch(WIDGET, "a", {"spec": {"replicas": 5}}, MERGE_PATCH, fieldManager="scaler")
@@ -182,7 +182,7 @@ async def test_an_apply_that_drops_what_an_update_took_leaves_it(api: Conversati
     assert answer.body["spec"]["replicas"] == 5
 
 
-async def test_an_apply_with_an_old_version_conflicts(api: Conversation):
+async def test_an_apply_with_an_old_version_conflicts(api: Conversation) -> None:
     """Optimistic locking works for applies, too."""
     first = await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
     await api.patch(WIDGET, "a", {"spec": {"note": "x"}}, MERGE_PATCH)
@@ -194,7 +194,7 @@ async def test_an_apply_with_an_old_version_conflicts(api: Conversation):
     assert "the object has been modified" in answer.message
 
 
-async def test_an_apply_needs_a_name_for_its_owner(api: Conversation):
+async def test_an_apply_needs_a_name_for_its_owner(api: Conversation) -> None:
     """Nobody owns anonymously."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     answer = await api.patch(CONFIG_MAP, "a", body, "application/apply-patch+yaml", fieldManager="")
@@ -203,7 +203,7 @@ async def test_an_apply_needs_a_name_for_its_owner(api: Conversation):
     assert answer.causes == [("FieldValueRequired", "fieldManager")]
 
 
-async def test_the_status_subresource_has_owners_of_its_own(api: Conversation):
+async def test_the_status_subresource_has_owners_of_its_own(api: Conversation) -> None:
     """A status write is no conflict with an apply of the spec."""
     await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
     await api.patch(WIDGET, "a", {"status": {"phase": "Ready"}}, MERGE_PATCH, "status", fieldManager="ours")
@@ -215,7 +215,7 @@ async def test_the_status_subresource_has_owners_of_its_own(api: Conversation):
     assert owners(answer) == [("ours", "Apply", ""), ("ours", "Update", "status")]
 
 
-async def test_a_forced_dry_run_tells_without_taking(api: Conversation):
+async def test_a_forced_dry_run_tells_without_taking(api: Conversation) -> None:
     """`plan` shows what an apply would do."""
     await api.made(WIDGET, widget("a"))
 

@@ -58,7 +58,9 @@ from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config
         ({"replicas": 1, "items": [{"value": "x"}]}, ("FieldValueRequired", "spec.items[0].name"), "Required value"),
     ],
 )
-async def test_a_schema_is_enforced(api: Conversation, spec: dict[str, Any], cause: tuple[str, str], message: str):
+async def test_a_schema_is_enforced(
+    api: Conversation, spec: dict[str, Any], cause: tuple[str, str], message: str
+) -> None:
     """Users see these texts; our own checks come on top of them."""
     answer = await api.create(WIDGET, {"metadata": {"name": "a"}, "spec": spec})
 
@@ -68,7 +70,7 @@ async def test_a_schema_is_enforced(api: Conversation, spec: dict[str, Any], cau
     assert answer.message.startswith(f'Widget.{WIDGET.group} "a" is invalid: ')
 
 
-async def test_all_problems_are_named_at_once(api: Conversation):
+async def test_all_problems_are_named_at_once(api: Conversation) -> None:
     """A user mends a manifest in one go."""
     answer = await api.create(WIDGET, {"metadata": {"name": "a"}, "spec": {"replicas": -1, "note": "UP"}})
 
@@ -79,7 +81,7 @@ async def test_all_problems_are_named_at_once(api: Conversation):
     ]
 
 
-async def test_a_broken_shape_hides_the_rules_between_fields(api: Conversation):
+async def test_a_broken_shape_hides_the_rules_between_fields(api: Conversation) -> None:
     """One cause without a path says that CEL rules were not looked at: a second round may find more."""
     answer = await api.create(WIDGET, {"metadata": {"name": "a"}, "spec": {"note": "x"}})
 
@@ -87,12 +89,12 @@ async def test_a_broken_shape_hides_the_rules_between_fields(api: Conversation):
 
 
 @pytest.mark.parametrize("share", [3, "30%"])
-async def test_an_int_or_string_takes_both(api: Conversation, share: int | str):
+async def test_an_int_or_string_takes_both(api: Conversation, share: int | str) -> None:
     """maxSurge is such a field."""
     assert (await api.made(WIDGET, widget("a", share=share)))["spec"]["share"] == share
 
 
-async def test_defaults_are_filled_in_and_unknown_fields_dropped(api: Conversation):
+async def test_defaults_are_filled_in_and_unknown_fields_dropped(api: Conversation) -> None:
     """A field that the CRD does not know is lost in silence; with strict validation it is refused."""
     made = await api.made(WIDGET, widget("a", unknown=1, template={"any": {"thing": 1}}))
     strict = await api.create(WIDGET, widget("b", unknown=1), fieldValidation="Strict")
@@ -102,7 +104,7 @@ async def test_defaults_are_filled_in_and_unknown_fields_dropped(api: Conversati
     assert 'unknown field "spec.unknown"' in strict.message
 
 
-async def test_a_cel_rule_is_enforced(api: Conversation):
+async def test_a_cel_rule_is_enforced(api: Conversation) -> None:
     """The CRDs carry rules between fields."""
     if api.is_simulated:
         pytest.skip("the simulated server does not evaluate CEL rules, other than `self == oldSelf`")
@@ -112,7 +114,7 @@ async def test_a_cel_rule_is_enforced(api: Conversation):
     assert "note is forbidden" in answer.message
 
 
-async def test_a_field_that_may_not_change_does_not(api: Conversation):
+async def test_a_field_that_may_not_change_does_not(api: Conversation) -> None:
     """The CEL rule `self == oldSelf`: a Rollout's selector."""
     await api.made(WIDGET, widget("a", selector={"matchLabels": {"app": "a"}}))
 
@@ -123,7 +125,7 @@ async def test_a_field_that_may_not_change_does_not(api: Conversation):
     assert "selector is immutable" in answer.message
 
 
-async def test_a_replica_sets_selector_is_immutable_and_matches_its_template(api: Conversation):
+async def test_a_replica_sets_selector_is_immutable_and_matches_its_template(api: Conversation) -> None:
     """Both problems of a new selector are named."""
     await api.made(REPLICA_SET, replica_set("rs"))
 
@@ -137,7 +139,7 @@ async def test_a_replica_sets_selector_is_immutable_and_matches_its_template(api
     assert "field is immutable" in answer.message
 
 
-async def test_a_template_without_containers_is_refused_with_its_path(api: Conversation):
+async def test_a_template_without_containers_is_refused_with_its_path(api: Conversation) -> None:
     """The dry run of a ReplicaSet is the real check of a user's template."""
     broken = replica_set("rs")
     broken["spec"]["template"]["spec"] = {"containers": []}
@@ -148,7 +150,7 @@ async def test_a_template_without_containers_is_refused_with_its_path(api: Conve
     assert answer.causes == [("FieldValueRequired", "spec.template.spec.containers")]
 
 
-async def test_a_bad_name_is_refused(api: Conversation):
+async def test_a_bad_name_is_refused(api: Conversation) -> None:
     """Names become parts of host names."""
     answer = await api.create(CONFIG_MAP, config_map("Bad_Name"))
 
@@ -156,7 +158,7 @@ async def test_a_bad_name_is_refused(api: Conversation):
     assert answer.causes == [("FieldValueInvalid", "metadata.name")]
 
 
-async def test_a_bad_label_is_refused(api: Conversation):
+async def test_a_bad_label_is_refused(api: Conversation) -> None:
     """A revision that is no label value could not be selected."""
     answer = await api.create(CONFIG_MAP, config_map("a", labels={"x": "not a label"}))
 
@@ -164,7 +166,7 @@ async def test_a_bad_label_is_refused(api: Conversation):
     assert answer.causes == [("FieldValueInvalid", "metadata.labels")]
 
 
-async def test_an_immutable_config_map_keeps_its_data(api: Conversation):
+async def test_an_immutable_config_map_keeps_its_data(api: Conversation) -> None:
     """Config copies of a revision rely on it; labels may still change."""
     await api.made(CONFIG_MAP, {**config_map("a", x="1"), "immutable": True})
 
@@ -177,7 +179,7 @@ async def test_an_immutable_config_map_keeps_its_data(api: Conversation):
     assert label.status == 200
 
 
-async def test_a_body_that_is_no_json_is_a_bad_request(api: Conversation):
+async def test_a_body_that_is_no_json_is_a_bad_request(api: Conversation) -> None:
     """400: our bug, not the user's."""
     answer = await api.send("POST", api.path(CONFIG_MAP), "just a string")
 

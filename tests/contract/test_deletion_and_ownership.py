@@ -20,7 +20,7 @@ def owned(name: str, owner: Any, **reference: Any) -> Manifest:
     return {"metadata": {"name": name, "ownerReferences": [{**one, "controller": True, **reference}]}}
 
 
-async def test_a_deleted_object_is_gone_and_the_answer_names_it(api: Conversation):
+async def test_a_deleted_object_is_gone_and_the_answer_names_it(api: Conversation) -> None:
     """The answer is a Status with the uid, not the object."""
     made = await api.made(WIDGET, widget("a"))
 
@@ -34,7 +34,7 @@ async def test_a_deleted_object_is_gone_and_the_answer_names_it(api: Conversatio
 
 
 @pytest.mark.parametrize("precondition", ["uid", "resourceVersion"])
-async def test_a_precondition_that_does_not_hold_keeps_the_object(api: Conversation, precondition: str):
+async def test_a_precondition_that_does_not_hold_keeps_the_object(api: Conversation, precondition: str) -> None:
     """A stale view never deletes what somebody made anew."""
     await api.made(REPLICA_SET, replica_set("rs"))
 
@@ -45,7 +45,7 @@ async def test_a_precondition_that_does_not_hold_keeps_the_object(api: Conversat
     assert (await api.get(REPLICA_SET, "rs")).status == 200
 
 
-async def test_a_precondition_that_holds_lets_the_deletion_through(api: Conversation):
+async def test_a_precondition_that_holds_lets_the_deletion_through(api: Conversation) -> None:
     """uid and resourceVersion of the last version seen."""
     made = await api.made(WIDGET, widget("a"))
     facts = {name: made["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -54,7 +54,7 @@ async def test_a_precondition_that_holds_lets_the_deletion_through(api: Conversa
     assert (await api.get(WIDGET, "a")).status == 404
 
 
-async def test_a_finalizer_holds_a_deletion_until_it_is_removed(api: Conversation):
+async def test_a_finalizer_holds_a_deletion_until_it_is_removed(api: Conversation) -> None:
     """In between the object has a deletionTimestamp and can still be written."""
     await api.made(WIDGET, {**widget("a"), "metadata": {"name": "a", "finalizers": [FINALIZER]}})
 
@@ -71,7 +71,7 @@ async def test_a_finalizer_holds_a_deletion_until_it_is_removed(api: Conversatio
     assert (await api.get(WIDGET, "a")).status == 404
 
 
-async def test_a_dry_run_deletes_nothing(api: Conversation):
+async def test_a_dry_run_deletes_nothing(api: Conversation) -> None:
     """The answer is the same."""
     await api.made(WIDGET, widget("a"))
 
@@ -81,7 +81,7 @@ async def test_a_dry_run_deletes_nothing(api: Conversation):
     assert (await api.get(WIDGET, "a")).status == 200
 
 
-async def test_dependents_follow_their_owner(api: Conversation):
+async def test_dependents_follow_their_owner(api: Conversation) -> None:
     """ReplicaSets and config copies of a Rollout need no clean-up of ours."""
     owner = await api.made(CONFIG_MAP, config_map("owner"))
     await api.made(CONFIG_MAP, owned("child", owner))
@@ -93,7 +93,7 @@ async def test_dependents_follow_their_owner(api: Conversation):
     assert (await api.get(CONFIG_MAP, "stranger")).status == 200
 
 
-async def test_an_object_whose_owner_never_was_is_collected(api: Conversation):
+async def test_an_object_whose_owner_never_was_is_collected(api: Conversation) -> None:
     """A ReplicaSet made for a Rollout that was deleted meanwhile goes by itself."""
     owner = await api.made(CONFIG_MAP, config_map("owner"))
     await api.delete(CONFIG_MAP, "owner")
@@ -103,7 +103,7 @@ async def test_an_object_whose_owner_never_was_is_collected(api: Conversation):
     await api.until(lambda answer: answer.status == 404, CONFIG_MAP, "late")
 
 
-async def test_orphaned_dependents_stay(api: Conversation):
+async def test_orphaned_dependents_stay(api: Conversation) -> None:
     """`kubectl delete --cascade=orphan` keeps the pods running."""
     owner = await api.made(CONFIG_MAP, config_map("owner"))
     await api.made(CONFIG_MAP, owned("child", owner))
@@ -116,7 +116,7 @@ async def test_orphaned_dependents_stay(api: Conversation):
     assert "ownerReferences" not in child.metadata
 
 
-async def test_a_foreground_deletion_takes_the_dependents_first(api: Conversation):
+async def test_a_foreground_deletion_takes_the_dependents_first(api: Conversation) -> None:
     """The owner is there, marked, until they are gone."""
     owner = await api.made(CONFIG_MAP, config_map("owner"))
     child = owned("child", owner, blockOwnerDeletion=True)
@@ -133,7 +133,7 @@ async def test_a_foreground_deletion_takes_the_dependents_first(api: Conversatio
     await api.until(lambda found: found.status == 404, CONFIG_MAP, "owner")
 
 
-async def test_a_replica_set_makes_pods_of_its_template_and_counts_them(api: Conversation):
+async def test_a_replica_set_makes_pods_of_its_template_and_counts_them(api: Conversation) -> None:
     """Names, owner and labels are what the controller reads pods by."""
     made = await api.made(REPLICA_SET, replica_set("rs", replicas=2))
     await api.until(lambda found: found.body.get("status", {}).get("replicas") == 2, REPLICA_SET, "rs")
@@ -151,7 +151,7 @@ async def test_a_replica_set_makes_pods_of_its_template_and_counts_them(api: Con
     assert status["fullyLabeledReplicas"] == 2
 
 
-async def test_an_evicted_pod_ends(api: Conversation):
+async def test_an_evicted_pod_ends(api: Conversation) -> None:
     """Restarts go this way, so that disruption budgets hold."""
     await api.made(REPLICA_SET, replica_set("rs", replicas=1))
     await api.until(lambda found: found.body.get("status", {}).get("replicas") == 1, REPLICA_SET, "rs")
@@ -168,7 +168,7 @@ async def test_an_evicted_pod_ends(api: Conversation):
     assert found.status == 404 or found.metadata["deletionTimestamp"]
 
 
-async def test_an_eviction_of_no_pod_is_not_found(api: Conversation):
+async def test_an_eviction_of_no_pod_is_not_found(api: Conversation) -> None:
     """It was quicker than we were."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "none"}}
 

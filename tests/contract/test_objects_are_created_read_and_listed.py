@@ -9,7 +9,7 @@ from rollouts.ports import Request
 from tests.contract.conversation import CONFIG_MAP, DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
 
 
-async def test_a_created_object_gets_what_only_the_server_can_give(api: Conversation):
+async def test_a_created_object_gets_what_only_the_server_can_give(api: Conversation) -> None:
     """uid, resourceVersion and creationTimestamp are the server's; everything we build on refers to them."""
     answer = await api.create(CONFIG_MAP, config_map("one", labels={"a": "b"}, key="value"))
 
@@ -23,7 +23,7 @@ async def test_a_created_object_gets_what_only_the_server_can_give(api: Conversa
     assert (await api.get(CONFIG_MAP, "one")).body == answer.body
 
 
-async def test_a_name_can_be_taken_only_once(api: Conversation):
+async def test_a_name_can_be_taken_only_once(api: Conversation) -> None:
     """AlreadyExists and Conflict are both 409; only the reason tells them apart."""
     await api.made(CONFIG_MAP, config_map("one"))
 
@@ -34,7 +34,7 @@ async def test_a_name_can_be_taken_only_once(api: Conversation):
     assert answer.body["details"] == {"name": "one", "kind": "configmaps"}
 
 
-async def test_a_generated_name_starts_as_asked(api: Conversation):
+async def test_a_generated_name_starts_as_asked(api: Conversation) -> None:
     """Pods of a ReplicaSet and EndpointSlices are named this way."""
     answer = await api.create(CONFIG_MAP, {"metadata": {"generateName": "some-"}})
 
@@ -43,7 +43,7 @@ async def test_a_generated_name_starts_as_asked(api: Conversation):
     assert len(answer.metadata["name"]) == len("some-") + 5
 
 
-async def test_what_does_not_exist_is_not_found_by_its_full_name(api: Conversation):
+async def test_what_does_not_exist_is_not_found_by_its_full_name(api: Conversation) -> None:
     """The message and details name the resource with its group, as clients print them."""
     plain = await api.get(CONFIG_MAP, "none")
     grouped = await api.get(REPLICA_SET, "none")
@@ -53,7 +53,7 @@ async def test_what_does_not_exist_is_not_found_by_its_full_name(api: Conversati
     assert grouped.body["details"] == {"name": "none", "group": "apps", "kind": "replicasets"}
 
 
-async def test_a_namespace_that_does_not_exist_takes_no_objects(api: Conversation):
+async def test_a_namespace_that_does_not_exist_takes_no_objects(api: Conversation) -> None:
     """A user's typing error in -n must not create anything anywhere."""
     answer = await api.send("POST", CONFIG_MAP.path("no-such-namespace"), config_map("one"))
 
@@ -61,7 +61,7 @@ async def test_a_namespace_that_does_not_exist_takes_no_objects(api: Conversatio
     assert answer.message == 'namespaces "no-such-namespace" not found'
 
 
-async def test_an_unknown_type_is_a_404_without_an_object(api: Conversation):
+async def test_an_unknown_type_is_a_404_without_an_object(api: Conversation) -> None:
     """That is how a missing CRD looks: plain text, no `Status` to decode."""
     path = f"/apis/contract.rollouts.dev/v1/namespaces/{api.namespace}/gadgets"
     response = await api.api.request(Request("GET", path), deadline_s=DEADLINE_S)
@@ -69,7 +69,7 @@ async def test_an_unknown_type_is_a_404_without_an_object(api: Conversation):
     assert (response.status, response.body) == (404, b"404 page not found\n")
 
 
-async def test_a_replica_set_gets_the_defaults_of_its_type(api: Conversation):
+async def test_a_replica_set_gets_the_defaults_of_its_type(api: Conversation) -> None:
     """What we read back has more fields than what we sent: comparing whole objects would never be equal."""
     spec = (await api.made(REPLICA_SET, replica_set("rs")))["spec"]["template"]["spec"]
 
@@ -90,7 +90,7 @@ async def test_a_replica_set_gets_the_defaults_of_its_type(api: Conversation):
     ]
 
 
-async def test_a_service_gets_an_address_and_target_ports(api: Conversation):
+async def test_a_service_gets_an_address_and_target_ports(api: Conversation) -> None:
     """EndpointSlices and kube-proxy read the target port from here."""
     body = await api.made(SERVICE, {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}})
 
@@ -99,7 +99,7 @@ async def test_a_service_gets_an_address_and_target_ports(api: Conversation):
     assert body["spec"]["clusterIP"].count(".") == 3
 
 
-async def test_resource_versions_rise_as_integers_over_all_types(api: Conversation):
+async def test_resource_versions_rise_as_integers_over_all_types(api: Conversation) -> None:
     """The store orders events by them (KEP-5504)."""
     versions = [
         int((await api.made(CONFIG_MAP, config_map("a")))["metadata"]["resourceVersion"]),
@@ -111,7 +111,7 @@ async def test_resource_versions_rise_as_integers_over_all_types(api: Conversati
     assert (await api.list(CONFIG_MAP)).version >= versions[-1]
 
 
-async def test_a_list_is_in_the_order_of_names(api: Conversation):
+async def test_a_list_is_in_the_order_of_names(api: Conversation) -> None:
     """Pages rely on a stable order."""
     for name in ("b", "c", "a"):
         await api.made(WIDGET, widget(name))
@@ -131,7 +131,7 @@ async def test_a_list_is_in_the_order_of_names(api: Conversation):
         ("tier=none", []),
     ],
 )
-async def test_labels_select(api: Conversation, selector: str, names: list[str]):
+async def test_labels_select(api: Conversation, selector: str, names: list[str]) -> None:
     """Watches and lists of the controller are filtered this way at the server."""
     everything = {
         "a": {"tier": "web", "env": "prod"},
@@ -145,7 +145,7 @@ async def test_labels_select(api: Conversation, selector: str, names: list[str])
     assert await api.names(WIDGET, labelSelector=selector) == names
 
 
-async def test_fields_select_by_name(api: Conversation):
+async def test_fields_select_by_name(api: Conversation) -> None:
     """A watch of one object is a list with this selector."""
     for name in ("a", "b"):
         await api.made(WIDGET, widget(name))
@@ -157,14 +157,14 @@ async def test_fields_select_by_name(api: Conversation):
 @pytest.mark.parametrize(
     "query", [{"labelSelector": "a b"}, {"fieldSelector": "spec.other=1"}, {"continue": "nonsense"}]
 )
-async def test_a_selector_that_cannot_be_read_is_a_bad_request(api: Conversation, query: dict[str, str]):
+async def test_a_selector_that_cannot_be_read_is_a_bad_request(api: Conversation, query: dict[str, str]) -> None:
     """Never an empty list: that would look like a deletion of everything."""
     answer = await api.list(POD, **query)
 
     assert (answer.status, answer.reason) == (400, "BadRequest")
 
 
-async def test_a_list_in_pages_is_one_consistent_list(api: Conversation):
+async def test_a_list_in_pages_is_one_consistent_list(api: Conversation) -> None:
     """An object made between two pages is not in the list, and every page has the first one's resourceVersion."""
     for name in ("a", "b", "c", "d", "e"):
         await api.made(CONFIG_MAP, config_map(name))
@@ -182,7 +182,7 @@ async def test_a_list_in_pages_is_one_consistent_list(api: Conversation):
     assert "continue" not in third.metadata
 
 
-async def test_a_list_can_be_asked_to_be_no_older_than_what_was_seen(api: Conversation):
+async def test_a_list_can_be_asked_to_be_no_older_than_what_was_seen(api: Conversation) -> None:
     """So a relist never comes from a cache that lags; a server that has not been there says so, and does not wait for ever."""
     await api.made(CONFIG_MAP, config_map("a"))
     seen = (await api.list(CONFIG_MAP)).version
@@ -197,7 +197,7 @@ async def test_a_list_can_be_asked_to_be_no_older_than_what_was_seen(api: Conver
     assert "Too large resource version" in future.body["message"]
 
 
-async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Conversation):
+async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Conversation) -> None:
     """Who decodes list items by their kind finds none there; custom resources carry it."""
     await api.made(CONFIG_MAP, config_map("a"))
     await api.made(WIDGET, widget("a"))
@@ -209,7 +209,7 @@ async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Conversatio
     assert custom.body["items"][0]["kind"] == "Widget"
 
 
-async def test_a_dry_run_creates_nothing(api: Conversation):
+async def test_a_dry_run_creates_nothing(api: Conversation) -> None:
     """`lint` and the check of a template ask the server this way."""
     answer = await api.create(REPLICA_SET, replica_set("rs"), dryRun="All")
 
@@ -218,7 +218,7 @@ async def test_a_dry_run_creates_nothing(api: Conversation):
     assert (await api.get(REPLICA_SET, "rs")).status == 404
 
 
-async def test_a_body_of_another_type_is_refused(api: Conversation):
+async def test_a_body_of_another_type_is_refused(api: Conversation) -> None:
     """A mix-up of paths and kinds never lands."""
     answer = await api.send(
         "POST", api.path(CONFIG_MAP), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
@@ -227,7 +227,7 @@ async def test_a_body_of_another_type_is_refused(api: Conversation):
     assert (answer.status, answer.reason) == (400, "BadRequest")
 
 
-async def test_a_method_that_a_path_does_not_know_is_not_allowed(api: Conversation):
+async def test_a_method_that_a_path_does_not_know_is_not_allowed(api: Conversation) -> None:
     """405 is no reason to try again."""
     answer = await api.send("POST", api.path(CONFIG_MAP, "x"), config_map("x"))
 

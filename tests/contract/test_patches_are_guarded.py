@@ -13,7 +13,7 @@ from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
-async def test_a_merge_patch_merges_maps_and_removes_nulls(api: Conversation):
+async def test_a_merge_patch_merges_maps_and_removes_nulls(api: Conversation) -> None:
     """RFC 7396; scale, annotations and status go this way."""
     await api.made(CONFIG_MAP, config_map("a", labels={"keep": "1", "drop": "2"}, x="1"))
 
@@ -25,7 +25,7 @@ async def test_a_merge_patch_merges_maps_and_removes_nulls(api: Conversation):
     assert answer.body["data"] == {"x": "1", "y": "2"}
 
 
-async def test_a_merge_patch_of_an_old_version_conflicts(api: Conversation):
+async def test_a_merge_patch_of_an_old_version_conflicts(api: Conversation) -> None:
     """A patch may carry the resourceVersion that it was computed from."""
     made = await api.made(CONFIG_MAP, config_map("a", x="1"))
     old = made["metadata"]["resourceVersion"]
@@ -37,7 +37,7 @@ async def test_a_merge_patch_of_an_old_version_conflicts(api: Conversation):
     assert (await api.get(CONFIG_MAP, "a")).body["data"] == {"x": "2"}
 
 
-async def test_a_json_patch_that_replaces_a_stale_resource_version_conflicts(api: Conversation):
+async def test_a_json_patch_that_replaces_a_stale_resource_version_conflicts(api: Conversation) -> None:
     """This is the guard on users' objects: 409 says that the plan is old."""
     made = await api.made(WIDGET, widget("a"))
     old = made["metadata"]["resourceVersion"]
@@ -62,7 +62,9 @@ async def test_a_json_patch_that_replaces_a_stale_resource_version_conflicts(api
         [{"op": "remove", "path": "/spec/none"}],
     ],
 )
-async def test_a_json_patch_that_cannot_be_carried_out_is_422_without_a_cause(api: Conversation, operations: list[Any]):
+async def test_a_json_patch_that_cannot_be_carried_out_is_422_without_a_cause(
+    api: Conversation, operations: list[Any]
+) -> None:
     """A failed `test` looks like any other refusal: the message says nothing, the details are empty."""
     await api.made(WIDGET, widget("a"))
     change = {"op": "add", "path": "/metadata/labels", "value": {"changed": "yes"}}
@@ -75,7 +77,7 @@ async def test_a_json_patch_that_cannot_be_carried_out_is_422_without_a_cause(ap
     assert "labels" not in (await api.get(WIDGET, "a")).metadata
 
 
-async def test_a_json_patch_adds_removes_and_moves_in_lists(api: Conversation):
+async def test_a_json_patch_adds_removes_and_moves_in_lists(api: Conversation) -> None:
     """RFC 6902, indices and the end of a list."""
     await api.made(WIDGET, widget("a", steps=[{"n": 1}, {"n": 2}]))
     operations = [
@@ -93,7 +95,7 @@ async def test_a_json_patch_adds_removes_and_moves_in_lists(api: Conversation):
     assert answer.metadata["annotations"] == {"rollouts.dev/x": "1"}
 
 
-async def test_a_body_that_is_no_json_patch_is_a_bad_request(api: Conversation):
+async def test_a_body_that_is_no_json_patch_is_a_bad_request(api: Conversation) -> None:
     """400 is our bug, 422 is the object's state."""
     await api.made(WIDGET, widget("a"))
 
@@ -102,7 +104,7 @@ async def test_a_body_that_is_no_json_patch_is_a_bad_request(api: Conversation):
     assert (answer.status, answer.reason) == (400, "BadRequest")
 
 
-async def test_a_put_of_an_old_version_conflicts(api: Conversation):
+async def test_a_put_of_an_old_version_conflicts(api: Conversation) -> None:
     """Leases are taken by this rule: two candidates, one winner."""
     made = await api.made(WIDGET, widget("a"))
     await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
@@ -114,7 +116,7 @@ async def test_a_put_of_an_old_version_conflicts(api: Conversation):
     assert "the object has been modified" in answer.message
 
 
-async def test_a_put_of_a_custom_object_needs_a_version(api: Conversation):
+async def test_a_put_of_a_custom_object_needs_a_version(api: Conversation) -> None:
     """Blind overwriting is not possible there; of ReplicaSets it is."""
     await api.made(WIDGET, widget("a"))
     await api.made(REPLICA_SET, replica_set("rs"))
@@ -127,14 +129,14 @@ async def test_a_put_of_a_custom_object_needs_a_version(api: Conversation):
     assert built_in.status == 200
 
 
-async def test_a_put_of_what_does_not_exist_is_not_found(api: Conversation):
+async def test_a_put_of_what_does_not_exist_is_not_found(api: Conversation) -> None:
     """A PUT never brings a deleted object back."""
     answer = await api.put(REPLICA_SET, "none", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **replica_set("none")})
 
     assert (answer.status, answer.reason) == (404, "NotFound")
 
 
-async def test_a_strategic_merge_patch_merges_containers_by_name(api: Conversation):
+async def test_a_strategic_merge_patch_merges_containers_by_name(api: Conversation) -> None:
     """`kubectl set image` and `kubectl apply` of built-in types send it; custom resources refuse it."""
     await api.made(REPLICA_SET, replica_set("rs"))
     await api.made(WIDGET, widget("a"))
@@ -152,7 +154,7 @@ async def test_a_strategic_merge_patch_merges_containers_by_name(api: Conversati
     assert (refused.status, refused.reason) == (415, "UnsupportedMediaType")
 
 
-async def test_a_patch_cannot_change_who_an_object_is(api: Conversation):
+async def test_a_patch_cannot_change_who_an_object_is(api: Conversation) -> None:
     """uid and creation time are the server's; a patch of another uid is refused."""
     made = await api.made(WIDGET, widget("a"))
 
@@ -165,7 +167,7 @@ async def test_a_patch_cannot_change_who_an_object_is(api: Conversation):
     assert ("FieldValueInvalid", "metadata.uid") in other.causes
 
 
-async def test_a_dry_run_of_a_patch_changes_nothing(api: Conversation):
+async def test_a_dry_run_of_a_patch_changes_nothing(api: Conversation) -> None:
     """The answer is what would be."""
     await api.made(WIDGET, widget("a"))
 

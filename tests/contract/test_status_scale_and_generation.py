@@ -7,14 +7,14 @@ from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request
 from tests.contract.conversation import CONFIG_MAP, DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
 
 
-async def test_a_status_in_a_created_object_is_dropped(api: Conversation):
+async def test_a_status_in_a_created_object_is_dropped(api: Conversation) -> None:
     """Nobody claims a state by creating it."""
     made = await api.made(WIDGET, {**widget("a"), "status": {"phase": "Ready"}})
 
     assert "status" not in made
 
 
-async def test_the_main_path_does_not_write_status(api: Conversation):
+async def test_the_main_path_does_not_write_status(api: Conversation) -> None:
     """An apply of a manifest with an old status cannot turn the clock back."""
     await api.made(WIDGET, widget("a"))
     await api.patch(WIDGET, "a", {"status": {"phase": "Ready"}}, MERGE_PATCH, "status")
@@ -25,7 +25,7 @@ async def test_the_main_path_does_not_write_status(api: Conversation):
     assert answer.body["spec"]["replicas"] == 2
 
 
-async def test_the_status_path_writes_nothing_else(api: Conversation):
+async def test_the_status_path_writes_nothing_else(api: Conversation) -> None:
     """Neither spec nor labels of a custom object; the generation stays."""
     await api.made(WIDGET, widget("a"))
 
@@ -38,7 +38,7 @@ async def test_the_status_path_writes_nothing_else(api: Conversation):
     assert answer.metadata["generation"] == 1
 
 
-async def test_a_status_can_be_put_and_patched_with_a_guard(api: Conversation):
+async def test_a_status_can_be_put_and_patched_with_a_guard(api: Conversation) -> None:
     """One writer at a time: a stale version conflicts on this path, too."""
     made = await api.made(WIDGET, widget("a"))
     first = await api.put(WIDGET, "a", {**made, "status": {"phase": "One"}}, "status")
@@ -54,7 +54,7 @@ async def test_a_status_can_be_put_and_patched_with_a_guard(api: Conversation):
     assert patched.body["status"] == {"phase": "Three"}
 
 
-async def test_a_status_of_the_wrong_type_is_refused(api: Conversation):
+async def test_a_status_of_the_wrong_type_is_refused(api: Conversation) -> None:
     """The schema holds for status, too."""
     await api.made(WIDGET, widget("a"))
 
@@ -64,7 +64,7 @@ async def test_a_status_of_the_wrong_type_is_refused(api: Conversation):
     assert answer.causes[0] == ("FieldValueTypeInvalid", "status.replicas")
 
 
-async def test_unknown_status_fields_are_pruned(api: Conversation):
+async def test_unknown_status_fields_are_pruned(api: Conversation) -> None:
     """An older CRD forgets what a newer controller writes; it must not refuse it."""
     await api.made(WIDGET, widget("a"))
 
@@ -73,7 +73,7 @@ async def test_unknown_status_fields_are_pruned(api: Conversation):
     assert (answer.status, answer.body["status"]) == (200, {"phase": "Ready"})
 
 
-async def test_generation_counts_changes_of_the_spec_only(api: Conversation):
+async def test_generation_counts_changes_of_the_spec_only(api: Conversation) -> None:
     """observedGeneration is compared with it."""
     generations = [(await api.made(WIDGET, widget("a")))["metadata"]["generation"]]
     for patch in (
@@ -87,7 +87,7 @@ async def test_generation_counts_changes_of_the_spec_only(api: Conversation):
     assert generations == [1, 1, 2, 2, 3]
 
 
-async def test_a_scale_shows_what_its_paths_point_at(api: Conversation):
+async def test_a_scale_shows_what_its_paths_point_at(api: Conversation) -> None:
     """HPAs and `kubectl scale` read it; the selector finds the pods."""
     made = await api.made(WIDGET, widget("a", replicas=3))
     status = {"replicas": 2, "selector": "app=a"}
@@ -101,7 +101,7 @@ async def test_a_scale_shows_what_its_paths_point_at(api: Conversation):
     assert scale.metadata["uid"] == made["metadata"]["uid"]
 
 
-async def test_a_scale_write_changes_the_replicas_and_the_generation(api: Conversation):
+async def test_a_scale_write_changes_the_replicas_and_the_generation(api: Conversation) -> None:
     """By PUT and by PATCH; the object's other fields stay."""
     await api.made(WIDGET, widget("a", note="x"))
 
@@ -117,7 +117,7 @@ async def test_a_scale_write_changes_the_replicas_and_the_generation(api: Conver
     assert after.metadata["generation"] == 3
 
 
-async def test_a_replica_set_scales_and_says_its_selector(api: Conversation):
+async def test_a_replica_set_scales_and_says_its_selector(api: Conversation) -> None:
     """The built-in type has the selector in its spec."""
     await api.made(REPLICA_SET, replica_set("rs"))
 
@@ -126,7 +126,7 @@ async def test_a_replica_set_scales_and_says_its_selector(api: Conversation):
     assert scale.body["status"] == {"replicas": 0, "selector": "app=rs"}
 
 
-async def test_a_negative_scale_is_refused(api: Conversation):
+async def test_a_negative_scale_is_refused(api: Conversation) -> None:
     """Even where the type itself has no minimum."""
     await api.made(REPLICA_SET, replica_set("rs"))
 
@@ -136,7 +136,7 @@ async def test_a_negative_scale_is_refused(api: Conversation):
     assert answer.causes == [("FieldValueInvalid", "spec.replicas")]
 
 
-async def test_a_type_without_a_scale_has_no_such_path(api: Conversation):
+async def test_a_type_without_a_scale_has_no_such_path(api: Conversation) -> None:
     """A wrong target of an HPA is a 404."""
     await api.made(CONFIG_MAP, config_map("a"))
 

@@ -9,7 +9,7 @@ from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, replic
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
 
-async def test_a_watch_from_a_version_shows_what_came_after_it(api: Conversation):
+async def test_a_watch_from_a_version_shows_what_came_after_it(api: Conversation) -> None:
     """A reconnect from the last event seen loses nothing and repeats nothing."""
     await api.made(WIDGET, widget("a"))
     version = (await api.list(WIDGET)).version
@@ -30,7 +30,7 @@ async def test_a_watch_from_a_version_shows_what_came_after_it(api: Conversation
     assert versions[0] > version
 
 
-async def test_a_watch_without_a_version_begins_with_the_state(api: Conversation):
+async def test_a_watch_without_a_version_begins_with_the_state(api: Conversation) -> None:
     """Every object there is comes as ADDED."""
     for name in ("a", "b"):
         await api.made(WIDGET, widget(name))
@@ -43,7 +43,7 @@ async def test_a_watch_without_a_version_begins_with_the_state(api: Conversation
         assert await events.names(1) == [("ADDED", "c")]
 
 
-async def test_a_deletion_carries_the_version_of_the_deletion(api: Conversation):
+async def test_a_deletion_carries_the_version_of_the_deletion(api: Conversation) -> None:
     """The store takes it for newer than the object's last version."""
     made = await api.made(WIDGET, widget("a"))
     version = made["metadata"]["resourceVersion"]
@@ -57,7 +57,7 @@ async def test_a_deletion_carries_the_version_of_the_deletion(api: Conversation)
     assert body["spec"] == made["spec"]
 
 
-async def test_a_write_that_changes_nothing_is_no_event(api: Conversation):
+async def test_a_write_that_changes_nothing_is_no_event(api: Conversation) -> None:
     """An idle cluster stays quiet: no-op writes keep their resourceVersion."""
     made = await api.made(WIDGET, widget("a"))
     version = made["metadata"]["resourceVersion"]
@@ -71,7 +71,7 @@ async def test_a_write_that_changes_nothing_is_no_event(api: Conversation):
         assert await events.names(1) == [("ADDED", "b")]
 
 
-async def test_an_object_that_enters_or_leaves_the_selection_is_added_or_deleted(api: Conversation):
+async def test_an_object_that_enters_or_leaves_the_selection_is_added_or_deleted(api: Conversation) -> None:
     """The controller's filtered watches rely on it: a lost label looks like a deletion."""
     made = await api.made(WIDGET, widget("a"))
 
@@ -91,7 +91,7 @@ async def test_an_object_that_enters_or_leaves_the_selection_is_added_or_deleted
     assert versions == sorted(set(versions))
 
 
-async def test_a_streaming_list_ends_with_a_bookmark_and_goes_on_as_a_watch(api: Conversation):
+async def test_a_streaming_list_ends_with_a_bookmark_and_goes_on_as_a_watch(api: Conversation) -> None:
     """The mark says that the state is complete; its version is where the changes begin."""
     for name in ("a", "b"):
         await api.made(WIDGET, widget(name))
@@ -111,7 +111,7 @@ async def test_a_streaming_list_ends_with_a_bookmark_and_goes_on_as_a_watch(api:
     assert after == [("ADDED", "c")]
 
 
-async def test_a_streaming_list_of_nothing_is_a_mark_alone(api: Conversation):
+async def test_a_streaming_list_of_nothing_is_a_mark_alone(api: Conversation) -> None:
     """An empty namespace is synced, too."""
     async with api.watch(POD, **INITIAL_EVENTS) as events:
         kind, mark = await events.next()
@@ -120,7 +120,7 @@ async def test_a_streaming_list_of_nothing_is_a_mark_alone(api: Conversation):
     assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_a_streaming_list_needs_its_match_rule(api: Conversation):
+async def test_a_streaming_list_needs_its_match_rule(api: Conversation) -> None:
     """A client that gets 422 falls back to pages."""
     async with api.watch(CONFIG_MAP, sendInitialEvents="true") as events:
         assert events.stream.status == 422
@@ -130,7 +130,7 @@ async def test_a_streaming_list_needs_its_match_rule(api: Conversation):
     assert answer.causes == [("FieldValueForbidden", "sendInitialEvents")]
 
 
-async def test_a_watch_from_a_forgotten_version_gets_410_in_stream(api: Conversation):
+async def test_a_watch_from_a_forgotten_version_gets_410_in_stream(api: Conversation) -> None:
     """The answer's head is 200: who looks at the status alone never lists again."""
     async with api.watch(WIDGET, resourceVersion="1") as events:
         status = events.stream.status
@@ -140,7 +140,7 @@ async def test_a_watch_from_a_forgotten_version_gets_410_in_stream(api: Conversa
     assert (body["code"], body["reason"]) == (410, "Expired")
 
 
-async def test_a_watch_ends_when_its_time_is_up(api: Conversation):
+async def test_a_watch_ends_when_its_time_is_up(api: Conversation) -> None:
     """A clean end is no failure: the client goes on from the last version."""
     version = (await api.list(WIDGET)).version
 
@@ -148,7 +148,7 @@ async def test_a_watch_ends_when_its_time_is_up(api: Conversation):
         assert (await events.next())[0] == "END"
 
 
-async def test_status_writes_are_events_too(api: Conversation):
+async def test_status_writes_are_events_too(api: Conversation) -> None:
     """Readiness comes to the controller this way."""
     made = await api.made(REPLICA_SET, replica_set("rs"))
 

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
@@ -35,7 +36,7 @@ async def ran(kubeconfig_path: Path, *, until: str, **environment: str) -> tuple
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    lines = []
+    lines: list[dict[str, Any]] = []
     try:
         async with asyncio.timeout(60):
             while not lines or lines[-1]["event"] != until:

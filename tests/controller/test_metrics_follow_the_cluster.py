@@ -13,7 +13,7 @@ def phases(telemetry: Telemetry) -> list[bytes]:
     return sorted(line for line in lines if line.startswith(b"rollouts_phase{"))
 
 
-def test_the_series_of_a_namespace_go_with_its_last_rollout():
+def test_the_series_of_a_namespace_go_with_its_last_rollout() -> None:
     """A cluster whose pipelines make a namespace for each pull request had thousands of dead series a month."""
     telemetry = Telemetry()
     first, second = Key("pr-1", "cart"), Key("pr-1", "shop")
@@ -30,7 +30,7 @@ def test_the_series_of_a_namespace_go_with_its_last_rollout():
     assert phases(telemetry) == [b'rollouts_phase{namespace="prod",phase="Healthy"} 1.0']
 
 
-def test_a_namespace_that_comes_back_is_counted_from_nothing():
+def test_a_namespace_that_comes_back_is_counted_from_nothing() -> None:
     """What went must not be remembered."""
     telemetry = Telemetry()
     key = Key("pr-1", "cart")

@@ -11,7 +11,7 @@ from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import STAY, Users, http_route, play_routed, stored_weights, weight, world
 from tests.behaviour.stage import KEY, Stage
 
-TO_THE_GATE = (weight(10), {"pause": {}}, weight(50), {"pause": {}})
+TO_THE_GATE: tuple[Manifest, ...] = (weight(10), {"pause": {}}, weight(50), {"pause": {}})
 
 
 def route_of(stage: Stage) -> Manifest:

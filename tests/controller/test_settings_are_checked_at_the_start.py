@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from rollouts.settings import Address, Settings, parse_address, parse_settings
         ("", None),
     ],
 )
-def test_a_metrics_address_is_host_and_port_or_nothing(text, address):
+def test_a_metrics_address_is_host_and_port_or_nothing(text: str, address: Address | None) -> None:
     """The form that other controllers take, so that charts can pass it on."""
     assert parse_address(text) == address
 
@@ -41,18 +42,18 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text, address):
         ({"drain_queries": "all"}, "--drain-queries"),
     ],
 )
-def test_a_flag_that_cannot_be_used_is_named(flags, flag):
+def test_a_flag_that_cannot_be_used_is_named(flags: dict[str, Any], flag: str) -> None:
     """The administrator reads one line in a crash-looping Pod's log."""
     with pytest.raises(SettingsInvalid, match=f"^{flag}: "):
         parse_settings(**flags)
 
 
-def test_two_processes_in_one_pod_have_different_identities():
+def test_two_processes_in_one_pod_have_different_identities() -> None:
     """A container that restarts must not take itself for the process that held the lease before."""
     assert Settings().identity != Settings().identity
 
 
-def test_the_controller_command_refuses_bad_flags_without_the_terminal_tools():
+def test_the_controller_command_refuses_bad_flags_without_the_terminal_tools() -> None:
     """Exit code 2 and one line; typer and rich are an optional extra that a controller image may lack."""
     program = (
         "import sys; sys.argv = ['rollouts', 'controller', '--log-format', 'xml']\n"

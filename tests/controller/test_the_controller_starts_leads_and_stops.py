@@ -91,7 +91,7 @@ def holder(cluster: SimulatedCluster) -> str | None:
     return lease["spec"]["holderIdentity"] if lease else None
 
 
-def test_an_idle_cluster_is_asked_for_nothing():
+def test_an_idle_cluster_is_asked_for_nothing() -> None:
     """No resync, no polling: after a rollout has settled no request is made for ten minutes."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -116,7 +116,7 @@ def requests(telemetry: Telemetry) -> list[bytes]:
     return [line for line in lines if line.startswith(b"rollouts_api_requests_total")]
 
 
-def test_of_two_controllers_one_acts_and_the_other_takes_over_when_it_stops():
+def test_of_two_controllers_one_acts_and_the_other_takes_over_when_it_stops() -> None:
     """A released lease is taken within the retry period; the standby's caches are warm."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -144,7 +144,7 @@ def test_of_two_controllers_one_acts_and_the_other_takes_over_when_it_stops():
     on_a_cluster(scenario)
 
 
-def test_a_controller_that_loses_its_lease_ends_with_an_error():
+def test_a_controller_that_loses_its_lease_ends_with_an_error() -> None:
     """Kubernetes starts it again with fresh caches; going on would be a second leader."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -163,7 +163,7 @@ def test_a_controller_that_loses_its_lease_ends_with_an_error():
     on_a_cluster(scenario)
 
 
-def test_a_deleted_rollout_leaves_its_service_as_it_was():
+def test_a_deleted_rollout_leaves_its_service_as_it_was() -> None:
     """Nothing of ours stays on a user's object."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -186,7 +186,7 @@ def test_a_deleted_rollout_leaves_its_service_as_it_was():
     on_a_cluster(scenario)
 
 
-def test_health_is_served_over_http():
+def test_health_is_served_over_http() -> None:
     """What the kubelet and Prometheus ask for, over a real socket."""
     asyncio.run(_health_is_served())
 

@@ -193,7 +193,7 @@ def healthy(status: Manifest) -> bool:
     return status.get("phase") == "Healthy"
 
 
-def test_a_deep_rollout_is_told_so_and_the_next_one_is_served():
+def test_a_deep_rollout_is_told_so_and_the_next_one_is_served() -> None:
     """3 KB of brackets in one tenant's template stopped every tenant's rollouts, after every restart again."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -220,7 +220,7 @@ def test_a_deep_rollout_is_told_so_and_the_next_one_is_served():
     play(scenario)
 
 
-def test_an_unreadable_replica_set_is_not_taken_for_absent():
+def test_an_unreadable_replica_set_is_not_taken_for_absent() -> None:
     """Without it the Rollout would make another, or end what serves; it waits and says why, and goes on when it can."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -258,7 +258,7 @@ def test_an_unreadable_replica_set_is_not_taken_for_absent():
     play(scenario)
 
 
-def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept():
+def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept() -> None:
     """Its status is not known, so it is not written; and it is not gone, so what it steers is not given back."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -281,7 +281,7 @@ def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept():
     play(scenario)
 
 
-def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up():
+def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up() -> None:
     """A leader that sees no ReplicaSets said "2 pods are to be available" for ever, beside a healthy standby."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -321,7 +321,7 @@ def holder(cluster: SimulatedCluster) -> str | None:
     return lease["spec"]["holderIdentity"] if lease else None
 
 
-def test_who_cannot_list_does_not_stand_for_election():
+def test_who_cannot_list_does_not_stand_for_election() -> None:
     """An unready process kept the lease from a healthy standby for as long as it lived."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -339,7 +339,7 @@ def test_who_cannot_list_does_not_stand_for_election():
     play(scenario)
 
 
-def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting():
+def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting() -> None:
     """A Role that was deleted in one of several namespaces is that namespace's trouble; the process stays."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -367,7 +367,7 @@ def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting():
     play(scenario)
 
 
-def test_a_short_outage_of_a_watch_is_no_news():
+def test_a_short_outage_of_a_watch_is_no_news() -> None:
     """Servers are restarted: nothing is written and nobody exits over a watch that is back within a minute."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -389,7 +389,7 @@ def test_a_short_outage_of_a_watch_is_no_news():
     play(scenario, limit_s=3000)
 
 
-HARM = (
+HARM: tuple[dict[str, Any], ...] = (
     {"generation": "many"},
     {"labels": {"app": 3}},
     {"annotations": []},
@@ -416,7 +416,7 @@ class Harming(Spoiling):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_once_everything_can_be_read_again_everything_is_rolled_out(seed):
+def test_once_everything_can_be_read_again_everything_is_rolled_out(seed: int) -> None:
     """Rollouts under way while objects of every kind become unreadable: nobody restarts, and each is finished afterwards."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -451,7 +451,7 @@ class Webhooked(Spoiling):
         return await super().request(request, deadline_s=deadline_s)
 
 
-def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another():
+def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another() -> None:
     """64 Rollouts behind it took all workers, and another tenant's first write came 50 s late."""
 
     async def scenario(cluster: SimulatedCluster) -> None:

@@ -1,6 +1,6 @@
 """Promise: whatever happens to a Rollout, and wherever a pass crashes, no write breaks an invariant; then it comes to rest.
 
-`ROLLOUTS_DEEP=1` looks at many more worlds.
+`ROLLOUTS_DEEP=1` looks at many more worlds, `ROLLOUTS_WORLDS` says how many.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from tests.core.worlds import (
 )
 from tests.invariants.every import nothing_more_to_do
 
-EXAMPLES = 20_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 60
+EXAMPLES = int(os.environ.get("ROLLOUTS_WORLDS", "20000" if os.environ.get("ROLLOUTS_DEEP") == "1" else "600"))
 UNHURRIED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5), SetWeight(75))

@@ -72,7 +72,7 @@ def _rollout(
 def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
     """Nothing orders a pod's SIGTERM and its removal from the proxies, so it must serve on for a while; also in a node drain."""
     own = {"name": "proxy", "image": "p", "lifecycle": {"preStop": {"httpGet": {"port": 1}}}}
-    starts = {"name": "start", "image": "s", "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}
+    starts: dict[str, Any] = {"name": "start", "image": "s", "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "containers": [*TEMPLATE["spec"]["containers"], own, starts]}}
     injection = Injection(containers=("app", "start"), pre_stop_s=6, grace_s=41, native=True)
 

@@ -23,6 +23,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from rollouts.objects import SERVICE, Manifest
+from rollouts.ports import LiveQuestion
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
@@ -64,23 +65,16 @@ class Shop:
 
     async def live(self, want: Split, **options: float) -> LiveSeen:
         """Asks whether a split is in force."""
-        question = Asked(
-            RouteName("gatewayAPI", "HTTPRoute", "default", "web"), "7", want, "stable", "canary", ("default/public",)
+        route = RouteName("gatewayAPI", "HTTPRoute", "default", "web")
+        question = LiveQuestion(
+            route=route,
+            resource_version="7",
+            split=want,
+            stable_service="stable",
+            canary_service="canary",
+            gateways=("default/public",),
         )
         return await self.planes.live(question, deadline_s=1.0, **options)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question, in the shape of the controller's."""
-
-    route: RouteName
-    resource_version: str
-    split: Split
-    stable_service: str
-    canary_service: str
-    gateways: tuple[str, ...]
-    namespace: str = ""
 
 
 def in_the_shop(

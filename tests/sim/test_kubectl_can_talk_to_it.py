@@ -16,7 +16,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
 
 
-async def test_requests_and_watches_go_over_http():
+async def test_requests_and_watches_go_over_http() -> None:
     """A controller in another process sees the same cluster."""
     async with (
         SimulatedCluster(clock=SystemClock()) as cluster,
@@ -39,7 +39,7 @@ async def test_requests_and_watches_go_over_http():
 
 
 @pytest.mark.controlplane
-async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_programs: Path):
+async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_programs: Path) -> None:
     """What users do to a real cluster, they do to the demo's."""
     async with SimulatedCluster(clock=SystemClock()) as cluster, SimHttp(cluster.api) as http:
         kubeconfig = http.write_kubeconfig(tmp_path / "kubeconfig")

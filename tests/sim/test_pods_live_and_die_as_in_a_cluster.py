@@ -30,7 +30,7 @@ def conditions_of(cluster: SimulatedCluster) -> list[tuple[bool, bool, bool]]:
     return sorted((entry["ready"], entry["serving"], entry["terminating"]) for entry in entries)
 
 
-def test_pods_become_ready_and_are_counted():
+def test_pods_become_ready_and_are_counted() -> None:
     """Every count that the controller gates on is there."""
 
     async def run() -> Manifest:
@@ -49,7 +49,7 @@ def test_pods_become_ready_and_are_counted():
     }
 
 
-def test_a_pod_that_was_deleted_is_counted_until_its_deletion_was_heard_of():
+def test_a_pod_that_was_deleted_is_counted_until_its_deletion_was_heard_of() -> None:
     """Told 3, 2, 3 in a moment, a set says that it has three available pods of its newest generation, and has two."""
 
     async def run() -> tuple[Manifest, int, Manifest]:
@@ -70,7 +70,7 @@ def test_a_pod_that_was_deleted_is_counted_until_its_deletion_was_heard_of():
     assert (in_the_end["availableReplicas"], in_the_end["terminatingReplicas"]) == (3, 0)
 
 
-def test_a_pod_is_available_only_after_min_ready_seconds():
+def test_a_pod_is_available_only_after_min_ready_seconds() -> None:
     """Ready and available are different gates."""
 
     async def run() -> list[int]:
@@ -89,7 +89,7 @@ def test_a_pod_is_available_only_after_min_ready_seconds():
     ("app:bad", "Running", "CrashLoopBackOff"),
     ("app:missing", "Pending", "ImagePullBackOff"),
 ])  # fmt: skip
-def test_a_bad_image_never_becomes_ready_and_says_why(image: str, phase: str, reason: str):
+def test_a_bad_image_never_becomes_ready_and_says_why(image: str, phase: str, reason: str) -> None:
     """Abort tests and the demo need a revision that fails."""
 
     async def run() -> tuple[Manifest, Any]:
@@ -104,7 +104,7 @@ def test_a_bad_image_never_becomes_ready_and_says_why(image: str, phase: str, re
     assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
 
 
-def test_pods_that_are_not_ready_go_first():
+def test_pods_that_are_not_ready_go_first() -> None:
     """A scale-down must not take a pod that serves while there is one that does not."""
 
     async def run() -> set[str]:
@@ -122,7 +122,7 @@ def test_pods_that_are_not_ready_go_first():
     assert run_virtual(run()) == set()
 
 
-def test_an_ending_pod_serves_through_its_pre_stop_sleep():
+def test_an_ending_pod_serves_through_its_pre_stop_sleep() -> None:
     """Its endpoint is terminating, not ready, still serving; it is gone when sleep and shut-down are over."""
 
     async def run() -> tuple[Any, list[bool], int, Manifest]:
@@ -147,7 +147,7 @@ def test_an_ending_pod_serves_through_its_pre_stop_sleep():
     assert (counts["replicas"], counts["terminatingReplicas"]) == (0, 1)
 
 
-def test_the_grace_period_cuts_the_pre_stop_sleep_short():
+def test_the_grace_period_cuts_the_pre_stop_sleep_short() -> None:
     """A sleep that does not fit into terminationGracePeriodSeconds does not protect anybody."""
 
     async def run() -> int:
@@ -161,7 +161,7 @@ def test_the_grace_period_cuts_the_pre_stop_sleep_short():
     assert run_virtual(run()) == 0
 
 
-def test_slices_inherit_the_services_labels_and_follow_its_selector():
+def test_slices_inherit_the_services_labels_and_follow_its_selector() -> None:
     """Label-filtered watches of slices rely on the first; blue-green on the second."""
 
     async def run() -> tuple[dict[str, str], list[str], list[str]]:
@@ -188,7 +188,7 @@ def test_slices_inherit_the_services_labels_and_follow_its_selector():
     assert (before, after) == (["blue"], ["green"])
 
 
-def test_a_deleted_namespace_takes_everything_with_it():
+def test_a_deleted_namespace_takes_everything_with_it() -> None:
     """Nothing is left behind, pods with a grace period included."""
 
     async def run() -> tuple[int, Any]:
@@ -206,7 +206,7 @@ def test_a_deleted_namespace_takes_everything_with_it():
     assert run_virtual(run()) == (0, 404)
 
 
-def test_the_autoscaler_follows_its_script():
+def test_the_autoscaler_follows_its_script() -> None:
     """HPA changes come in the middle of a rollout."""
 
     async def run() -> list[int]:
@@ -222,7 +222,7 @@ def test_the_autoscaler_follows_its_script():
     assert run_virtual(run()) == [1, 4, 2]
 
 
-def test_a_replica_set_that_is_at_rest_writes_nothing():
+def test_a_replica_set_that_is_at_rest_writes_nothing() -> None:
     """An idle cluster is silent: no write, so no event."""
 
     async def run() -> int:

@@ -32,7 +32,7 @@ def _roll(*, pre_stop_s: int, ready_first: bool = True) -> Tally:
     return run_virtual(run())
 
 
-def test_a_drained_hand_over_loses_nothing():
+def test_a_drained_hand_over_loses_nothing() -> None:
     """Ready first, then a preStop sleep longer than every proxy's lag."""
     tally = _roll(pre_stop_s=5)
 
@@ -41,7 +41,7 @@ def test_a_drained_hand_over_loses_nothing():
     assert 2_950 <= sum(tally.sent.values()) <= 3_000
 
 
-def test_a_naive_end_loses_what_the_proxies_still_send():
+def test_a_naive_end_loses_what_the_proxies_still_send() -> None:
     """Without a preStop sleep the pod is gone before the proxies know; the losses are the old revision's or nobody's."""
     tally = _roll(pre_stop_s=0)
 
@@ -49,14 +49,14 @@ def test_a_naive_end_loses_what_the_proxies_still_send():
     assert set(tally.lost) <= {"r1", NO_REVISION}
 
 
-def test_a_service_without_a_ready_pod_loses_everything():
+def test_a_service_without_a_ready_pod_loses_everything() -> None:
     """The old pods go before the new ones are Ready: a whole second without an endpoint shows in the seconds."""
     tally = _roll(pre_stop_s=0, ready_first=False)
 
     assert tally.lost[NO_REVISION] > 20
 
 
-def test_the_tally_by_second_adds_up():
+def test_the_tally_by_second_adds_up() -> None:
     """Pictures are drawn from it."""
     tally = _roll(pre_stop_s=0)
     by_revision: Counter[str] = Counter()

@@ -37,7 +37,7 @@ def send(server: SimServer, method: str, path: str, body: Any = None, content_ty
     return server.answer(Request(method, path, {}, b"" if body is None else json.dumps(body).encode(), content_type))
 
 
-def test_a_rollout_is_created_scaled_and_keeps_its_template_whole(server: SimServer):
+def test_a_rollout_is_created_scaled_and_keeps_its_template_whole(server: SimServer) -> None:
     """Unknown fields of the pod template belong to newer Kubernetes versions: they must survive."""
     manifest = rollout()
     manifest["spec"]["template"]["spec"]["fieldOfTheFuture"] = {"a": 1}
@@ -51,7 +51,7 @@ def test_a_rollout_is_created_scaled_and_keeps_its_template_whole(server: SimSer
     assert json.loads(send(server, "GET", f"{PATH}/cart").body)["metadata"]["generation"] == 2
 
 
-def test_a_rollout_of_the_wrong_shape_is_refused_with_its_path(server: SimServer):
+def test_a_rollout_of_the_wrong_shape_is_refused_with_its_path(server: SimServer) -> None:
     """What the schema catches never reaches the controller."""
     answer = send(server, "POST", PATH, rollout(replicas="many"))
 
@@ -59,7 +59,7 @@ def test_a_rollout_of_the_wrong_shape_is_refused_with_its_path(server: SimServer
     assert "spec.replicas" in [cause["field"] for cause in json.loads(answer.body)["details"]["causes"]]
 
 
-def test_a_rollouts_selector_does_not_change(server: SimServer):
+def test_a_rollouts_selector_does_not_change(server: SimServer) -> None:
     """Pods of the old selector would be nobody's."""
     send(server, "POST", PATH, rollout())
 
@@ -69,7 +69,7 @@ def test_a_rollouts_selector_does_not_change(server: SimServer):
     assert json.loads(send(server, "GET", f"{PATH}/cart").body)["spec"]["selector"] == {"matchLabels": {"app": "cart"}}
 
 
-def test_a_changed_crd_holds_from_its_next_request_on(server: SimServer):
+def test_a_changed_crd_holds_from_its_next_request_on(server: SimServer) -> None:
     """An upgrade applies the CRD before the controller; paths that were used before must not keep the old schema."""
     send(server, "POST", PATH, rollout())
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rollouts.rollouts.dev"

@@ -13,7 +13,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
 
 
-def test_an_hour_passes_at_once():
+def test_an_hour_passes_at_once() -> None:
     """Pauses of a rollout must not be waited for in tests."""
 
     async def sleep_an_hour() -> tuple[float, float]:
@@ -29,7 +29,7 @@ def test_an_hour_passes_at_once():
     assert now_s == pytest.approx(EPOCH_S + 3_600)
 
 
-def test_timers_fire_in_the_order_of_their_times():
+def test_timers_fire_in_the_order_of_their_times() -> None:
     """Jumping must not reorder what waiting would not."""
     fired: list[int] = []
 
@@ -44,13 +44,13 @@ def test_timers_fire_in_the_order_of_their_times():
     assert fired == [1, 2, 3]
 
 
-def test_a_wait_for_nothing_is_a_deadlock_at_once():
+def test_a_wait_for_nothing_is_a_deadlock_at_once() -> None:
     """A test that waits for an event nobody will send must fail, not hang."""
     with pytest.raises(Deadlock):
         run_virtual(_forever())
 
 
-def test_a_run_that_goes_on_for_ever_is_given_up():
+def test_a_run_that_goes_on_for_ever_is_given_up() -> None:
     """Periodic timers keep a stuck run alive; the limit ends it."""
 
     async def tick() -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_goes_on_for_ever_is_given_up():
         run_virtual(tick(), limit_s=600)
 
 
-def test_a_loop_can_be_made_by_hand():
+def test_a_loop_can_be_made_by_hand() -> None:
     """pytest fixtures make their own loops."""
     loop = VirtualTimeLoop()
     try:
@@ -94,7 +94,7 @@ def _history(seed: int) -> list[tuple[str, str, int]]:
     return run_virtual(run())
 
 
-def test_the_same_seed_is_the_same_run_to_the_byte():
+def test_the_same_seed_is_the_same_run_to_the_byte() -> None:
     """A failure found by chance can be looked at again."""
     assert _history(7) == _history(7)
     assert _history(7) != _history(8)

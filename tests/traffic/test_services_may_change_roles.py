@@ -98,7 +98,7 @@ def test_an_alb_with_a_root_service_takes_turns() -> None:
     second = swapped(first.steered(Split(Fraction(1, 10))).steered(ALL_TO_CANARY))
 
     assert start.target.no_ping_pong == ""
-    assert (first.read().share, second.read().share) == (0, 0)
+    assert (first.read().share, second.read().share) == (Fraction(0), Fraction(0))
     assert first.steered(ALL_TO_STABLE).read() == ALL_TO_STABLE
     assert second.given_back().objects.user == user
 

@@ -147,25 +147,37 @@ def _ending(
             f"make it {math.ceil(numbers.drain_s)} or more",
         )
     put_in = injection(drain, ends, numbers, native=True)
-    need_s = numbers.pre_stop_s
     longest_s = 0
     for each in ordinary:
-        pre_stop = _mapping(each.part("lifecycle").get("preStop"))
-        sleep_s = _sleep_s(pre_stop)
         if put_in is not None and each.name in put_in.containers:
-            sleep_s = put_in.pre_stop_s
-        elif pre_stop:
-            yield from _own_pre_stop(each, pre_stop, sleep_s=sleep_s, need_s=need_s, why=numbers.pre_stop_why)
-        elif need_s:
-            yield Finding(
-                Rule.PRE_STOP_MISSING,
-                Severity.UNSAFE,
-                f"{each.path}.lifecycle.preStop",
-                f"the app is told to end while proxies still send it connections; {need_s} s are needed: {numbers.pre_stop_why}",
-                f"add lifecycle.preStop.sleep.seconds: {need_s}, or let spec.drain.preStop be Inject",
-            )
+            sleep_s: int | None = put_in.pre_stop_s
+        else:
+            pre_stop = _mapping(each.part("lifecycle").get("preStop"))
+            sleep_s = _sleep_s(pre_stop)
+            yield from _not_put_in(each, pre_stop, sleep_s, numbers)
         longest_s = max(longest_s, sleep_s or 0)
-    grace_s = put_in.grace_s if put_in is not None else ends.grace_s
+    yield from _grace(drain, put_in.grace_s if put_in is not None else ends.grace_s, longest_s=longest_s)
+
+
+def _not_put_in(
+    container: _Container, pre_stop: Mapping[str, Any], sleep_s: int | None, numbers: DrainNumbers
+) -> Iterator[Finding]:
+    """A container of which the preStop is its user's, or that has none."""
+    need_s, why = numbers.pre_stop_s, numbers.pre_stop_why
+    if pre_stop:
+        yield from _own_pre_stop(container, pre_stop, sleep_s=sleep_s, need_s=need_s, why=why)
+    elif need_s:
+        yield Finding(
+            Rule.PRE_STOP_MISSING,
+            Severity.UNSAFE,
+            f"{container.path}.lifecycle.preStop",
+            f"the app is told to end while proxies still send it connections; {need_s} s are needed: {why}",
+            f"add lifecycle.preStop.sleep.seconds: {need_s}, or let spec.drain.preStop be Inject",
+        )
+
+
+def _grace(drain: DrainSpec, grace_s: int, *, longest_s: int) -> Iterator[Finding]:
+    """Whether the grace period has room for the longest preStop and the longest request."""
     need_grace_s = longest_s + math.ceil(drain.max_request_s)
     if grace_s < need_grace_s:
         yield Finding(

@@ -64,21 +64,8 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     if facts.gateway_lag_s is not None and facts.gateway_lag_s > lag_s:
         lag_s, lag_why = facts.gateway_lag_s, _gateway_why(facts)
     if spec.mode is DrainMode.OFF:
-        off = "spec.drain.mode is Off"
-        return DrainNumbers(
-            pre_stop_s=0,
-            pre_stop_why=off,
-            grace_s=0,
-            grace_why=off,
-            proxy_lag_s=lag_s,
-            proxy_lag_why=lag_why,
-            drain_s=0.0,
-            drain_why=off,
-        )
-    grace_s, grace_why = 0, "spec.drain.preStop is Off"
-    if pre_stop_s:
-        grace_s = pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S
-        grace_why = f"{pre_stop_s} s of preStop, {spec.max_request_s:g} s for the longest request and {GRACE_SPARE_S} s to end in"
+        return _off(lag_s, lag_why)
+    grace_s, grace_why = _grace(spec, pre_stop_s)
     return DrainNumbers(
         pre_stop_s=pre_stop_s,
         pre_stop_why=pre_stop_why,
@@ -89,6 +76,28 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
         drain_s=lag_s + max(spec.max_request_s, spec.max_stream_s),
         drain_why=f"{lag_s:g} s until no proxy sends new connections, and {_longest(spec)}",
     )
+
+
+def _off(lag_s: float, lag_why: str) -> DrainNumbers:
+    """Nothing is waited for; the proxies are as late as they are."""
+    off = "spec.drain.mode is Off"
+    return DrainNumbers(
+        pre_stop_s=0,
+        pre_stop_why=off,
+        grace_s=0,
+        grace_why=off,
+        proxy_lag_s=lag_s,
+        proxy_lag_why=lag_why,
+        drain_s=0.0,
+        drain_why=off,
+    )
+
+
+def _grace(spec: DrainSpec, pre_stop_s: int) -> tuple[int, str]:
+    if not pre_stop_s:
+        return 0, "spec.drain.preStop is Off"
+    why = f"{pre_stop_s} s of preStop, {spec.max_request_s:g} s for the longest request and {GRACE_SPARE_S} s to end in"
+    return pre_stop_s + math.ceil(spec.max_request_s) + GRACE_SPARE_S, why
 
 
 def _longest(spec: DrainSpec) -> str:

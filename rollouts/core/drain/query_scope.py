@@ -45,15 +45,10 @@ def beyond_namespace(query: str, namespace: str) -> str:
     while at < len(tokens):
         kind, text = tokens[at]
         after = tokens[at + 1][1] if at + 1 < len(tokens) else ""
-        if text == "{":
-            end = _end(tokens, at, "}")
-            if end == len(tokens) or not _is_of(tokens[at + 1 : end], namespace):
-                return f"the selector {{{' '.join(each for _, each in tokens[at + 1 : end])}}}"
-            at = end
-        elif text == "[":
-            end = _end(tokens, at, "]")
-            if not all(_DURATION.fullmatch(each) for _, each in tokens[at + 1 : end]):
-                return f"the range [{' '.join(each for _, each in tokens[at + 1 : end])}]"
+        if text in _CLOSES:
+            end = _end(tokens, at, _CLOSES[text])
+            if problem := _beyond_inside(text, tokens[at + 1 : end], namespace, closed=end < len(tokens)):
+                return problem
             at = end
         elif kind == "word" and text.lower() in _LABEL_LISTS:
             at = _end(tokens, at + 1, ")") if after == "(" else at
@@ -61,6 +56,17 @@ def beyond_namespace(query: str, namespace: str) -> str:
             return f"{text} without a selector"
         at += 1
     return ""
+
+
+_CLOSES = {"{": "}", "[": "]"}
+
+
+def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed: bool) -> str:
+    """What a selector or a range may look at besides; "" for nothing."""
+    text = " ".join(each for _, each in inside)
+    if bracket == "{":
+        return "" if closed and _is_of(inside, namespace) else f"the selector {{{text}}}"
+    return "" if all(_DURATION.fullmatch(each) for _, each in inside) else f"the range [{text}]"
 
 
 def _tokens(query: str) -> list[Token] | None:

@@ -60,7 +60,15 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
         known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
         if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
             continue
-        noted = Command(Verb.ABORT, NOW, note.revision, note.at_s, by=note.by)
+        noted = Command(
+            Verb.ABORT,
+            NOW,
+            note.revision,
+            note.at_s,
+            strategy_hash=status.strategy_hash,
+            attempt=status.attempt,
+            by=note.by,
+        )
         return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
     return seen
 
@@ -239,10 +247,7 @@ def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
     """The record while its annotation, now `value`, stands; of a `true` that has gone, while it says something."""
     if command.value == value and not command.taken_off:
-        unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
-        if unknown and command.verb is Verb.ABORT and value == status.current_revision:  # it has come
-            return replace(command, revision=value, refusal=None)
-        return command
+        return _of_revision_that_came(command, status)
     if command.value != NOW or command.verb is Verb.PAUSE:
         return None
     if not command.taken_off:
@@ -253,6 +258,14 @@ def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -
     unfinished_restart = command.verb is Verb.RESTART and command.holds
     about = command.revision in (seen.rollout.spec.revision, status.current_revision)
     return command if about or unfinished_restart else None
+
+
+def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
+    """The record; an abort that was refused, as nobody knew its revision, is accepted once that is the current one."""
+    unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
+    if unknown and command.verb is Verb.ABORT and command.value == status.current_revision:
+        return replace(command, revision=command.value, refusal=None)
+    return command
 
 
 def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tuple[Command, ...]:

@@ -142,26 +142,25 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
         case Phase.ABORTED:
             if status.abort is not None:
                 message = _held_back(ctx, status.abort)
-            facts += [
-                ("Ready", False, Reason.ROLLOUT_ABORTED, message),
-                ("Stalled", True, Reason.ROLLOUT_ABORTED, message),
-            ]
-            facts += [
-                ("Aborted", True, Reason.ROLLOUT_ABORTED, message),
-                ("Progressing", False, Reason.ROLLOUT_ABORTED, message),
-            ]
+            kinds = {"Ready": False, "Stalled": True, "Aborted": True, "Progressing": False}
+            facts += [(kind, holds, Reason.ROLLOUT_ABORTED, message) for kind, holds in kinds.items()]
         case Phase.ROLLED_BACK:
             facts += [
                 (kind, kind == "Stalled", Reason.ROLLED_BACK, _rolled_back(ctx))
                 for kind in ("Ready", "Stalled", "Progressing")
             ]
         case Phase.DEGRADED:
-            if not needs_a_person(reason):
-                message = f"nothing moved for {ctx.spec.progress_deadline_s:g} s: {message}"
-                reason = Reason.PROGRESS_DEADLINE_EXCEEDED
-            facts += [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
-            if wait is not None and wait.spec_is_wrong:
-                facts.append(("InvalidSpec", True, reason, message))
+            facts += _degraded(ctx, wait, reason, message)
+    return facts
+
+
+def _degraded(ctx: PassContext, wait: Wait | None, reason: Reason, message: str) -> list[Fact]:
+    if not needs_a_person(reason):
+        message = f"nothing moved for {ctx.spec.progress_deadline_s:g} s: {message}"
+        reason = Reason.PROGRESS_DEADLINE_EXCEEDED
+    facts: list[Fact] = [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
+    if wait is not None and wait.spec_is_wrong:
+        facts.append(("InvalidSpec", True, reason, message))
     return facts
 
 

@@ -145,20 +145,21 @@ def features_needed(split: Split) -> frozenset[Feature]:
         needed.add(Feature.SEVERAL_ROUTES)
     if any(_conditions(each.match) > 1 for each in split.matches):
         needed.add(Feature.SEVERAL_CONDITIONS)
-    for request in requests:
-        conditions = (
-            (Feature.HEADER, request.headers),
-            (Feature.COOKIE, request.cookies),
-            (Feature.QUERY, request.query),
-            (Feature.METHOD, request.method),
-            (Feature.PATH, request.path),
-        )
-        needed |= {feature for feature, condition in conditions if condition}
-        if len(request.cookies) > 1:
-            needed.add(Feature.SEVERAL_COOKIES)
-        if any(each.value.kind is not MatchKind.EXACT for each in request.headers):
-            needed.add(Feature.HEADER_REGEX)
-    return frozenset(needed)
+    return frozenset(needed.union(*(_of_request(each) for each in requests)))
+
+
+def _of_request(request: RequestMatch) -> set[Feature]:
+    """What a router must know to tell such a request from others."""
+    conditions = (
+        (Feature.HEADER, request.headers),
+        (Feature.COOKIE, request.cookies),
+        (Feature.QUERY, request.query),
+        (Feature.METHOD, request.method),
+        (Feature.PATH, request.path),
+        (Feature.SEVERAL_COOKIES, len(request.cookies) > 1),
+        (Feature.HEADER_REGEX, any(each.value.kind is not MatchKind.EXACT for each in request.headers)),
+    )
+    return {feature for feature, condition in conditions if condition}
 
 
 def _conditions(request: RequestMatch) -> int:

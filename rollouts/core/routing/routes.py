@@ -228,27 +228,37 @@ def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fracti
 def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
     outcomes = [_one(ctx, each, split) for each in routes]
-    intents = tuple(intent for each in outcomes for intent in each.intents)
-    said = bool(outcomes) and all(each.said for each in outcomes)
     wait = next((each.wait for each in outcomes if each.wait is not None), None)
+    said = bool(outcomes) and all(each.said for each in outcomes)
     live = said and wait is None
-    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
-    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
-    if live and traffic.verified_by is None:
-        traffic = replace(
-            traffic,
-            observed_percent=traffic.desired_percent,
-            observed_routes=traffic.desired_routes,
-            verified_by=max((each.verified_by for each in outcomes), key=_order),
-        )
+    traffic = _record_of(ctx, split, outcomes, live=live) if said else _recorded(ctx, split, said_at_s=None)
     return Routing(
         changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
         split=split,
-        intents=intents,
+        intents=tuple(intent for each in outcomes for intent in each.intents),
         notices=tuple(notice for each in outcomes for notice in each.notices),
         wait=wait,
         arrived=live,
         wake_at_s=earliest(each.wake_at_s for each in outcomes),
+    )
+
+
+def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
+    """The record once every route says `split`."""
+    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
+    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
+    return _observed(traffic, outcomes) if live else traffic
+
+
+def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:
+    """The same as the data plane was found to do it; as it was when that is on record."""
+    if traffic.verified_by is not None:
+        return traffic
+    return replace(
+        traffic,
+        observed_percent=traffic.desired_percent,
+        observed_routes=traffic.desired_routes,
+        verified_by=max((each.verified_by for each in outcomes), key=_order),
     )
 
 

@@ -100,57 +100,87 @@ def _sizes(
         wanted_new, wanted_stable = pair.canary, pair.stable
     new, stable = after.canary, after.stable
     if ctx.stable is not None:
-        least = 0
-        if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
-            excess = max(0, ctx.stable.spec_replicas + new_spec - replicas - surge)
-            least = ctx.stable.spec_replicas - excess
-        if holding and replicas + surge > 1:
-            drains = draining(ctx, ctx.stable.revision)
-            least = max(least, ctx.stable.spec_replicas if drains else min(1, ctx.stable.spec_replicas))
-        stable = max(stable, least)
+        stable = max(stable, _least_stable(ctx, ctx.stable, holding=holding, lacking=lacking))
         if holding:
             new = max(min(new, replicas + surge - stable), min(new, new_spec))
     return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
+def _least_stable(ctx: PassContext, stable: ReplicaSet, *, holding: bool, lacking: bool) -> int:
+    """Stable pods that stay while somebody holds the steps, while a way is missing, or while the stable Service needs them."""
+    replicas, (surge, _) = ctx.spec.replicas, ctx.limits
+    least = 0
+    if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
+        new_spec = ctx.new.spec_replicas if ctx.new else 0
+        least = stable.spec_replicas - max(0, stable.spec_replicas + new_spec - replicas - surge)
+    if holding and replicas + surge > 1:
+        least = max(least, stable.spec_replicas if draining(ctx, stable.revision) else min(1, stable.spec_replicas))
+    return least
+
+
 def _routed_sizes(
     ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, brought: EffectiveWeight, lacking: bool
 ) -> Sizes:
-    routing = strategy.traffic_routing
-    assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
-    replicas, new_spec = ctx.spec.replicas, ctx.new.spec_replicas if ctx.new else 0
-    limit = strategy.scale_down_delay_revision_limit
+    replicas, limit = ctx.spec.replicas, strategy.scale_down_delay_revision_limit
     older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
+    wanted_new = (
+        _aborted_canary(ctx, strategy, ctx.stable) if ctx.aborted else wanted_canary(ctx, strategy, weight_percent)
+    )
+    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, weight_percent, brought=brought)
+    new_is_there = ctx.new is not None and lasting(ctx.new) >= wanted_new
+    held = ctx.paused or lacking or not (ctx.aborted or new_is_there)
+    stable = wanted_stable
+    if stable < ctx.stable.spec_replicas and held:
+        stable = max(stable, min(ctx.stable.spec_replicas, replicas))
+    new = max(wanted_new, _for_traffic(ctx, strategy, brought=brought))
+    return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _wanted_stable(
+    ctx: PassContext,
+    strategy: Canary,
+    stable: ReplicaSet,
+    weight_percent: WeightPercent,
+    *,
+    brought: EffectiveWeight,
+) -> int:
+    """Stable pods that the step asks for: for what is still sent to them, and for what may come back."""
+    routing = strategy.traffic_routing
+    assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
     left_percent = ctx.status.weight_percent or 0  # of the traffic that is known to have left the stable revision
-    selected = selected_revision(ctx, strategy.canary_service) if routing.routers else ""
-    if routing.routers:
-        left_percent = 0 if selected == ctx.stable.revision else brought.least_percent
-    # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
-    superseded = selected not in ("", ctx.stable.revision, ctx.status.current_revision) and brought.reaches_canary
-    wanted_stable = routed_stable_replicas(
-        replicas=replicas,
-        weight_percent=0 if superseded or (routing.routers and none_available(ctx)) else weight_percent,
+    if not routing.routers:
+        superseded = False
+    else:
+        selected = selected_revision(ctx, strategy.canary_service)
+        left_percent = 0 if selected == stable.revision else brought.least_percent
+        # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
+        superseded = selected not in ("", stable.revision, ctx.status.current_revision) and brought.reaches_canary
+        superseded = superseded or none_available(ctx)
+    return routed_stable_replicas(
+        replicas=ctx.spec.replicas,
+        weight_percent=0 if superseded else weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
-    if ctx.aborted:
-        stable_is_whole = lasting(ctx.stable) >= replicas
-        keep = not stable_is_whole or strategy.abort_scale_down_delay_s == 0
-        wanted_new = new_spec if keep or ctx.new is None else kept_size(ctx, ctx.new, limit=None)
-    else:
-        wanted_new = wanted_canary(ctx, strategy, weight_percent)
-    new = wanted_new
-    if routing.routers:  # what the routes may still bring needs its pods
-        by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
-        most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
-        new = max(new, min(new_spec, ceil_percent(replicas, most_percent)))
-    stable = wanted_stable
-    new_is_there = ctx.new is not None and lasting(ctx.new) >= wanted_new
-    if stable < ctx.stable.spec_replicas and (ctx.paused or lacking or not (ctx.aborted or new_is_there)):
-        stable = max(stable, min(ctx.stable.spec_replicas, replicas))
-    return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
+
+
+def _aborted_canary(ctx: PassContext, strategy: Canary, stable: ReplicaSet) -> int:
+    """Pods that an aborted revision keeps: all until stable is whole, then for its delay, or for ever."""
+    keep = lasting(stable) < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
+    if ctx.new is None:
+        return 0
+    return ctx.new.spec_replicas if keep else kept_size(ctx, ctx.new, limit=None)
+
+
+def _for_traffic(ctx: PassContext, strategy: Canary, *, brought: EffectiveWeight) -> int:
+    """Pods of the new revision that there are and that what the routes may still bring needs."""
+    if not strategy.routers or ctx.new is None:
+        return 0
+    by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
+    most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
+    return min(ctx.new.spec_replicas, ceil_percent(ctx.spec.replicas, most_percent))
 
 
 def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:

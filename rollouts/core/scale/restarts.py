@@ -61,17 +61,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
     outdated = pods is not None and _is_outdated(ctx, pods.pods)
     if pods is None or ctx.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
-    # The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
-    due_second_s = math.floor(due_s)
-    live = {each.revision for each in _live(ctx)}
-    old = sorted(
-        (
-            each
-            for each in pods.pods
-            if each.created_at_s < due_second_s and not each.deleting and each.revision in live
-        ),
-        key=lambda pod: pod.created_at_s,
-    )
+    old = _old(ctx, pods.pods, due_s=due_s)
     if not old:
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
         return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
@@ -81,6 +71,17 @@ def plan_restart(ctx: PassContext) -> Contribution:
         return Contribution(wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
     plan = _replaced(ctx, old, pods.pods)
     return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
+
+
+def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:
+    """Pods of the live revisions that are to be replaced, the oldest first.
+
+    The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
+    """
+    due_second_s = math.floor(due_s)
+    live = {each.revision for each in _live(ctx)}
+    old = (each for each in pods if each.created_at_s < due_second_s and not each.deleting and each.revision in live)
+    return sorted(old, key=lambda pod: pod.created_at_s)
 
 
 def _is_outdated(ctx: PassContext, pods: tuple[Pod, ...]) -> bool:

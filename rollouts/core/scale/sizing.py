@@ -39,19 +39,12 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
     keeps all of its pods, unless pods are what carries the shares of traffic: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge
-    surge = kept_surge(ctx, replica_set) if replicas else 0
-    if draining(ctx, replica_set.revision):
-        surge = replica_set.restart_surge
-        replicas = max(replicas, replica_set.spec_replicas) if not ctx.spec.strategy.by_ratio else replicas
-    after = replicas + surge
-    if after > before and not _may_grow(replica_set):
-        after, surge = before, replica_set.restart_surge
+    after, surge = _allowed(ctx, replica_set, replicas=replicas)
     current = replica_set.revision == ctx.status.current_revision
-    wanted_number = ctx.status.revision_number if current else replica_set.number
     live = current or replica_set.revision == ctx.status.stable_revision
     size = after if after != before else None
     min_ready_s = ctx.spec.min_ready_s if live and replica_set.min_ready_s != ctx.spec.min_ready_s else None
-    number = wanted_number if wanted_number != replica_set.number else None
+    number = ctx.status.revision_number if current and ctx.status.revision_number != replica_set.number else None
     if replica_set.deleting or (size, min_ready_s, number) == (None, None, None):
         return None
     shrinks = size is not None and size < before
@@ -65,6 +58,18 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
         min_ready_s=min_ready_s,
         number=number,
     )
+
+
+def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tuple[int, int]:
+    """Pods that it may have now, and those among them that a restart has added."""
+    before = replica_set.spec_replicas + replica_set.restart_surge
+    surge = kept_surge(ctx, replica_set) if replicas else 0
+    if draining(ctx, replica_set.revision):
+        surge = replica_set.restart_surge
+        replicas = max(replicas, replica_set.spec_replicas) if not ctx.spec.strategy.by_ratio else replicas
+    if replicas + surge > before and not _may_grow(replica_set):
+        return before, replica_set.restart_surge
+    return replicas + surge, surge
 
 
 def _may_grow(replica_set: ReplicaSet) -> bool:

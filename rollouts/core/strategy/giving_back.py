@@ -53,15 +53,12 @@ def give_back(ctx: PassContext) -> Contribution:
     left = left_routes(ctx)
     pods = _wait_for_pods(ctx)
     parts = [*(_of_left(ctx, route, pods) for route in left), *(_of_gone(ctx, entry) for entry in _gone(ctx, left))]
-    # Those that only the record tells of are watched by nobody yet, just after a start.
-    unasked = (each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
-    parts.append(_Part(intents=tuple(AskRoute(each.route) for each in unasked)))
+    parts.append(_of_unasked(ctx))
     no_traffic: tuple[StatusChange, ...] = ()
     if not ctx.spec.strategy.routers and ctx.status.traffic is not None:
         no_traffic = (RecordTraffic(None),)
         parts.append(_unseen(ctx, parts))
-    entries = tuple(each.entry for each in parts if each.entry is not None)
-    recorded = () if entries == ctx.status.given_back else (RecordReleased(entries),)
+    recorded = _record(ctx, parts)
     waits = [each.wait for each in parts if each.wait is not None]
     return Contribution(
         changes=(*forget_elsewhere(ctx), *no_traffic, *recorded),
@@ -92,6 +89,17 @@ def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
         return _Part()
     message = f"{entry.display_name} was given back; until its proxies have let go the canary keeps its pods"
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
+
+
+def _of_unasked(ctx: PassContext) -> _Part:
+    """Routes that only the record tells of are watched by nobody yet, just after a start."""
+    unasked = (each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
+    return _Part(intents=tuple(AskRoute(each.route) for each in unasked))
+
+
+def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...]:
+    entries = tuple(each.entry for each in parts if each.entry is not None)
+    return () if entries == ctx.status.given_back else (RecordReleased(entries),)
 
 
 def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:

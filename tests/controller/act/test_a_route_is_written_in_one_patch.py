@@ -79,7 +79,7 @@ def without_ledger(manifest: Manifest) -> Manifest:
         {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
     ],
 )
-def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manifest):
+def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manifest) -> None:
     """Two writes would leave a moment in which somebody's route is changed and nobody knows by whom."""
     before = route_manifest(version=7, **users)
     seen = seen_with(before)
@@ -87,13 +87,14 @@ def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manife
     calls = render(seen.snapshot, set_traffic(HALF), seen.routes)
 
     after = without_ledger(patched(before, calls))
-    assert calls[0].body[0] == GUARD  # type: ignore[union-attr]
+    assert isinstance(calls[0], Patch)
+    assert next(iter(calls[0].body)) == GUARD
     assert [each["weight"] for each in after["spec"]["rules"][0]["backendRefs"]] == [1, 1]
     assert after["metadata"]["labels"] == {**users.get("labels", {}), **MARKS["labels"]}
     assert after["metadata"]["annotations"] == {**users.get("annotations", {}), **MARKS["annotations"]}
 
 
-def test_a_weight_change_is_one_write_and_touches_no_mark():
+def test_a_weight_change_is_one_write_and_touches_no_mark() -> None:
     """The cluster is asked for nothing it need not do."""
     before = route_manifest(version=7, **MARKS)
     seen = seen_with(before)
@@ -101,17 +102,18 @@ def test_a_weight_change_is_one_write_and_touches_no_mark():
     (call,) = render(seen.snapshot, set_traffic(HALF), seen.routes)
 
     assert isinstance(call, Patch)
-    assert not [each for each in call.body if each["path"].endswith(("managed", "managed-by", "router"))]
+    operations: Any = call.body
+    assert not [each for each in operations if each["path"].endswith(("managed", "managed-by", "router"))]
 
 
-def test_what_is_so_already_is_not_written():
+def test_what_is_so_already_is_not_written() -> None:
     """A patch that changes nothing costs the API server as much as one that does."""
     seen = seen_with(route_manifest(version=7, **MARKS))
 
     assert render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes) == ()
 
 
-def test_a_route_that_says_the_right_thing_is_still_marked_as_ours():
+def test_a_route_that_says_the_right_thing_is_still_marked_as_ours() -> None:
     """Unmarked it would not be watched, and another Rollout could take it."""
     before = route_manifest(version=7)
     seen = seen_with(before)
@@ -121,7 +123,7 @@ def test_a_route_that_says_the_right_thing_is_still_marked_as_ours():
     assert after == {**before, "metadata": {**before["metadata"], **MARKS}}
 
 
-def test_a_released_route_is_as_its_user_wrote_it():
+def test_a_released_route_is_as_its_user_wrote_it() -> None:
     """Weights, managed rules, the codec's note and our marks: nothing of ours stays, and nothing of theirs goes."""
     users = route_manifest(version=7, labels={"team": "shop"}, annotations={"note": "x"}, weights=(3, 0))
     seen = seen_with(users)
@@ -137,7 +139,7 @@ def test_a_released_route_is_as_its_user_wrote_it():
 
 
 @pytest.mark.parametrize("version", ["6", "8"])
-def test_a_plan_for_another_version_is_a_conflict(version: str):
+def test_a_plan_for_another_version_is_a_conflict(version: str) -> None:
     """What another wrote since must be looked at first."""
     seen = seen_with(route_manifest(version=7))
 
@@ -145,7 +147,7 @@ def test_a_plan_for_another_version_is_a_conflict(version: str):
         render(seen.snapshot, set_traffic(HALF, version=version), seen.routes)
 
 
-def test_a_route_that_was_not_read_is_never_written():
+def test_a_route_that_was_not_read_is_never_written() -> None:
     """There is nothing to compute a patch against."""
     seen = seen_with(route_manifest(version=7))
 
@@ -153,7 +155,7 @@ def test_a_route_that_was_not_read_is_never_written():
         render(seen.snapshot, set_traffic(HALF), {})
 
 
-def test_a_route_without_its_codec_is_left_alone():
+def test_a_route_without_its_codec_is_left_alone() -> None:
     """Only the codec knows what of it is ours."""
     marks = {**MARKS, "annotations": {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}}
     seen = seen_with(route_manifest(version=7, **marks), spec_names_it=False)
@@ -163,7 +165,7 @@ def test_a_route_without_its_codec_is_left_alone():
         render(seen.snapshot, release, seen.routes)
 
 
-def test_questions_carry_what_their_answer_needs():
+def test_questions_carry_what_their_answer_needs() -> None:
     """They are asked on the side, when nobody has the snapshot at hand any more."""
     seen = seen_with(route_manifest(version=7, **MARKS))
     cutovers = (
@@ -180,7 +182,7 @@ def test_questions_carry_what_their_answer_needs():
     assert read == ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
     assert isinstance(live, AskPlanes)
     assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
-    assert (live.question.gateways, live.question.names) == (("shop/public",), {"cart"})
+    assert (live.question.gateways, live.question.names) == (("shop/public",), frozenset({"cart"}))
     assert (live.question.since_s, live.question.before) == (5.0, Fraction(1, 5))
     assert isinstance(drained, AskProbes)
     assert (drained.question.revision, drained.question.service, drained.question.gateways) == (
@@ -227,7 +229,7 @@ OWNING_MARKS = {**MARKS, "annotations": MARKS["annotations"] | {"rollouts.dev/be
 OWNED = {"metadata": {"name": "cart-weights"}, "spec": {"weights": [1, 1]}}
 
 
-def test_an_object_of_ours_goes_with_the_rollout_and_is_watched():
+def test_an_object_of_ours_goes_with_the_rollout_and_is_watched() -> None:
     """Deleting the Rollout must leave nothing behind, and a change by anybody must wake us."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
 
@@ -241,7 +243,7 @@ def test_an_object_of_ours_goes_with_the_rollout_and_is_watched():
     assert "resourceVersion" not in metadata
 
 
-def test_an_object_of_ours_is_changed_only_as_it_was_read():
+def test_an_object_of_ours_is_changed_only_as_it_was_read() -> None:
     """Another one may have its name by now."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
@@ -252,7 +254,7 @@ def test_an_object_of_ours_is_changed_only_as_it_was_read():
     assert (call.manifest["metadata"]["uid"], call.manifest["metadata"]["resourceVersion"]) == ("u", "5")
 
 
-def test_the_users_object_is_marked_though_only_ours_changes():
+def test_the_users_object_is_marked_though_only_ours_changes() -> None:
     """And the codec's order holds: what is pointed at is there first."""
     seen = seen_with(route_manifest(version=7))
 
@@ -266,14 +268,14 @@ def test_the_users_object_is_marked_though_only_ours_changes():
     )
 
 
-def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route():
+def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route() -> None:
     """The marks tell its name: a canary Ingress that is left behind would go on taking its part of the requests."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS), spec_names_it=False)
 
     assert seen.routes[ROUTE].place.target.owned_name == "cart-weights"
 
 
-def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it():
+def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it() -> None:
     """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
@@ -293,7 +295,7 @@ def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it():
     assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
 
 
-def test_an_object_of_ours_that_is_gone_already_is_a_conflict():
+def test_an_object_of_ours_that_is_gone_already_is_a_conflict() -> None:
     """The view is old: look again."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
 

@@ -73,7 +73,7 @@ async def _key(queue: WorkQueue) -> Key | None:
 
 
 @pytest.mark.parametrize(("served", "found"), [((HTTP_ROUTE, BETA), HTTP_ROUTE), ((BETA,), BETA)])
-def test_a_route_is_read_in_the_best_version_that_the_server_has(served: tuple[Kind, ...], found: Kind):
+def test_a_route_is_read_in_the_best_version_that_the_server_has(served: tuple[Kind, ...], found: Kind) -> None:
     """Clusters lag behind by a release or two; the codec says which versions it can read."""
     path = found.path("shop", "cart")
     world = play(_ask, otherwise=serving(*served, objects={path: route_manifest(version=4)}))
@@ -86,7 +86,7 @@ def test_a_route_is_read_in_the_best_version_that_the_server_has(served: tuple[K
     assert world.found_kinds == [found]
 
 
-def test_a_kind_that_is_not_installed_is_told_by_its_crd():
+def test_a_kind_that_is_not_installed_is_told_by_its_crd() -> None:
     """ "Not found" sends people looking for a route that is there."""
     world = play(_ask, otherwise=serving())
 
@@ -98,7 +98,7 @@ def test_a_kind_that_is_not_installed_is_told_by_its_crd():
     assert world.found_kinds == []
 
 
-def test_a_route_that_is_missing_is_not_taken_for_a_missing_kind():
+def test_a_route_that_is_missing_is_not_taken_for_a_missing_kind() -> None:
     """The kind is looked for again, for its CRD may have been what went."""
     world = play(_ask, otherwise=serving(HTTP_ROUTE))
 
@@ -113,7 +113,7 @@ def test_a_route_that_is_missing_is_not_taken_for_a_missing_kind():
     ]
 
 
-def test_a_route_that_the_controller_may_not_read_is_told_with_the_remedy():
+def test_a_route_that_the_controller_may_not_read_is_told_with_the_remedy() -> None:
     """A router that the chart does not enable; a Rollout that only "reads" for ever tells nobody what to do."""
 
     def answer(request: Request) -> Response:
@@ -128,7 +128,7 @@ def test_a_route_that_the_controller_may_not_read_is_told_with_the_remedy():
     assert "cannot get httproutes" in found.message
 
 
-def test_an_answer_wakes_its_rollout():
+def test_an_answer_wakes_its_rollout() -> None:
     """Nobody polls the inbox."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -138,7 +138,7 @@ def test_an_answer_wakes_its_rollout():
     play(scenario, otherwise=serving(HTTP_ROUTE))
 
 
-def test_what_we_own_beside_a_route_is_read_with_it():
+def test_what_we_own_beside_a_route_is_read_with_it() -> None:
     """A plan needs both as they are now."""
     paths = {HTTP_ROUTE.path("shop", name): route_manifest(name) for name in ("cart", "cart-weights")}
     owning = ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE,), owned_name="cart-weights", owned_kinds=(HTTP_ROUTE,))
@@ -154,7 +154,7 @@ def test_what_we_own_beside_a_route_is_read_with_it():
     assert answer.owned.metadata.name == "cart-weights"
 
 
-def test_without_data_planes_every_question_is_answered_as_not_known():
+def test_without_data_planes_every_question_is_answered_as_not_known() -> None:
     """Silence would leave the Rollout waiting for an answer that nobody gives."""
     probe = PrometheusProbe(name="p", query="up")
     live = LiveQuestion(
@@ -174,7 +174,7 @@ def test_without_data_planes_every_question_is_answered_as_not_known():
     assert "--prometheus-url" in drained.message
 
 
-def test_the_probes_are_told_which_pods_are_the_revisions():
+def test_the_probes_are_told_which_pods_are_the_revisions() -> None:
     """An Envoy knows addresses, not revisions; a query names the revision, so no pod is listed for it."""
     asked: list[DrainQuestion] = []
 
@@ -215,12 +215,12 @@ def test_the_probes_are_told_which_pods_are_the_revisions():
     run_virtual(main())
 
     envoy, query = asked
-    assert (envoy.addresses, envoy.others) == ({"10.0.0.1"}, {"10.0.0.2"})
+    assert (envoy.addresses, envoy.others) == (frozenset({"10.0.0.1"}), frozenset({"10.0.0.2"}))
     assert (query.addresses, query.others) == (frozenset(), frozenset())
 
 
 @pytest.mark.parametrize("namespace", ["shop", "edge"])
-def test_a_written_route_is_waited_for_where_it_is(namespace: str):
+def test_a_written_route_is_waited_for_where_it_is(namespace: str) -> None:
     """Read your writes: a pass on the older view would write the same again."""
     patch = Patch(
         kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, namespace=namespace, route=ROUTE
@@ -237,7 +237,7 @@ def test_a_written_route_is_waited_for_where_it_is(namespace: str):
     assert request.path == HTTP_ROUTE.path(namespace, "cart")
 
 
-def test_a_write_that_no_watch_will_show_is_not_waited_for():
+def test_a_write_that_no_watch_will_show_is_not_waited_for() -> None:
     """A controller of some namespaces may be given a route in another."""
     patch = Patch(
         kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, namespace="edge", route=ROUTE
@@ -251,7 +251,7 @@ def test_a_write_that_no_watch_will_show_is_not_waited_for():
     play(scenario)
 
 
-def test_an_object_of_ours_is_applied_and_never_by_force():
+def test_an_object_of_ours_is_applied_and_never_by_force() -> None:
     """Somebody else's fields in it are a conflict, not a prey."""
     apply = Apply(kind=HTTP_ROUTE, name="w", namespace="shop", manifest={"metadata": {"name": "w"}}, route=ROUTE)
 
@@ -265,9 +265,9 @@ def test_an_object_of_ours_is_applied_and_never_by_force():
 
 
 @pytest.mark.parametrize("call", ["patch", "apply"])
-def test_a_route_that_is_gone_is_looked_for_again(call: str):
+def test_a_route_that_is_gone_is_looked_for_again(call: str) -> None:
     """The answer that the plan was made from says nothing any more."""
-    calls = {
+    calls: dict[str, Patch | Apply] = {
         "patch": Patch(kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, route=ROUTE),
         "apply": Apply(kind=HTTP_ROUTE, name="w", namespace="shop", manifest={}, route=ROUTE),
     }
@@ -313,17 +313,17 @@ def woken(before: RouteObject | None, after: RouteObject | None, *, asked: str =
         (route(**MARKS), route(version=2)),
     ],
 )
-def test_a_change_of_a_steered_route_wakes_its_rollout(before: RouteObject | None, after: RouteObject | None):
+def test_a_change_of_a_steered_route_wakes_its_rollout(before: RouteObject | None, after: RouteObject | None) -> None:
     """Somebody's edit is put right at once, and a gateway's answer is not waited for."""
     assert woken(before, after) == {CART}
 
 
-def test_what_no_decision_reads_wakes_nobody():
+def test_what_no_decision_reads_wakes_nobody() -> None:
     """managedFields and the resourceVersion change with every write of a gateway controller."""
     assert woken(route(**MARKS), route(version=2, managedFields=[{"manager": "x"}], **MARKS)) == set()
 
 
-def test_a_rollout_that_asked_about_a_route_learns_that_another_one_has_it():
+def test_a_rollout_that_asked_about_a_route_learns_that_another_one_has_it() -> None:
     """Both would wait for ever for it to be free, or take it from each other."""
     other = {**MARKS, "annotations": {"rollouts.dev/managed-by": "other"}}
 
@@ -357,7 +357,7 @@ def released(*answers: Any, **marks: Any) -> list[Request]:
     return requests
 
 
-def test_a_deleted_rollout_gives_its_routes_back():
+def test_a_deleted_rollout_gives_its_routes_back() -> None:
     """Its weights would lead to one revision's Service for ever."""
     get, patch = released(says(error(404, "NotFound")), says(ok(4)))
 
@@ -371,12 +371,12 @@ def test_a_deleted_rollout_gives_its_routes_back():
     ]
 
 
-def test_a_route_is_never_given_back_on_a_doubt():
+def test_a_route_is_never_given_back_on_a_doubt() -> None:
     """The Rollout is there: our store is behind."""
     assert [request.method for request in released(says(ok(9, uid=CART_UID)))] == ["GET"]
 
 
-def test_a_route_whose_codec_is_gone_is_left_and_told():
+def test_a_route_whose_codec_is_gone_is_left_and_told() -> None:
     """Nobody may guess which weights were the user's."""
     marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
 
@@ -410,7 +410,7 @@ def listing(*names: str) -> Callable[[Request], Response]:
     return answer
 
 
-def test_a_kind_with_a_route_that_is_still_steered_is_watched_from_the_start():
+def test_a_kind_with_a_route_that_is_still_steered_is_watched_from_the_start() -> None:
     """Its Rollout may have been deleted while no controller ran: nobody else would ever name the kind again."""
     world = looked_for((HTTP_ROUTE, BETA), otherwise=listing("left"))
 
@@ -420,12 +420,12 @@ def test_a_kind_with_a_route_that_is_still_steered_is_watched_from_the_start():
     }
 
 
-def test_a_kind_without_a_steered_route_costs_no_watch():
+def test_a_kind_without_a_steered_route_costs_no_watch() -> None:
     """Most clusters have routers that no Rollout uses."""
     assert looked_for((HTTP_ROUTE, BETA), otherwise=listing()).found_kinds == []
 
 
-def test_what_may_not_be_listed_stops_nothing():
+def test_what_may_not_be_listed_stops_nothing() -> None:
     """The administrator named a router and gave no right to its routes: the next kind is looked at all the same."""
     other = Kind("x.dev", "v1", "Route", "routes")
 
@@ -440,12 +440,12 @@ def test_what_may_not_be_listed_stops_nothing():
 
 
 @pytest.mark.parametrize("name", sorted(registry()))
-def test_every_router_of_ours_tells_its_kinds(name: str):
+def test_every_router_of_ours_tells_its_kinds(name: str) -> None:
     """What `--router` looks through."""
     assert all(kind.plural for kinds in kinds_of(registry()[name]) for kind in kinds)
     assert kinds_of(registry()[name])
 
 
-def test_a_provider_without_kinds_has_none_to_look_through():
+def test_a_provider_without_kinds_has_none_to_look_through() -> None:
     """Another package's need not name them."""
     assert kinds_of(object()) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -57,7 +58,7 @@ def run(scenario: Scenario, *answers: Answer, may_write: Callable[[], bool] = la
     return worlds[0]
 
 
-def test_status_is_written_last_and_against_the_version_that_was_decided_on():
+def test_status_is_written_last_and_against_the_version_that_was_decided_on() -> None:
     """A stale plan gets a 409 rather than overwriting what somebody else has decided since."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -69,7 +70,7 @@ def test_status_is_written_last_and_against_the_version_that_was_decided_on():
     assert api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
 
 
-def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made():
+def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made() -> None:
     """Two writes to one object in a pass must not conflict with each other."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -86,7 +87,7 @@ def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made(
     assert api.body(1)["metadata"] == {"resourceVersion": "8"}
 
 
-def test_the_first_failure_stops_the_rest():
+def test_the_first_failure_stops_the_rest() -> None:
     """Any prefix of a decision is safe; a decision with a hole in it is not."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -98,7 +99,7 @@ def test_the_first_failure_stops_the_rest():
     assert [request.method for request in api.requests] == ["PATCH", "POST"]
 
 
-def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do():
+def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do() -> None:
     """The right to change every pod is the chart's to leave out; a Rollout that needs it must not wait for a riddle's answer."""
     metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
 
@@ -110,7 +111,7 @@ def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do():
     run(scenario, says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"')))
 
 
-def test_no_write_leaves_without_the_lease():
+def test_no_write_leaves_without_the_lease() -> None:
     """A leader that was paused past its lease may wake up anywhere in a pass."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -120,7 +121,7 @@ def test_no_write_leaves_without_the_lease():
     assert run(scenario, may_write=lambda: False).api.requests == []
 
 
-def test_a_replica_set_that_is_ours_already_is_as_good_as_made():
+def test_a_replica_set_that_is_ours_already_is_as_good_as_made() -> None:
     """The answer to the first attempt may have been lost on its way."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -144,7 +145,7 @@ def test_a_replica_set_that_is_ours_already_is_as_good_as_made():
         ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels={"rollouts.dev/revision": "v2"}),
     ],
 )
-def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response):
+def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response) -> None:
     """Adopting somebody's pods would roll out what nobody asked for."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -155,7 +156,7 @@ def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response):
 
 
 @pytest.mark.parametrize("call", [GROW, MAKE, STATUS])
-def test_an_object_that_is_gone_means_that_our_view_is_old(call):
+def test_an_object_that_is_gone_means_that_our_view_is_old(call: Patch | Create | WriteStatus) -> None:
     """404 on a write is no verdict about the spec: observe again."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -165,7 +166,7 @@ def test_an_object_that_is_gone_means_that_our_view_is_old(call):
     run(scenario, says(error(404, "NotFound")))
 
 
-def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout():
+def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout() -> None:
     """The watch may lag: what is adopted for a Rollout that is going would be collected with it."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -186,7 +187,7 @@ def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout():
     ],
     ids=["another", "going", "gone"],
 )
-def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Response):
+def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Response) -> None:
     """Its pods would go with it, or to a Rollout that somebody else has applied."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -196,7 +197,7 @@ def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Respo
     assert [request.method for request in run(scenario, says(live)).api.requests] == ["GET"]
 
 
-def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so():
+def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so() -> None:
     """Or each pass makes a ReplicaSet, the garbage collector takes it, and its end brings the next pass."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -211,7 +212,7 @@ def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so():
     run(scenario, says(error(404, "NotFound")))
 
 
-def test_a_view_that_was_refused_is_not_decided_on_again():
+def test_a_view_that_was_refused_is_not_decided_on_again() -> None:
     """The same decision would be refused the same way, however many events of other objects ask for a pass."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -226,7 +227,7 @@ def test_a_view_that_was_refused_is_not_decided_on_again():
     run(scenario, says(error(409, "Conflict")))
 
 
-def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else():
+def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else() -> None:
     """Destructive writes carry uid and resourceVersion: a namesake is left alone."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -238,7 +239,7 @@ def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else():
     assert api.body(0)["preconditions"] == {"uid": "v0-uid", "resourceVersion": "3"}
 
 
-def test_a_refused_eviction_is_an_answer_not_a_failure():
+def test_a_refused_eviction_is_an_answer_not_a_failure() -> None:
     """A PodDisruptionBudget says "not now"; the rest of the pass goes on and the next one knows."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -254,7 +255,7 @@ def test_a_refused_eviction_is_an_answer_not_a_failure():
     assert api.requests[-1].path.endswith("/status")
 
 
-def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes():
+def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes() -> None:
     """Deciding on a view from before our own write would repeat it, or undo it."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -277,7 +278,7 @@ def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes():
     run(scenario, says(ok(8)))
 
 
-def test_a_write_that_is_never_shown_holds_its_key_for_30_seconds_only():
+def test_a_write_that_is_never_shown_holds_its_key_for_30_seconds_only() -> None:
     """A lost event must not wedge a Rollout for ever."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -292,7 +293,7 @@ def test_a_write_that_is_never_shown_holds_its_key_for_30_seconds_only():
     run(scenario, says(ok(8)))
 
 
-def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back():
+def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back() -> None:
     """A Service that our label-filtered watch never had will not be shown by it either."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -304,7 +305,7 @@ def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back():
     run(scenario)
 
 
-def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key():
+def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key() -> None:
     """A slow answer must never delay a reconcile."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -317,7 +318,7 @@ def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key():
         assert answer is not None
         assert answer.service is not None
 
-    def reply(request):
+    def reply(request: Request) -> Response:
         return Response(200, msgspec.json.encode(service("web"))) if "services" in request.path else ok(8)
 
     api = run(scenario, reply, reply, reply).api
@@ -325,7 +326,7 @@ def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key():
     assert len(api.requests) == 2  # the same question is asked once at a time
 
 
-def test_an_absent_service_is_an_answer_and_an_error_is_none():
+def test_an_absent_service_is_an_answer_and_an_error_is_none() -> None:
     """An API error is never read as "absent"."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -340,7 +341,7 @@ def test_an_absent_service_is_an_answer_and_an_error_is_none():
     run(scenario, says(error(404, "NotFound")), says(error(403, "Forbidden")))
 
 
-def test_only_pods_of_our_replica_sets_are_seen():
+def test_only_pods_of_our_replica_sets_are_seen() -> None:
     """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
 
     def pod(name: str, /, **owner: object) -> dict[str, object]:
@@ -370,13 +371,19 @@ def test_only_pods_of_our_replica_sets_are_seen():
             ("a", "v1", "ImagePullBackOff: no such image")
         ]
 
-    lies = ({"uid": "someone's"}, {"name": "other"}, {"kind": "Job"}, {"apiVersion": "x/v1"}, {"controller": False})
+    lies: tuple[dict[str, Any], ...] = (
+        {"uid": "someone's"},
+        {"name": "other"},
+        {"kind": "Job"},
+        {"apiVersion": "x/v1"},
+        {"controller": False},
+    )
     items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
     listed = {"metadata": {"resourceVersion": "9"}, "items": items}
     run(scenario, says(Response(200, msgspec.json.encode(listed))))
 
 
-def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it():
+def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it() -> None:
     """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -402,7 +409,7 @@ def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it():
     run(scenario, reply, says(ok(3)), reply)
 
 
-def test_what_the_inbox_knows_of_a_rollout_goes_with_it():
+def test_what_the_inbox_knows_of_a_rollout_goes_with_it() -> None:
     """Memory must not grow with Rollouts that come and go."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -428,7 +435,7 @@ def test_what_the_inbox_knows_of_a_rollout_goes_with_it():
     ],
     ids=["deep", "no version", "endless", "no text", "deep error"],
 )
-def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response):
+def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response) -> None:
     """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
 
     async def scenario(world: World, performer: Performer) -> None:
@@ -444,7 +451,7 @@ def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response):
     run(scenario)
 
 
-def test_a_bug_in_a_question_is_its_rollouts_trouble_alone():
+def test_a_bug_in_a_question_is_its_rollouts_trouble_alone() -> None:
     """Whatever an answer brings out: the key comes again later, and the group of questions lives."""
 
     def fails(_request: Request) -> Response:

@@ -58,7 +58,7 @@ async def test_the_class_of_the_gateway_names_what_it_supports(published: list[o
 
     known = (await asked(api, "edge/public")).known(["edge/public"])
 
-    assert known == {"HTTPRouteRequestMirror", "Gateway"}
+    assert known == frozenset({"HTTPRouteRequestMirror", "Gateway"})
     assert Feature.MIRROR in features_of_class(known)
     assert Feature.MIRROR_PERCENT not in features_of_class(known)
 
@@ -77,7 +77,7 @@ async def test_of_several_gateways_only_what_all_support_counts() -> None:
     classes = await asked(api, "edge/a", "edge/b")
 
     assert classes.known(["edge/a", "edge/b"]) == frozenset()
-    assert classes.known(["edge/a"]) == {"HTTPRouteRequestMirror"}
+    assert classes.known(["edge/a"]) == frozenset({"HTTPRouteRequestMirror"})
 
 
 async def test_what_cannot_be_read_supports_nothing_beyond_the_core() -> None:

@@ -41,13 +41,13 @@ async def probe(port: int) -> bytes:
         writer.transport.abort()
 
 
-async def test_idle_connections_starve_no_probe():
+async def test_idle_connections_starve_no_probe() -> None:
     """64 connections that say nothing made every probe fail, and the kubelet restart a healthy leader."""
     async with serving() as port, peers(port, 4 * CONNECTIONS_MAX):
         assert [await probe(port) for _ in range(3)] == [b"HTTP/1.1 200 OK"] * 3
 
 
-async def test_slow_readers_starve_no_probe():
+async def test_slow_readers_starve_no_probe() -> None:
     """One that asks for the metrics and never reads them holds its connection until it must make room."""
     async with serving(body=b"x" * 30_000_000) as port, peers(port, CONNECTIONS_MAX) as slow:
         for _, writer in slow:
@@ -57,7 +57,7 @@ async def test_slow_readers_starve_no_probe():
         assert await probe(port) == b"HTTP/1.1 200 OK"
 
 
-async def test_the_oldest_connection_makes_room():
+async def test_the_oldest_connection_makes_room() -> None:
     """No more than the limit are open, so no number of peers costs the process its file descriptors."""
     async with serving() as port, peers(port, CONNECTIONS_MAX + 1) as opened:
         async with asyncio.timeout(2):

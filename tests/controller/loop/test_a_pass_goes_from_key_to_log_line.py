@@ -89,7 +89,7 @@ def run(scenario: Callable[[Shell], Awaitable[None]], *answers: Any) -> list[Req
     return seen
 
 
-def test_a_new_rollout_gets_its_replica_set_and_then_its_status():
+def test_a_new_rollout_gets_its_replica_set_and_then_its_status() -> None:
     """The whole picture once: observe, decide, render, act, one line."""
 
     async def scenario(shell: Shell) -> None:
@@ -110,7 +110,7 @@ def test_a_new_rollout_gets_its_replica_set_and_then_its_status():
     ]
 
 
-def test_a_pass_over_a_settled_world_writes_nothing():
+def test_a_pass_over_a_settled_world_writes_nothing() -> None:
     """An idle Rollout costs no request."""
 
     async def scenario(shell: Shell) -> None:
@@ -128,7 +128,7 @@ def test_a_pass_over_a_settled_world_writes_nothing():
     run(scenario)
 
 
-def test_one_poisoned_object_does_not_stop_the_others():
+def test_one_poisoned_object_does_not_stop_the_others() -> None:
     """No content of an object may end the process or hold up another Rollout; it is tried again, slowly."""
 
     async def scenario(shell: Shell) -> None:
@@ -144,7 +144,7 @@ def test_one_poisoned_object_does_not_stop_the_others():
     run(scenario)
 
 
-def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once():
+def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once() -> None:
     """The user must see who has to change what; trying again at once would only fill the audit log."""
 
     async def scenario(shell: Shell) -> None:
@@ -167,7 +167,7 @@ def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once():
     assert "currentRevision" not in patch  # nothing is claimed that did not happen
 
 
-def test_a_failed_write_is_tried_again_soon():
+def test_a_failed_write_is_tried_again_soon() -> None:
     """A 5xx says nothing about the spec."""
 
     async def scenario(shell: Shell) -> None:
@@ -181,7 +181,7 @@ def test_a_failed_write_is_tried_again_soon():
     assert len(run(scenario, says(error(500, "InternalError")))) == 1
 
 
-def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched():
+def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched() -> None:
     """The running revision stays as it is while the user mends the spec."""
 
     async def scenario(shell: Shell) -> None:
@@ -196,7 +196,7 @@ def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched():
     assert "spec.strategy" in patch["message"]
 
 
-def test_changed_pod_counts_alone_wait_for_five_seconds():
+def test_changed_pod_counts_alone_wait_for_five_seconds() -> None:
     """Counts change with every pod; a write costs the API server as much as one that matters."""
     requests: list[int] = []
 
@@ -219,7 +219,7 @@ def test_changed_pod_counts_alone_wait_for_five_seconds():
     assert requests == [2, 3]
 
 
-def test_a_deleted_rollout_gives_its_services_back():
+def test_a_deleted_rollout_gives_its_services_back() -> None:
     """Its selector would name one revision's pods for ever."""
 
     async def scenario(shell: Shell) -> None:
@@ -240,7 +240,7 @@ def test_a_deleted_rollout_gives_its_services_back():
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_a_service_is_never_given_back_on_a_doubt(synced):
+def test_a_service_is_never_given_back_on_a_doubt(synced: bool) -> None:
     """An API error, or a store that is not complete yet, is not "the Rollout is gone"."""
 
     async def scenario(shell: Shell) -> None:
@@ -256,7 +256,7 @@ def test_a_service_is_never_given_back_on_a_doubt(synced):
     assert [request.method for request in requests] == (["GET"] if synced else [])
 
 
-def test_events_are_sent_beside_the_passes_and_never_fail_one():
+def test_events_are_sent_beside_the_passes_and_never_fail_one() -> None:
     """An admission webhook that refuses Events must not stop a rollout."""
 
     async def scenario(shell: Shell) -> None:

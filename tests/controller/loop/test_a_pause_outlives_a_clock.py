@@ -36,7 +36,7 @@ def canary(image: str) -> Manifest:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S])
-def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s):
+def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s: float) -> None:
     """A clock set forward by an hour ended the pause at the next look, 280 s later: half the pods, unwatched."""
 
     async def main() -> None:

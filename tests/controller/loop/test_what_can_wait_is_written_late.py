@@ -26,7 +26,7 @@ class ClockByHand:
         return self.at_s
 
 
-def test_a_count_is_due_when_its_patience_is_over():
+def test_a_count_is_due_when_its_patience_is_over() -> None:
     """A lasting difference reaches people within the patience, from when it was first seen."""
     clock = ClockByHand()
     held = HeldStatus(clock=clock)
@@ -38,7 +38,7 @@ def test_a_count_is_due_when_its_patience_is_over():
     assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 0
 
 
-def test_an_act_makes_the_count_wait_for_what_follows():
+def test_an_act_makes_the_count_wait_for_what_follows() -> None:
     """Between two acts of one update the counts change again within moments: writing them in between is one write too many."""
     clock = ClockByHand()
     held = HeldStatus(clock=clock)
@@ -50,7 +50,7 @@ def test_an_act_makes_the_count_wait_for_what_follows():
     assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
 
 
-def test_a_rollout_that_never_rests_is_written_all_the_same():
+def test_a_rollout_that_never_rests_is_written_all_the_same() -> None:
     """An autoscaler that changes its mind every second must not hide the counts for ever."""
     clock = ClockByHand()
     held = HeldStatus(clock=clock)
@@ -65,7 +65,7 @@ def test_a_rollout_that_never_rests_is_written_all_the_same():
 @pytest.mark.parametrize(
     ("others", "wait_s"), [(0, COUNTERS_HELD_S), (199, 200 / HELD_WRITES_PER_S), (10_000, CROWDED_MAX_S)]
 )
-def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float):
+def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float) -> None:
     """When a thousand Rollouts move at once, their counts must not take the API server's time from their pods."""
     held = HeldStatus(clock=ClockByHand())
     for number in range(others):
@@ -74,7 +74,7 @@ def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float):
     assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == wait_s
 
 
-def test_what_is_written_is_forgotten():
+def test_what_is_written_is_forgotten() -> None:
     """The next difference has all of its patience."""
     clock = ClockByHand()
     held = HeldStatus(clock=clock)
@@ -86,7 +86,7 @@ def test_what_is_written_is_forgotten():
     assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
 
 
-def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass():
+def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass() -> None:
     """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
     held = HeldStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
@@ -98,7 +98,7 @@ def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass():
 
 
 @pytest.mark.parametrize("change", ["written", "edited"])
-def test_what_was_decided_on_another_status_is_forgotten(change: str):
+def test_what_was_decided_on_another_status_is_forgotten(change: str) -> None:
     """Once it is written, or somebody else writes the status, what is there holds."""
     held = HeldStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)

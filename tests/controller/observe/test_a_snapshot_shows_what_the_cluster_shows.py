@@ -45,12 +45,12 @@ def snapshot(arrange: Callable[[World, SteeredServices], None]) -> Snapshot:
     return seen.snapshot
 
 
-def test_no_rollout_is_gone():
+def test_no_rollout_is_gone() -> None:
     """A key may outlive its object."""
     assert observed(lambda _world, _steered: None) == Gone()
 
 
-def test_a_spec_that_cannot_be_read_is_a_value():
+def test_a_spec_that_cannot_be_read_is_a_value() -> None:
     """A user's mistake is no exception: status, and nothing else, is written about it."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -63,7 +63,7 @@ def test_a_spec_that_cannot_be_read_is_a_value():
     assert "spec.replicas" in [problem.path for problem in seen.problems]
 
 
-def test_replica_sets_are_those_that_the_rollout_s_uid_controls():
+def test_replica_sets_are_those_that_the_rollout_s_uid_controls() -> None:
     """A Rollout that was deleted and made again must not take over its namesake's pods."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -84,7 +84,7 @@ def test_replica_sets_are_those_that_the_rollout_s_uid_controls():
         {"uid": "someone's"},
     ],
 )
-def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]):
+def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]) -> None:
     """All of a reference has to be true, not its uid alone, which whoever may read the Rollout knows."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -95,7 +95,7 @@ def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]
     assert snapshot(arrange).replica_sets == ()
 
 
-def test_a_replica_set_in_another_namespace_is_nobodys():
+def test_a_replica_set_in_another_namespace_is_nobodys() -> None:
     """Owner references are of one namespace; from elsewhere one blocked an update, and shrank the stable revision."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -105,7 +105,7 @@ def test_a_replica_set_in_another_namespace_is_nobodys():
     assert snapshot(arrange).replica_sets == ()
 
 
-def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec():
+def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec() -> None:
     """Counts of the size before are no evidence about the size that was asked for."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -125,7 +125,9 @@ def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec():
     ("answer", "expected"),
     [(None, ServiceUnasked("web")), (ServiceAnswer(None, 0.0), ServiceAbsent("web", EPOCH_S))],
 )
-def test_a_service_that_is_not_watched_is_known_only_by_asking(answer, expected):
+def test_a_service_that_is_not_watched_is_known_only_by_asking(
+    answer: ServiceAnswer | None, expected: ServiceUnasked | ServiceAbsent
+) -> None:
     """Not to be in our filtered watch is not to be absent."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:
@@ -136,11 +138,12 @@ def test_a_service_that_is_not_watched_is_known_only_by_asking(answer, expected)
     assert snapshot(arrange).services == {"web": expected}
 
 
-def test_ready_endpoints_are_counted_once_a_pod_and_by_revision():
+def test_ready_endpoints_are_counted_once_a_pod_and_by_revision() -> None:
     """A dual-stack Service has two slices with the same pods; pods of nobody count as strangers."""
 
     def arrange(world: World, steered: SteeredServices) -> None:
-        web = service("web", managed_by="cart", **{"rollouts.dev/revision": "v2"})
+        selector: dict[str, Any] = {"rollouts.dev/revision": "v2"}
+        web = service("web", managed_by="cart", **selector)
         world.rollouts.put("", rollout(spec=SPEC))
         world.replica_sets.put("", replica_set("cart-v1"))
         world.replica_sets.put("", replica_set("cart-v2"))
@@ -157,7 +160,7 @@ def test_ready_endpoints_are_counted_once_a_pod_and_by_revision():
     assert seen.ready_by_revision == {"v1": 1, "v2": 2, "": 1}
 
 
-def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them():
+def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them() -> None:
     """`rollouts plan` reads them from a manifest: a condition that said something else would be one too many."""
     fields = {
         "selector": {"app": "cart"},
@@ -190,7 +193,7 @@ def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them():
     )
 
 
-def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it():
+def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it() -> None:
     """It has to be given back."""
 
     def arrange(world: World, steered: SteeredServices) -> None:
@@ -202,7 +205,7 @@ def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it():
     assert set(snapshot(arrange).services) == {"web", "old"}
 
 
-def test_a_selector_that_does_not_match_the_template_is_seen():
+def test_a_selector_that_does_not_match_the_template_is_seen() -> None:
     """Steering it would take it away from the pods that it was made for."""
 
     def arrange(world: World, _steered: SteeredServices) -> None:

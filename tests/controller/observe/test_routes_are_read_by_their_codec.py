@@ -51,7 +51,7 @@ def seen_route(arrange: Callable[[Reading], None], name: RouteName = ROUTE, **op
 
 
 @pytest.mark.parametrize("levels", [70, 500, 1_100, 9_000])
-def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int):
+def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int) -> None:
     """Codecs are recursive; the pass of its Rollout says what to mend, and no other pass notices."""
     deep = b'{"rules":%b}' % (b"[" * levels + b"]" * levels)
     data = b'{"metadata":%b,"spec":%b}' % (msgspec.json.encode(metadata("cart", **MARKS)), deep)
@@ -73,7 +73,7 @@ def problems(**routing: Any) -> list[tuple[str, str]]:
     return [(each.path, each.message) for each in seen.problems]
 
 
-def test_a_router_that_nobody_knows_is_a_problem_of_the_spec():
+def test_a_router_that_nobody_knows_is_a_problem_of_the_spec() -> None:
     """A router that is accepted and then ignored would leave all the traffic where it is, and the steps would pass."""
     ((path, message),) = problems(plugins={"acme/router": {"a": 1}})
 
@@ -81,7 +81,7 @@ def test_a_router_that_nobody_knows_is_a_problem_of_the_spec():
     assert "gatewayAPI" in message  # what there is
 
 
-def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec():
+def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec() -> None:
     """The codec knows only its own part; the user looks at the whole."""
     told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}, plugins={"mine": {}})
 
@@ -91,7 +91,7 @@ def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec():
     ]
 
 
-def test_a_route_that_is_named_twice_is_a_problem():
+def test_a_route_that_is_named_twice_is_a_problem() -> None:
     """Two plans for one object would undo each other."""
     told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
 
@@ -118,7 +118,7 @@ def _own(name: str = "a", **metadata: str) -> dict[str, object]:
         ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's own"),
     ],
 )
-def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str):
+def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str) -> None:
     """Else it would be made and never steered, or never go with its Rollout."""
     ((where, why),) = problems(
         gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
@@ -132,7 +132,7 @@ def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object]
     ("spec", "why"),
     [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "nothing that its codec can read")],
 )
-def test_a_manifest_that_cannot_be_steered_is_not_made(spec: object, why: str):
+def test_a_manifest_that_cannot_be_steered_is_not_made(spec: object, why: str) -> None:
     """The route would be there, and the first step would stand. No API server has seen the manifest, so it may say anything."""
 
     def arrange(reading: Reading) -> None:
@@ -148,7 +148,7 @@ def test_a_manifest_that_cannot_be_steered_is_not_made(spec: object, why: str):
     assert why in seen.message
 
 
-def test_a_route_that_is_not_watched_is_known_only_by_asking():
+def test_a_route_that_is_not_watched_is_known_only_by_asking() -> None:
     """Not to be in a filtered watch is not to be absent."""
     assert seen_route(_put, found=False) == RouteUnasked(ROUTE)
 
@@ -157,7 +157,7 @@ def _put(reading: Reading) -> None:
     reading.world.rollouts.put("", routed())
 
 
-def test_a_route_that_does_not_exist_is_a_value_with_its_reason():
+def test_a_route_that_does_not_exist_is_a_value_with_its_reason() -> None:
     """A missing CRD and a missing route ask for different remedies."""
 
     def arrange(reading: Reading) -> None:
@@ -167,7 +167,7 @@ def test_a_route_that_does_not_exist_is_a_value_with_its_reason():
     assert seen_route(arrange) == RouteAbsent(ROUTE, EPOCH_S, "no such kind")
 
 
-def test_a_route_is_read_from_the_answer_until_it_is_watched():
+def test_a_route_is_read_from_the_answer_until_it_is_watched() -> None:
     """Our label is not on it yet, so no watch shows it."""
 
     def arrange(reading: Reading) -> None:
@@ -181,7 +181,7 @@ def test_a_route_is_read_from_the_answer_until_it_is_watched():
     assert (seen.split, seen.managed_by, seen.named) == (Split(Fraction(1, 10)), "", True)
 
 
-def test_what_the_watch_shows_wins_over_an_answer():
+def test_what_the_watch_shows_wins_over_an_answer() -> None:
     """An answer is of the moment when it was asked for."""
 
     def arrange(reading: Reading) -> None:
@@ -196,7 +196,7 @@ def test_what_the_watch_shows_wins_over_an_answer():
     assert (seen.split, seen.resource_version, seen.managed_by) == (Split(Fraction(1, 4)), "7", "cart")
 
 
-def test_a_route_that_its_codec_refuses_says_why():
+def test_a_route_that_its_codec_refuses_says_why() -> None:
     """A user may have taken the Service out of the route; the remedy is theirs."""
 
     def arrange(reading: Reading) -> None:
@@ -229,7 +229,7 @@ def test_a_route_that_its_codec_refuses_says_why():
         ("other/../cart", "other", ""),
     ],
 )
-def test_a_route_tells_which_rollout_steers_it(text: str, allowed: str, managed_by: str):
+def test_a_route_tells_which_rollout_steers_it(text: str, allowed: str, managed_by: str) -> None:
     """A Rollout of the same name in another namespace is another Rollout, and one that the route's owner has to allow."""
 
     def arrange(reading: Reading) -> None:
@@ -243,7 +243,7 @@ def test_a_route_tells_which_rollout_steers_it(text: str, allowed: str, managed_
     assert seen.managed_by == managed_by
 
 
-def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back():
+def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back() -> None:
     """Left alone it would keep sending requests to one revision's Service."""
 
     def arrange(reading: Reading) -> None:
@@ -257,7 +257,7 @@ def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back():
     assert (seen.named, seen.managed_by) == (False, "cart")
 
 
-def test_a_route_of_a_router_that_is_gone_cannot_be_read():
+def test_a_route_of_a_router_that_is_gone_cannot_be_read() -> None:
     """The package that knew it was taken out of the image: nobody may guess what is ours in it."""
 
     def arrange(reading: Reading) -> None:
@@ -275,7 +275,7 @@ def test_a_route_of_a_router_that_is_gone_cannot_be_read():
 @pytest.mark.parametrize(
     ("marks", "usable"), [({}, False), (MARKS, False), (MARKS | {"ownerReferences": owned()}, True)]
 )
-def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any, usable: bool):
+def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any, usable: bool) -> None:
     """Somebody else's canary Ingress holds somebody else's rules."""
     ingress = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
     name = RouteName("nginx", "Ingress", "shop", "cart")
@@ -296,7 +296,7 @@ def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any
     assert ("is not; rename" not in seen.problem) is usable
 
 
-def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot():
+def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot() -> None:
     """A pass depends on what is there, not on what happened."""
     live = LiveSeen(at_s=1.0, resource_version="1", live=True, by=VerifiedBy.CONFIG)
     drained = DrainSeen(2.0, 3)
@@ -316,7 +316,7 @@ def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot()
     assert found.live == live
 
 
-def test_a_version_of_a_route_is_decoded_once():
+def test_a_version_of_a_route_is_decoded_once() -> None:
     """Most passes follow from something else; a route with its status is several KB of JSON."""
 
     def arrange(reading: Reading) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def woken(
         (service("web", managed_by="cart"), None),
     ],
 )
-def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before, after):
+def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after: Any) -> None:
     """A missed wake-up is a Rollout that stands still."""
     assert woken(before, after) == {CART}
 
@@ -74,26 +75,26 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before, after):
         (slice_of("web", "a"), slice_of("web", "a", version=2)),
     ],
 )
-def test_a_change_that_no_decision_reads_wakes_nobody(before, after):
+def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:
     """Every pass costs CPU; managedFields change with every write of anybody."""
     assert woken(before, after, steered="cart") == set()
 
 
-def test_a_replica_set_of_another_controller_wakes_nobody():
+def test_a_replica_set_of_another_controller_wakes_nobody() -> None:
     """A Deployment's ReplicaSets may carry our label by mistake."""
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": True}
 
     assert woken(None, replica_set(ownerReferences=[owner])) == set()
 
 
-def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name():
+def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name() -> None:
     """It may adopt it; also when the owner reference goes without a change of anything else."""
     assert woken(None, replica_set(ownerReferences=None)) == {CART}
     assert woken(replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
     assert woken(None, replica_set(ownerReferences=None, labels={})) == set()
 
 
-def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too():
+def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too() -> None:
     """Its ReplicaSets carry the beginning of its name and a hash."""
     name = "cart" * 20
     labels = {"rollouts.dev/name": name_label(name), "rollouts.dev/revision": "v1"}
@@ -101,22 +102,22 @@ def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too():
     assert woken(None, replica_set(ownerReferences=None, labels=labels), there=rollout(name)) == {Key("shop", name)}
 
 
-def test_a_service_that_changes_hands_wakes_both():
+def test_a_service_that_changes_hands_wakes_both() -> None:
     """The one that lost it must say so, the one that got it may go on."""
     assert woken(service(managed_by="cart"), service(managed_by="till", version=2)) == {CART, Key("shop", "till")}
 
 
-def test_endpoints_wake_the_rollout_that_steers_their_service():
+def test_endpoints_wake_the_rollout_that_steers_their_service() -> None:
     """Confirmation that a Service has switched comes from its EndpointSlices."""
     assert woken(slice_of("web", "a"), slice_of("web", "a", "b", version=2), steered="cart") == {CART}
 
 
-def test_a_service_wakes_those_who_asked_about_it():
+def test_a_service_wakes_those_who_asked_about_it() -> None:
     """A Service that a spec names can be under another Rollout's steering, or come under it."""
     assert woken(None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
 
 
-def test_the_index_of_steered_services_follows_every_change():
+def test_the_index_of_steered_services_follows_every_change() -> None:
     """It replaces a scan over all Services in every pass."""
     steered = SteeredServices()
     mine, yours = service(managed_by="cart"), service(managed_by="till", version=2)

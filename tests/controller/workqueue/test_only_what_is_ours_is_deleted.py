@@ -35,7 +35,7 @@ OURS = [{"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart
     ],
     ids=["nobody's", "a mark alone", "another mark", "another owner", "ours"],
 )
-def test_what_stands_beside_a_route_is_deleted_only_when_it_is_ours(metadata_of_beside: Any, deleted: bool):
+def test_what_stands_beside_a_route_is_deleted_only_when_it_is_ours(metadata_of_beside: Any, deleted: bool) -> None:
     """The annotation `beside` is anybody's text: it made the controller delete whatever Ingress it named."""
     sent: list[Request] = []
 

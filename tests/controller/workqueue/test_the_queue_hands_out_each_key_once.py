@@ -24,7 +24,7 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_keys_come_in_the_order_in_which_they_became_ready():
+def test_keys_come_in_the_order_in_which_they_became_ready() -> None:
     """No Rollout starves behind a busy one."""
 
     async def main() -> None:
@@ -38,7 +38,7 @@ def test_keys_come_in_the_order_in_which_they_became_ready():
     run_virtual(main())
 
 
-def test_a_key_that_is_worked_on_is_handed_out_again_only_after_it_is_done():
+def test_a_key_that_is_worked_on_is_handed_out_again_only_after_it_is_done() -> None:
     """Two workers on one Rollout would undo each other's writes; a change during a pass must not be lost."""
 
     async def main() -> None:
@@ -59,7 +59,7 @@ def test_a_key_that_is_worked_on_is_handed_out_again_only_after_it_is_done():
     run_virtual(main())
 
 
-def test_the_earliest_of_several_times_counts():
+def test_the_earliest_of_several_times_counts() -> None:
     """A later wish must not push an earlier one back."""
 
     async def main() -> None:
@@ -77,7 +77,7 @@ def test_the_earliest_of_several_times_counts():
     run_virtual(main())
 
 
-def test_a_pass_forgets_the_time_that_was_set_before_it():
+def test_a_pass_forgets_the_time_that_was_set_before_it() -> None:
     """The pass that begins says itself when the next one is due."""
 
     async def main() -> None:
@@ -93,7 +93,7 @@ def test_a_pass_forgets_the_time_that_was_set_before_it():
     run_virtual(main())
 
 
-def test_failures_back_off_exponentially_with_jitter_up_to_30_seconds():
+def test_failures_back_off_exponentially_with_jitter_up_to_30_seconds() -> None:
     """A broken dependency is not hammered, and keys that failed together do not return together."""
 
     async def main() -> None:
@@ -110,7 +110,7 @@ def test_failures_back_off_exponentially_with_jitter_up_to_30_seconds():
     run_virtual(main())
 
 
-def test_an_event_ends_a_back_off_but_not_a_hold():
+def test_an_event_ends_a_back_off_but_not_a_hold() -> None:
     """What changed may have mended the fault; but a server that asks for patience, or a poisoned object, sets the pace."""
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_an_event_ends_a_back_off_but_not_a_hold():
     run_virtual(main())
 
 
-def test_a_cancelled_taker_loses_no_key():
+def test_a_cancelled_taker_loses_no_key() -> None:
     """A worker that is cancelled between its wake-up and its turn passes the wake-up on."""
 
     async def main() -> None:
@@ -143,7 +143,7 @@ def test_a_cancelled_taker_loses_no_key():
     run_virtual(main())
 
 
-def test_a_closed_queue_sends_every_worker_home():
+def test_a_closed_queue_sends_every_worker_home() -> None:
     """SIGTERM: passes that have begun end, no other begins."""
 
     async def main() -> None:

@@ -59,22 +59,22 @@ def first_passes(slow: dict[str, int], *, workers: int = WORKERS, slow_s: float 
     return float(run_virtual(main()))
 
 
-def test_a_namespace_behind_a_slow_webhook_delays_no_other():
+def test_a_namespace_behind_a_slow_webhook_delays_no_other() -> None:
     """64 Rollouts whose writes took 10 s each delayed another tenant's first write by 50 s."""
     assert first_passes({"slow": 64}) < 0.01
 
 
-def test_several_slow_namespaces_leave_a_worker_to_the_others():
+def test_several_slow_namespaces_leave_a_worker_to_the_others() -> None:
     """Each may hold two thirds of what the others have left, so there is room for a few of them."""
     assert first_passes({"slow": 64, "slower": 64, "slowest": 64}) < 0.01
 
 
-def test_a_lone_worker_goes_round():
+def test_a_lone_worker_goes_round() -> None:
     """Where there is nothing to keep free, it waits for the pass that runs and for one whose turn it was already."""
     assert first_passes({"slow": 64}, workers=1) < 20
 
 
-def test_turns_go_round_the_namespaces():
+def test_turns_go_round_the_namespaces() -> None:
     """A namespace with a thousand Rollouts has one turn in two beside a namespace with two."""
 
     async def main() -> None:
@@ -95,7 +95,7 @@ def test_turns_go_round_the_namespaces():
     run_virtual(main())
 
 
-def test_a_namespace_alone_still_gets_most_workers():
+def test_a_namespace_alone_still_gets_most_workers() -> None:
     """A cluster with one namespace must not be served at the pace of one of many."""
 
     async def main() -> None:
@@ -112,7 +112,7 @@ def test_a_namespace_alone_still_gets_most_workers():
     run_virtual(main())
 
 
-def test_no_key_is_lost_or_worked_on_twice_at_a_time():
+def test_no_key_is_lost_or_worked_on_twice_at_a_time() -> None:
     """Whatever comes, goes, fails and is cancelled: each key that was added is handed out, and by one worker at a time."""
 
     async def main(seed: int) -> None:
@@ -151,7 +151,7 @@ def test_no_key_is_lost_or_worked_on_twice_at_a_time():
         run_virtual(main(seed), limit_s=10_000)
 
 
-def test_a_turn_costs_the_same_with_many_namespaces():
+def test_a_turn_costs_the_same_with_many_namespaces() -> None:
     """Ten thousand namespaces with a key each: no scan finds the next one."""
 
     async def main() -> float:

@@ -138,7 +138,9 @@ def with_services(there: World, **traits: ServiceTraits) -> World:
     """The world with those traits given to its Services."""
     return replace(
         there,
-        services={name: replace(each, traits=traits.get(name, each.traits)) for name, each in there.services.items()},
+        services={
+            name: replace(each, traits=traits.get(str(name), each.traits)) for name, each in there.services.items()
+        },
     )
 
 

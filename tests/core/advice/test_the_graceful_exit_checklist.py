@@ -143,7 +143,7 @@ def test_a_binary_that_the_image_may_lack_is_said_with_may() -> None:
 @pytest.mark.parametrize(("grace_s", "unsafe"), [(15, True), (16, False), (None, False)])
 def test_the_grace_period_holds_the_sleep_and_the_longest_request(grace_s: int | None, unsafe: bool) -> None:
     """6 s of sleep and 10 s of request: at 15 s the last request is cut, and the default of 30 s is enough."""
-    pod = {} if grace_s is None else {"terminationGracePeriodSeconds": grace_s}
+    pod: dict[str, Any] = {} if grace_s is None else {"terminationGracePeriodSeconds": grace_s}
 
     findings = found(app(lifecycle={"preStop": {"sleep": {"seconds": 6}}}), drain=VALIDATE, **pod)
 
@@ -171,7 +171,7 @@ def test_no_drain_is_unsafe(drain: DrainSpec, path: str) -> None:
 )
 def test_pods_that_sleep_by_themselves_need_no_sleep_put_in(drain: DrainSpec, severities: list[Severity]) -> None:
     """`preStop: Off` is then right, and `mode: Off` leaves out the waits of a switch only."""
-    pod = {"terminationGracePeriodSeconds": 60}
+    pod: dict[str, Any] = {"terminationGracePeriodSeconds": 60}
 
     findings = found(app(lifecycle={"preStop": {"sleep": {"seconds": 9}}}), drain=drain, **pod)
 

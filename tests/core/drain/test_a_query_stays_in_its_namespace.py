@@ -83,7 +83,8 @@ def selectors(draw: st.DrawFn) -> tuple[str, bool]:
     own = draw(st.booleans())
     matchers = draw(st.permutations([*others, draw(MATCHER)])) if own else others
     name = draw(NAMES)
-    text = f"{name}{{{', '.join(matchers)}}}" if matchers or draw(st.booleans()) else name
+    braces = bool(matchers) or draw(st.booleans())
+    text = f"{name}{{{', '.join(matchers)}}}" if braces else name
     window = draw(st.sampled_from(["", "[5m]", "[5m:1m]", " offset 1h", " @ 1609746000.5"]))
     return text + window, own
 

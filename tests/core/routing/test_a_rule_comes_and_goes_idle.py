@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
-from rollouts.core.decide import Decision, decide
-from rollouts.core.model.intents import AskLive, SetTraffic
+from rollouts.core.decide import decide
+from rollouts.core.model.intents import AskLive, Decision, SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
@@ -125,4 +126,4 @@ def test_an_abort_is_written_though_nothing_has_settled() -> None:
 
     wanted = write_of(decide(snapshot(there)))
 
-    assert (wanted.split.share, wanted.split.reaches_canary, wanted.settled) == (0, False, False)
+    assert (wanted.split.share, wanted.split.reaches_canary, wanted.settled) == (Fraction(0), False, False)

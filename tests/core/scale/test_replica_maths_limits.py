@@ -29,7 +29,9 @@ REPLICAS = st.integers(0, 200)
         (3, 0, 3, 0),
     ],
 )
-def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replicas(limit, replicas, surge, unavailable):
+def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replicas(
+    limit: int | Percent, replicas: int, surge: int, unavailable: int
+) -> None:
     """As for a Deployment: rounding may cost a pod more, never a pod less in service."""
     assert resolved_surge(limit, replicas=replicas) == surge
     assert resolved_unavailable(limit, replicas=replicas) == unavailable
@@ -46,7 +48,9 @@ def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replic
         (Percent(25), Percent(25), 0, (0, 0)),
     ],
 )
-def test_one_pod_may_be_unavailable_when_both_limits_come_to_nothing(max_surge, max_unavailable, replicas, expected):
+def test_one_pod_may_be_unavailable_when_both_limits_come_to_nothing(
+    max_surge: int | Percent, max_unavailable: int | Percent, replicas: int, expected: tuple[int, int]
+) -> None:
     """Otherwise no pod could ever be replaced; without replicas there is no pod to be unavailable."""
     assert surge_and_unavailable(max_surge=max_surge, max_unavailable=max_unavailable, replicas=replicas) == expected
 
@@ -71,13 +75,15 @@ def test_one_pod_may_be_unavailable_when_both_limits_come_to_nothing(max_surge, 
         (20, 3, SetCanaryScalePercent(0), 0),
     ],
 )
-def test_a_routed_canary_has_pods_for_its_share_or_what_a_step_pinned(weight_percent, min_pods, pinned, pods):
+def test_a_routed_canary_has_pods_for_its_share_or_what_a_step_pinned(
+    weight_percent: int, min_pods: int, pinned: SetCanaryReplicas | SetCanaryScalePercent | None, pods: int
+) -> None:
     """Traffic sent by weight must find the pods for it; a number pinned by setCanaryScale is taken at its word."""
     assert routed_canary_replicas(replicas=10, weight_percent=weight_percent, min_pods=min_pods, pinned=pinned) == pods
 
 
 @given(replicas=REPLICAS, weight_percent=WEIGHTS, recorded=WEIGHTS)
-def test_stable_keeps_all_its_pods_unless_it_is_dynamic(replicas, weight_percent, recorded):
+def test_stable_keeps_all_its_pods_unless_it_is_dynamic(replicas: int, weight_percent: int, recorded: int) -> None:
     """An abort then has the capacity for all traffic at once, which is what the pods are paid for."""
     assert (
         routed_stable_replicas(
@@ -102,8 +108,8 @@ def test_stable_keeps_all_its_pods_unless_it_is_dynamic(replicas, weight_percent
     ],
 )
 def test_a_dynamic_stable_shrinks_after_its_traffic_has_moved_and_grows_before_it_returns(
-    weight_percent, recorded, pods
-):
+    weight_percent: int, recorded: int, pods: int
+) -> None:
     """It has pods for the larger of what it serves and what it is to serve."""
     assert (
         routed_stable_replicas(
@@ -114,7 +120,7 @@ def test_a_dynamic_stable_shrinks_after_its_traffic_has_moved_and_grows_before_i
 
 
 @given(replicas=REPLICAS, weight_percent=WEIGHTS, recorded=WEIGHTS)
-def test_a_routed_pair_has_pods_for_all_traffic(replicas, weight_percent, recorded):
+def test_a_routed_pair_has_pods_for_all_traffic(replicas: int, weight_percent: int, recorded: int) -> None:
     """Both sides round up, so the sum never falls short of the replicas that the user asked for."""
     canary = routed_canary_replicas(replicas=replicas, weight_percent=weight_percent, min_pods=0, pinned=None)
     stable = routed_stable_replicas(
@@ -144,7 +150,9 @@ def test_a_routed_pair_has_pods_for_all_traffic(replicas, weight_percent, record
         (-1, 10, 9, False),
     ],
 )
-def test_a_progress_threshold_is_met_by_its_part_of_the_desired_pods(threshold, desired, available, met):
+def test_a_progress_threshold_is_met_by_its_part_of_the_desired_pods(
+    threshold: int | Percent | None, desired: int, available: int, met: bool
+) -> None:
     """A part of nothing is met, less than 0 is no threshold, and more pods than desired can never be asked for."""
     given_threshold = None if threshold is None else ProgressThreshold(threshold)
 
@@ -169,7 +177,9 @@ def test_a_progress_threshold_is_met_by_its_part_of_the_desired_pods(threshold, 
         (4, 3, 3, True),
     ],
 )
-def test_a_replica_set_is_at_its_size_when_told_so_and_its_pods_are_there(spec, available, threshold, reached):
+def test_a_replica_set_is_at_its_size_when_told_so_and_its_pods_are_there(
+    spec: int, available: int, threshold: int | Percent | None, reached: bool
+) -> None:
     """Availability seen before the ReplicaSet was told its size says nothing about that size; 4 pods are desired."""
     given_threshold = None if threshold is None else ProgressThreshold(threshold)
 

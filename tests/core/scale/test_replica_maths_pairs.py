@@ -41,13 +41,17 @@ SURGES = st.integers(0, 5)
         (10, 99, 1, 10, 1),
     ],
 )
-def test_a_weight_becomes_the_pair_that_argo_rollouts_picks(replicas, weight_percent, surge, canary, stable):
+def test_a_weight_becomes_the_pair_that_argo_rollouts_picks(
+    replicas: int, weight_percent: int, surge: int, canary: int, stable: int
+) -> None:
     """A manifest moved from Argo Rollouts scales the same way here (Argo Rollouts, docs/features/canary)."""
     assert target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge) == Pair(canary, stable)
 
 
 @pytest.mark.parametrize(("replicas", "weight_percent"), [(2, 75), (10, 95), (50, 99)])
-def test_a_tie_whose_larger_canary_would_be_everything_leaves_stable_its_pod(replicas, weight_percent):
+def test_a_tie_whose_larger_canary_would_be_everything_leaves_stable_its_pod(
+    replicas: int, weight_percent: int
+) -> None:
     """Half a pod rounds to the canary, but never takes stable's last pod while stable still has a share of the traffic."""
     pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=0)
 
@@ -55,20 +59,20 @@ def test_a_tie_whose_larger_canary_would_be_everything_leaves_stable_its_pod(rep
 
 
 @given(weight_percent=WEIGHTS, surge=SURGES)
-def test_no_replicas_means_no_pods_on_either_side(weight_percent, surge):
+def test_no_replicas_means_no_pods_on_either_side(weight_percent: int, surge: int) -> None:
     """A Rollout scaled to zero runs nothing, not even the pod that surge would allow."""
     assert target_pair(replicas=0, weight_percent=weight_percent, surge=surge) == Pair(0, 0)
 
 
 @given(replicas=REPLICAS, surge=SURGES)
-def test_the_ends_of_the_scale_give_one_side_everything(replicas, surge):
+def test_the_ends_of_the_scale_give_one_side_everything(replicas: int, surge: int) -> None:
     """Weight 0 is how an abort is written and 100 how a promotion is: nothing may be left on the other side."""
     assert target_pair(replicas=replicas, weight_percent=0, surge=surge) == Pair(0, replicas)
     assert target_pair(replicas=replicas, weight_percent=100, surge=surge) == Pair(replicas, 0)
 
 
 @given(replicas=REPLICAS, weight_percent=st.integers(1, 99), surge=SURGES)
-def test_a_weight_between_the_ends_leaves_each_side_a_pod(replicas, weight_percent, surge):
+def test_a_weight_between_the_ends_leaves_each_side_a_pod(replicas: int, weight_percent: int, surge: int) -> None:
     """1 % that reaches no pod would be a canary that measures nothing; one pod without surge can be on one side only."""
     pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
 
@@ -79,7 +83,7 @@ def test_a_weight_between_the_ends_leaves_each_side_a_pod(replicas, weight_perce
 
 
 @given(replicas=REPLICAS, weight_percent=WEIGHTS, surge=SURGES)
-def test_the_pair_has_all_replicas_and_at_most_one_more(replicas, weight_percent, surge):
+def test_the_pair_has_all_replicas_and_at_most_one_more(replicas: int, weight_percent: int, surge: int) -> None:
     """Rounding may cost one pod where surge allows it, and never capacity."""
     pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge)
 
@@ -87,7 +91,7 @@ def test_the_pair_has_all_replicas_and_at_most_one_more(replicas, weight_percent
 
 
 @given(replicas=REPLICAS, weight_percent=st.integers(1, 99))
-def test_no_other_pair_of_the_same_sum_is_nearer_to_the_weight(replicas, weight_percent):
+def test_no_other_pair_of_the_same_sum_is_nearer_to_the_weight(replicas: int, weight_percent: int) -> None:
     """Checked against every pair there is, in exact fractions, so no rule of rounding can hide an error."""
     pair = target_pair(replicas=replicas, weight_percent=weight_percent, surge=1)
     total = pair.canary + pair.stable
@@ -98,7 +102,7 @@ def test_no_other_pair_of_the_same_sum_is_nearer_to_the_weight(replicas, weight_
 
 
 @given(replicas=REPLICAS, weights=st.tuples(WEIGHTS, WEIGHTS))
-def test_more_weight_never_means_fewer_canary_pods(replicas, weights):
+def test_more_weight_never_means_fewer_canary_pods(replicas: int, weights: list[int]) -> None:
     """Steps that rise may not take canary pods away in between."""
     lower, higher = sorted(weights)
 

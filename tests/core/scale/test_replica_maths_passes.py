@@ -37,8 +37,15 @@ def size(text: str) -> Size:
     ],
 )
 def test_a_pass_scales_the_pair_as_argo_rollouts_does(
-    replicas, weight_percent, surge, unavailable, stable, canary, stable_after, canary_after
-):
+    replicas: int,
+    weight_percent: int,
+    surge: int,
+    unavailable: int,
+    stable: str,
+    canary: str,
+    stable_after: int,
+    canary_after: int,
+) -> None:
     """Each row is one pass, told from what was seen; the next row of the same rollout starts where it ended."""
     after = canary_pass(
         replicas=replicas,
@@ -61,8 +68,8 @@ def test_a_pass_scales_the_pair_as_argo_rollouts_does(
     ],
 )
 def test_while_old_revisions_have_pods_the_pair_grows_and_does_not_shrink(
-    surge, unavailable, stable, canary, older, expected
-):
+    surge: int, unavailable: int, stable: str, canary: str, older: list[str], expected: CanaryPass
+) -> None:
     """Old revisions go first: what the pair gave up now it would only have to start again."""
     after = canary_pass(
         replicas=10,
@@ -87,7 +94,9 @@ def test_while_old_revisions_have_pods_the_pair_grows_and_does_not_shrink(
         (["2/3", "6/4"], (0, 4)),
     ],
 )
-def test_old_revisions_lose_unavailable_pods_first_and_then_the_oldest_lose_what_can_be_spared(older, after):
+def test_old_revisions_lose_unavailable_pods_first_and_then_the_oldest_lose_what_can_be_spared(
+    older: list[str], after: tuple[int, ...]
+) -> None:
     """Unavailable pods serve nobody and cost room; the floor of 8 (10 minus 2) is kept by stable's 4 and the newest old pods."""
     result = canary_pass(
         replicas=10,
@@ -102,7 +111,7 @@ def test_old_revisions_lose_unavailable_pods_first_and_then_the_oldest_lose_what
     assert result.older == after
 
 
-def test_without_a_stable_revision_the_canary_takes_over_from_the_old_ones():
+def test_without_a_stable_revision_the_canary_takes_over_from_the_old_ones() -> None:
     """A first rollout that was replaced before it was stable: no weight applies, and capacity moves as in a rolling update."""
     after = canary_pass(
         replicas=10,
@@ -117,7 +126,7 @@ def test_without_a_stable_revision_the_canary_takes_over_from_the_old_ones():
     assert after == CanaryPass(canary=4, stable=0, older=(1, 5))
 
 
-def test_a_first_rollout_starts_all_its_pods_at_once():
+def test_a_first_rollout_starts_all_its_pods_at_once() -> None:
     """There is nothing to compare with and nobody to protect, so steps and weights do not slow it."""
     after = canary_pass(
         replicas=10,
@@ -132,7 +141,7 @@ def test_a_first_rollout_starts_all_its_pods_at_once():
     assert after == CanaryPass(canary=10, stable=0, older=())
 
 
-def test_a_rollout_scaled_down_mid_step_is_cut_to_its_new_size_on_both_sides():
+def test_a_rollout_scaled_down_mid_step_is_cut_to_its_new_size_on_both_sides() -> None:
     """From 10 to 4 replicas at 50 %: the pair shrinks at once, because 2 and 2 are available pods enough."""
     after = canary_pass(
         replicas=4,
@@ -156,7 +165,9 @@ def test_a_rollout_scaled_down_mid_step_is_cut_to_its_new_size_on_both_sides():
         ("10/6", 7, 3),
     ],
 )
-def test_an_excess_is_not_taken_from_available_pods_that_the_floor_needs(stable, stable_after, canary_after):
+def test_an_excess_is_not_taken_from_available_pods_that_the_floor_needs(
+    stable: str, stable_after: int, canary_after: int
+) -> None:
     """Surge was lowered to 0 under a crashing canary: its pods make up for what stable (floor 9) cannot give.
 
     Pods that are unavailable are never given back: with 6 of stable's 10 available, the 3 of the excess are unavailable ones.
@@ -174,7 +185,7 @@ def test_an_excess_is_not_taken_from_available_pods_that_the_floor_needs(stable,
     assert after == CanaryPass(canary=canary_after, stable=stable_after, older=())
 
 
-def test_a_broken_stable_revision_does_not_hold_the_room_that_its_replacement_needs():
+def test_a_broken_stable_revision_does_not_hold_the_room_that_its_replacement_needs() -> None:
     """With an old revision serving and stable crashing nothing could move; stable's unavailable pod makes room for the fix."""
     after = canary_pass(
         replicas=10,
@@ -189,7 +200,7 @@ def test_a_broken_stable_revision_does_not_hold_the_room_that_its_replacement_ne
     assert after == CanaryPass(canary=0, stable=4, older=(6,))
 
 
-def test_an_excess_beside_old_revisions_is_paid_with_unavailable_pods():
+def test_an_excess_beside_old_revisions_is_paid_with_unavailable_pods() -> None:
     """13 pods where 10 may be, 8 available and 9 the floor: only the 5 that crash can go, and 3 of them do."""
     after = canary_pass(
         replicas=10,
@@ -204,7 +215,7 @@ def test_an_excess_beside_old_revisions_is_paid_with_unavailable_pods():
     assert after == CanaryPass(canary=5, stable=2, older=(3,))
 
 
-def test_a_pair_that_can_only_wait_is_left_alone():
+def test_a_pair_that_can_only_wait_is_left_alone() -> None:
     """All 11 pods are in use and 8 of the 9 that the floor needs are available: moving pods across would only restart them."""
     after = canary_pass(
         replicas=10,

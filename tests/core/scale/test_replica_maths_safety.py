@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,7 +113,7 @@ def lasting(size: Size, spec: int) -> int:
 
 @given(world=worlds(SIZES))
 @MANY
-def test_a_pass_never_grows_the_sum_past_replicas_and_surge(world):
+def test_a_pass_never_grows_the_sum_past_replicas_and_surge(world: World) -> None:
     """Surge is what the cluster has room for, or what the user pays for; a sum that others made larger may only fall."""
     surge, _ = world.limits
     before = sum(size.spec for size in world.sizes)
@@ -124,7 +125,7 @@ def test_a_pass_never_grows_the_sum_past_replicas_and_surge(world):
 
 @given(world=worlds(SIZES))
 @MANY
-def test_growing_alone_stays_within_surge(world):
+def test_growing_alone_stays_within_surge(world: World) -> None:
     """Writes of a pass are separate and a crash may come between them: those that grow may land without those that shrink."""
     surge, _ = world.limits
     before = sum(size.spec for size in world.sizes)
@@ -136,7 +137,7 @@ def test_growing_alone_stays_within_surge(world):
 
 @given(world=worlds(SIZES))
 @MANY
-def test_a_pass_never_takes_available_pods_below_the_floor(world):
+def test_a_pass_never_takes_available_pods_below_the_floor(world: World) -> None:
     """maxUnavailable holds by our own acts at every write; where the floor is broken already no available pod is taken."""
     _, unavailable = world.limits
     before = sum(lasting(size, size.spec) for size in world.sizes)
@@ -148,7 +149,7 @@ def test_a_pass_never_takes_available_pods_below_the_floor(world):
 
 @given(world=worlds(SIZES))
 @MANY
-def test_no_side_is_told_a_negative_size_or_grown_past_its_target(world):
+def test_no_side_is_told_a_negative_size_or_grown_past_its_target(world: World) -> None:
     """A ReplicaSet with more pods than its target is left or shrunk, one with fewer grows no further than the target."""
     after = one_pass(world)
 
@@ -160,7 +161,7 @@ def test_no_side_is_told_a_negative_size_or_grown_past_its_target(world):
 
 @given(world=worlds(SIZES))
 @UNHURRIED
-def test_passes_arrive_at_the_target_when_pods_become_available(world):
+def test_passes_arrive_at_the_target_when_pods_become_available(world: World) -> None:
     """No livelock and no dead end: any start, any limits (both 0 too), and the target is left alone once it is reached."""
     end = settled(world, lambda told: [Size(size.spec, size.spec) for size in told])
 
@@ -170,7 +171,7 @@ def test_passes_arrive_at_the_target_when_pods_become_available(world):
 
 @given(world=worlds(SIZES), random=st.randoms(use_true_random=False))
 @UNHURRIED
-def test_passes_arrive_when_pods_become_available_one_at_a_time(world, random):
+def test_passes_arrive_when_pods_become_available_one_at_a_time(world: World, random: Random) -> None:
     """Real pods start in any order: a pass that sees only some of them available must not undo what the last one did."""
 
     def one_more(told: list[Size]) -> list[Size]:
@@ -189,7 +190,7 @@ def test_passes_arrive_when_pods_become_available_one_at_a_time(world, random):
 
 @given(world=worlds(SIZES))
 @UNHURRIED
-def test_a_good_revision_replaces_broken_ones_at_weight_100(world):
+def test_a_good_revision_replaces_broken_ones_at_weight_100(world: World) -> None:
     """Stable and old revisions whose pods never become available again may not block the fix for them."""
     end = settled(replace(world, weight_percent=100), lambda told: [Size(told[0].spec, told[0].spec), *told[1:]])
 
@@ -198,7 +199,7 @@ def test_a_good_revision_replaces_broken_ones_at_weight_100(world):
 
 @given(world=worlds(SIZES))
 @UNHURRIED
-def test_an_abort_replaces_a_canary_that_never_becomes_available(world):
+def test_an_abort_replaces_a_canary_that_never_becomes_available(world: World) -> None:
     """Weight 0 from any point of a rollout gives stable every pod, without a canary or old pod having to become available."""
     world = replace(world, weight_percent=0, stable=world.stable or Size(0, 0))
 

@@ -128,7 +128,7 @@ class Case:
     def _is_mirror(self, item: Any) -> bool:
         """Whether it is a filter of the Gateway API that mirrors to the canary's Service."""
         mirror = item.get("requestMirror") if isinstance(item, dict) else None
-        return bool(mirror) and self._role(mirror["backendRef"]) == self.roles[1]
+        return bool(mirror and self._role(mirror["backendRef"]) == self.roles[1])
 
     def _backends(self, rule: Any) -> list[Manifest]:
         lists = [part for part in rule.values() if isinstance(part, list)] if isinstance(rule, dict) else []

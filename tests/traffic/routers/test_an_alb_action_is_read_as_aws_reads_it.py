@@ -7,7 +7,7 @@ has `Type` and `ForwardConfig`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -79,7 +79,7 @@ def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
 def _recased(value: Any, draw: st.DrawFn) -> Any:
     match value:
         case dict():
-            spelled = st.sampled_from([str, str.lower, str.upper, str.title])
+            spelled: st.SearchStrategy[Callable[[str], str]] = st.sampled_from([str, str.lower, str.upper, str.title])
             return {draw(spelled)(name): _recased(part, draw) for name, part in value.items()}
         case list():
             return [_recased(item, draw) for item in value]

@@ -74,7 +74,7 @@ def test_a_rule_is_there_before_it_is_given_its_requests(kind: str) -> None:
     done = written(waiting, want)
 
     assert headers(there) == [[], [IDLE_HEADER]]
-    assert (there.read().idle, there.read().share, there.read().matches) == (1, 0, ())
+    assert (there.read().idle, there.read().share, there.read().matches) == (1, Fraction(0), ())
     assert waiting.objects == there.objects
     assert headers(done) == [[], ["x-canary"]]
     assert done.read() == want
@@ -89,7 +89,7 @@ def test_a_rule_stays_until_its_requests_have_gone() -> None:
     done = written(waiting, ALL_TO_STABLE)
 
     assert headers(left) == [[], [IDLE_HEADER]]
-    assert (left.read().idle, left.read().share, left.read().matches) == (1, 0, ())
+    assert (left.read().idle, left.read().share, left.read().matches) == (1, Fraction(0), ())
     assert waiting.objects == left.objects
     assert done.objects == route().objects
 
@@ -100,7 +100,7 @@ def test_an_abort_waits_for_nothing() -> None:
 
     aborted = written(under_way, ALL_TO_STABLE, settled=False)
 
-    assert (aborted.read().share, aborted.read().reaches_canary) == (0, False)
+    assert (aborted.read().share, aborted.read().reaches_canary) == (Fraction(0), False)
     assert written(aborted, ALL_TO_STABLE).objects == route().objects
 
 

@@ -40,7 +40,7 @@ _SPLITS = re.compile(r"\.\s*split\s*\(")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class DataSize:
     """How large data are.
 
     Args:
@@ -54,11 +54,11 @@ class Size:
     items: int
 
 
-SMALL = Size(values=32, text_bytes=64, items=8)
+SMALL = DataSize(values=32, text_bytes=64, items=8)
 """As small as any data are: what costs too much for these costs too much for all."""
 
 
-def size_of(data: Mapping[str, Any]) -> Size:
+def size_of(data: Mapping[str, Any]) -> DataSize:
     """How large JSON data are; of more than VALUES_MAX values, as far as it was looked at."""
     values, longest, most = 0, 0, 0
     waiting: list[Any] = [data]
@@ -75,7 +75,7 @@ def size_of(data: Mapping[str, Any]) -> Size:
         elif kind is list:
             most = max(most, len(found))
             waiting += found
-    return Size(values, longest, most)
+    return DataSize(values, longest, most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Shape:
     splits: bool
     spreads: bool
 
-    def units(self, size: Size) -> int:
+    def units(self, size: DataSize) -> int:
         """The most that it may cost for data of that size."""
         if size.values > VALUES_MAX:
             return _UNITS_LARGE

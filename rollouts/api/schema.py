@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.template_schema import pod_template_schema
-from rollouts.api.v1alpha1.rollout import RolloutSpec
-from rollouts.api.v1alpha1.status import RolloutStatus
+from rollouts.api.v1alpha1.rollout import RolloutSpecWire
+from rollouts.api.v1alpha1.status import RolloutStatusWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
 from rollouts.api.v1alpha1.wire import Wire
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
@@ -73,12 +73,12 @@ def structural(model: type[Wire]) -> Manifest:
 
 @lru_cache(maxsize=1)
 def _rollout_crd() -> str:
-    spec = structural(RolloutSpec)
+    spec = structural(RolloutSpecWire)
     spec["properties"]["template"] = pod_template_schema(spec["properties"]["template"]["description"])
     root = _root(
         "A Rollout moves a workload from one revision to the next in steps, and back if need be.",
         spec,
-        structural(RolloutStatus),
+        structural(RolloutStatusWire),
     )
     subresources: Manifest = {
         "status": {},

@@ -24,7 +24,7 @@ from rollouts.cli.commands import status as status_command
 from rollouts.cli.commands import verbs
 from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.terminal.options import Command, duration, fail, finish, on_cluster
+from rollouts.cli.terminal.options import CommandRun, duration, fail, finish, on_cluster
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
@@ -50,8 +50,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
-Wait = Annotated[
+NameArgument = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
+WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
 ]
 
@@ -82,7 +82,7 @@ def get(
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay, and show every change.")] = False,
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")] = None,
-) -> Command:
+) -> CommandRun:
     """Show Rollouts: a list, or the live tree of one with its pods, weight, steps and what it waits for."""
     if name and all_namespaces:
         raise typer.BadParameter("a name belongs to one namespace; leave -A out")
@@ -96,13 +96,13 @@ def get(
 @on_cluster
 def status(
     options: Options,
-    name: Name,
+    name: NameArgument,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay until it is finished.")] = False,
     timeout: Annotated[
         float | None,
         typer.Option(parser=duration, metavar="DURATION", help="Stay, but for no longer than this (5m, 90s)."),
     ] = None,
-) -> Command:
+) -> CommandRun:
     """Say how a Rollout is and what it waits for, for people and scripts.
 
     Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage. 3: progressing or paused, or --timeout passed.
@@ -115,14 +115,14 @@ def status(
 @on_cluster
 def promote(
     options: Options,
-    name: Name,
+    name: NameArgument,
     full: Annotated[bool, typer.Option("--full", help="Pass every step that is left.")] = False,
     step: Annotated[
         int | None,
         typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; without it the present one."),
     ] = None,
-    wait: Wait = True,
-) -> Command:
+    wait: WaitOption = True,
+) -> CommandRun:
     """Let the current revision pass the gate it stands at."""
     if full and step is not None:
         raise typer.BadParameter("--full and --step exclude each other")
@@ -133,10 +133,10 @@ def promote(
 @on_cluster
 def abort(
     options: Options,
-    name: Name,
+    name: NameArgument,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
-    wait: Wait = True,
-) -> Command:
+    wait: WaitOption = True,
+) -> CommandRun:
     """Hold the current revision back: the stable one takes all the traffic. Asks first, on a terminal."""
     if not yes and not sys.stdin.isatty():
         fail("nobody is at the terminal to confirm the abort: say --yes")
@@ -146,21 +146,21 @@ def abort(
 
 @app.command("retry")
 @on_cluster
-def retry(options: Options, name: Name, wait: Wait = True) -> Command:
+def retry(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
     """Try the aborted revision again from its first step."""
     return _verb(options, name, verbs.plan_retry, wait=wait)
 
 
 @app.command("pause")
 @on_cluster
-def pause(options: Options, name: Name, wait: Wait = True) -> Command:
+def pause(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
     """Hold the steps; scaling goes on."""
     return _verb(options, name, verbs.plan_pause, wait=wait)
 
 
 @app.command("resume")
 @on_cluster
-def resume(options: Options, name: Name, wait: Wait = True) -> Command:
+def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
     """End what `pause` began. To pass a step that waits for you, use promote."""
     return _verb(options, name, verbs.plan_resume, wait=wait)
 
@@ -169,22 +169,22 @@ def resume(options: Options, name: Name, wait: Wait = True) -> Command:
 @on_cluster
 def rollback(
     options: Options,
-    name: Name,
+    name: NameArgument,
     to: Annotated[
         str | None,
         typer.Option(
             "--to", metavar="REVISION", help="A revision or its number, see history; without it the one before."
         ),
     ] = None,
-    wait: Wait = True,
-) -> Command:
+    wait: WaitOption = True,
+) -> CommandRun:
     """Go back to a kept revision without touching the spec; holds until the spec changes."""
     return _verb(options, name, lambda seen: verbs.plan_rollback(seen, to=to), wait=wait)
 
 
 @app.command("restart")
 @on_cluster
-def restart(options: Options, name: Name, wait: Wait = True) -> Command:
+def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
     """Replace the pods that are there now, a few at a time."""
     now_s = time.time()
     return _verb(options, name, lambda seen: verbs.plan_restart(seen, now_s=now_s), wait=wait)
@@ -192,14 +192,14 @@ def restart(options: Options, name: Name, wait: Wait = True) -> Command:
 
 @app.command("history")
 @on_cluster
-def history(options: Options, name: Name) -> Command:
+def history(options: Options, name: NameArgument) -> CommandRun:
     """List the revisions of a Rollout, and which of them it can go back to."""
     return get_command.history(options, name, console=Console())
 
 
 @app.command("drain-report")
 @on_cluster
-def drain_report(options: Options, name: Name) -> Command:
+def drain_report(options: Options, name: NameArgument) -> CommandRun:
     """Tell what the last cutover waited for, how long and by which signal; exit code 1 when requests may have been cut."""
     return drain_command.drain_report(options, name, console=Console())
 
@@ -274,7 +274,7 @@ def plan(
         ProxyMode | None,
         typer.Option(help="How nodes proxy Services, as the controller was told; without it the cluster is asked."),
     ] = None,
-) -> Command:
+) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
     Revision, steps, pods and Services at each, waits with the reason for each number, findings with the fix. Reads only.
@@ -332,8 +332,8 @@ def _read(file: str) -> tuple[str, str]:
 
 
 def _verb(
-    options: Options, name: str, plan: verbs.Plan, *, wait: bool, confirm: Callable[[str], bool] | None = None
-) -> Command:
+    options: Options, name: str, plan: verbs.PlannedWrite, *, wait: bool, confirm: Callable[[str], bool] | None = None
+) -> CommandRun:
     return verbs.carry_out(options, name, plan, wait=wait, console=Console(), confirm=confirm)
 
 

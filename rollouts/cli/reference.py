@@ -27,7 +27,7 @@ def reasons_page() -> str:
 def planned_page() -> str:
     """Every field that is refused by name because a later version will carry it out."""
     rows = (
-        f"| {part.__name__} | `{field}` | {version} |"
+        f"| {part.__name__.removesuffix('Wire')} | `{field}` | {version} |"
         for part, fields in PLANNED.items()
         for field, version in fields.items()
     )

@@ -19,7 +19,7 @@ import yarl
 from rollouts.cluster.credentials import ClientCertificate
 from rollouts.cluster.http_headers import date_s, retry_after_s
 from rollouts.cluster.lines import Lines
-from rollouts.cluster.target import SERVICE_ACCOUNT, Target, read_target
+from rollouts.cluster.target import SERVICE_ACCOUNT, ClusterTarget, read_target
 from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
@@ -63,7 +63,7 @@ async def connect(
 class KubernetesConnection:
     """Implements `ports.ApiServer`. Make it with `connect`."""
 
-    def __init__(self, target: Target, *, user_agent: str, on_date: OnDate | None = None) -> None:
+    def __init__(self, target: ClusterTarget, *, user_agent: str, on_date: OnDate | None = None) -> None:
         """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError over certificates."""
         self._target = target
         self._on_date = on_date

@@ -32,7 +32,7 @@ class Change(NamedTuple, Generic[T]):
     after: T | None
 
 
-Name = tuple[str, str]
+NamespacedName = tuple[str, str]
 """(namespace, name); the namespace is "" for cluster-scoped kinds."""
 
 
@@ -53,7 +53,9 @@ class _Scope:
     version: int = 0  # of the last list, event or bookmark
     synced: bool = False
     watch: WatchState = field(default_factory=WatchState)
-    names: dict[Name, None] = field(default_factory=dict)  # in the order they came, so that a run can be repeated
+    names: dict[NamespacedName, None] = field(
+        default_factory=dict
+    )  # in the order they came, so that a run can be repeated
 
 
 class Table(Generic[T]):
@@ -77,19 +79,19 @@ class Table(Generic[T]):
         self.struct = struct
         self.synced = asyncio.Event()
         """Set when every scope has been listed once; never cleared."""
-        self.unreadable: dict[Name, UnreadableObject] = {}
+        self.unreadable: dict[NamespacedName, UnreadableObject] = {}
         """Objects that exist and cannot be read; where an older version could be, that is still here, too."""
         self.barriers_dropped = 0
         """Writes of ours that the watch did not show in time."""
         self._clock = clock
-        self._objects: dict[Name, T] = {}
-        self._by_owner: dict[tuple[str, str], dict[Name, T]] | None = {} if by_owner else None
-        self._by_label: dict[str, dict[tuple[str, str], dict[Name, T]]] = {label: {} for label in labels}
+        self._objects: dict[NamespacedName, T] = {}
+        self._by_owner: dict[tuple[str, str], dict[NamespacedName, T]] | None = {} if by_owner else None
+        self._by_label: dict[str, dict[tuple[str, str], dict[NamespacedName, T]]] = {label: {} for label in labels}
         self._orphans_by = orphans_by
-        self._orphans: dict[tuple[str, str], dict[Name, T]] = {}
+        self._orphans: dict[tuple[str, str], dict[NamespacedName, T]] = {}
         self._scopes = {scope: _Scope() for scope in scopes}
         self._tombstones: dict[str, int] = {}
-        self._written: dict[Name, _Written] = {}
+        self._written: dict[NamespacedName, _Written] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -307,7 +309,7 @@ class Table(Generic[T]):
             if all(each.synced for each in self._scopes.values()):
                 self.synced.set()
 
-    def _progress(self, scope: str, where: Name, version: int) -> None:
+    def _progress(self, scope: str, where: NamespacedName, version: int) -> None:
         state = self._scopes[scope]
         state.version = max(version, state.version)
         written = self._written.get(where)
@@ -320,12 +322,12 @@ class Table(Generic[T]):
         bare: T = struct(metadata=metadata)
         return bare
 
-    def _is_old(self, where: Name, version: int) -> bool:
+    def _is_old(self, where: NamespacedName, version: int) -> bool:
         """Whether a newer version of the object came and could not be read."""
         unreadable = self.unreadable.get(where)
         return unreadable is not None and unreadable.metadata.version >= version
 
-    def _insert(self, scope: str, where: Name, before: T | None, after: T) -> None:
+    def _insert(self, scope: str, where: NamespacedName, before: T | None, after: T) -> None:
         if before is not None:
             self._unindex(where, before)
         self._objects[where] = after
@@ -333,19 +335,19 @@ class Table(Generic[T]):
         for index, value in self._index_entries(after):
             index.setdefault(value, {})[where] = after
 
-    def _drop(self, scope: str, where: Name, before: T) -> None:
+    def _drop(self, scope: str, where: NamespacedName, before: T) -> None:
         del self._objects[where]
         self._scopes[scope].names.pop(where, None)
         self._unindex(where, before)
 
-    def _unindex(self, where: Name, before: T) -> None:
+    def _unindex(self, where: NamespacedName, before: T) -> None:
         for index, value in self._index_entries(before):
             entries = index[value]
             del entries[where]
             if not entries:
                 del index[value]
 
-    def _index_entries(self, each: T) -> Iterable[tuple[dict[Any, dict[Name, T]], Any]]:
+    def _index_entries(self, each: T) -> Iterable[tuple[dict[Any, dict[NamespacedName, T]], Any]]:
         metadata = each.metadata
         if self._by_owner is not None and (uid := metadata.controller_uid):
             yield self._by_owner, (metadata.namespace, uid)
@@ -433,4 +435,4 @@ class Store:
         return any(self.is_behind(*key) for key in keys)
 
 
-_NONE: dict[Name, Any] = {}
+_NONE: dict[NamespacedName, Any] = {}

@@ -55,7 +55,7 @@ class Metadata(Struct, frozen=True):
         return None
 
 
-class Condition(Struct, frozen=True):
+class ObjectCondition(Struct, frozen=True):
     """One of `.status.conditions`."""
 
     type: str = ""
@@ -125,7 +125,7 @@ class ReplicaSetStatus(Struct, frozen=True):
     available_replicas: int = 0
     terminating_replicas: int | None = None
     observed_generation: int = 0
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
 
 
 class ReplicaSetObject(Struct, frozen=True):
@@ -226,7 +226,7 @@ class PodStatus(Struct, frozen=True):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
 

@@ -24,7 +24,7 @@ _MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, Assertio
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """An API server and our standing with it.
 
     Args:
@@ -44,7 +44,7 @@ class Target:
 
 async def read_target(
     *, kubeconfig: Path | None, context: str | None, service_account: Path = SERVICE_ACCOUNT
-) -> Target:
+) -> ClusterTarget:
     """Finds the cluster: the kubeconfig given, else $KUBECONFIG, else ~/.kube/config, else the pod's service account.
 
     Args:
@@ -95,7 +95,7 @@ def _kubeconfig_paths(given: Path | None) -> str:
     return str(home) if home.is_file() else ""
 
 
-async def _from_kubeconfig(paths: str, context: str | None) -> Target:
+async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
     library = slim_import.kubeconfig()
     kube = library.config
     configuration = library.configuration.Configuration()
@@ -124,7 +124,7 @@ async def _from_kubeconfig(paths: str, context: str | None) -> Target:
         raise SettingsInvalid(f"the kubeconfig {paths}{which} cannot be used: {exc or type(exc).__name__}") from exc
     if credentials is None and persist is not None:
         credentials = ReloadedCredentials(_reload(library, loader, configuration))
-    return Target(library, configuration, credentials or FixedCredentials(_bearer(configuration)), namespace)
+    return ClusterTarget(library, configuration, credentials or FixedCredentials(_bearer(configuration)), namespace)
 
 
 def _user(config: Any, context: Any) -> Any:
@@ -165,7 +165,7 @@ def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Ca
     return load
 
 
-def _from_service_account(folder: Path) -> Target:
+def _from_service_account(folder: Path) -> ClusterTarget:
     library = slim_import.incluster()
     configuration = library.configuration.Configuration()
     token = folder / "token"
@@ -182,7 +182,7 @@ def _from_service_account(folder: Path) -> Target:
         raise SettingsInvalid(
             f"the pod's service account cannot be used: {exc} Check automountServiceAccountToken and {folder}"
         ) from exc
-    return Target(library, configuration, TokenFile(token), namespace or "default")
+    return ClusterTarget(library, configuration, TokenFile(token), namespace or "default")
 
 
 def _bearer(configuration: Any) -> Secret | None:

@@ -21,7 +21,7 @@ import structlog
 
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import Decoder, ServerStatus, UnreadableObject
-from rollouts.cluster.store import Change, Name, Table
+from rollouts.cluster.store import Change, NamespacedName, Table
 from rollouts.cluster.structs import Metadata, T
 from rollouts.cluster.watch_state import WatchState
 from rollouts.errors import AnswerTooLarge, ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
@@ -114,8 +114,8 @@ async def reflect(  # noqa: PLR0913 - what there is to say to whoever watches, e
 class _Listed(Generic[T]):
     """What a list has shown so far."""
 
-    objects: dict[Name, T] = field(default_factory=dict)
-    unreadable: dict[Name, UnreadableObject] = field(default_factory=dict)
+    objects: dict[NamespacedName, T] = field(default_factory=dict)
+    unreadable: dict[NamespacedName, UnreadableObject] = field(default_factory=dict)
 
     def put(self, seen: T, *, gone: bool = False) -> None:
         where = self._take_out(seen.metadata)
@@ -127,7 +127,7 @@ class _Listed(Generic[T]):
         if not gone:
             self.unreadable[where] = seen
 
-    def _take_out(self, metadata: Metadata) -> Name:
+    def _take_out(self, metadata: Metadata) -> NamespacedName:
         where = (metadata.namespace, metadata.name)
         self.objects.pop(where, None)
         self.unreadable.pop(where, None)

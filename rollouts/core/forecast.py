@@ -17,10 +17,11 @@ from rollouts.core.model.after import after
 from rollouts.core.model.intents import AskFeatures, AskLive, AskPods, Decision, Intent, MakeRoute, SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import Answer, Feature, LiveSeen, RouteSeen, Verdict, VerifiedBy
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, RouteSeen, VerifiedBy
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
@@ -84,7 +85,7 @@ class Stage:
     pods: Pods
     most_pods: int
     least_available: int
-    services: Mapping[str, str]
+    services: Mapping[ServiceRef, str]
     waits: tuple[Waited, ...] = ()
 
 
@@ -287,9 +288,9 @@ class _Theatre:
             return
         match intent:
             case SetTraffic():
-                route = replace(route, accepted=Verdict(Answer.YES))
+                route = replace(route, accepted=Acceptance(Answer.YES))
             case MakeRoute():
-                route = replace(route, accepted=Verdict(Answer.YES), features=frozenset(Feature))
+                route = replace(route, accepted=Acceptance(Answer.YES), features=frozenset(Feature))
             case AskLive():
                 by = VerifiedBy.COUNTERS if route.counted else VerifiedBy.CONFIG
                 version = route.resource_version

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rollouts.json_pointer import steps_of
+
 
 class PatchDoesNotFit(ValueError):
     """An operation names a place that is not there, a `test` failed, or it is no operation."""
@@ -20,7 +22,7 @@ def json_patch(value: Any, operations: Iterable[Mapping[str, Any]]) -> Any:
 
 
 def _operate(value: Any, operation: Mapping[str, Any]) -> Any:
-    steps = _steps(operation["path"])
+    steps = steps_of(operation["path"])
     match operation.get("op"):
         case "add":
             return _set(value, steps, operation.get("value"), insert=True)
@@ -38,16 +40,12 @@ def _operate(value: Any, operation: Mapping[str, Any]) -> Any:
                 raise PatchDoesNotFit(f"{operation['path']} is {found!r}, not {operation.get('value')!r}")
             return value
         case "copy":
-            return _set(value, steps, _get(value, _steps(operation["from"])), insert=True)
+            return _set(value, steps, _get(value, steps_of(operation["from"])), insert=True)
         case "move":
-            source = _steps(operation["from"])
+            source = steps_of(operation["from"])
             return _set(_remove(value, source), steps, _get(value, source), insert=True)
         case unknown:
             raise PatchDoesNotFit(f"no operation is called {unknown!r}")
-
-
-def _steps(pointer: str) -> list[str]:
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
 def _index(items: list[Any], step: str, *, insert: bool) -> int:

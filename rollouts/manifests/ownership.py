@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import Any
 
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
-from rollouts.core.model.revision import short_hash
+from rollouts.core.model.revision import REVISION_LABEL, short_hash
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.status import AbortNote
 
@@ -38,7 +38,7 @@ FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
 
 NAME = f"{PREFIX}name"
-REVISION = f"{PREFIX}revision"
+REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 MANAGED_VALUE = "true"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollouts.core.model.rollout import Rollout
+from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import BESIDE, MANAGED, MANAGED_BY, MANAGED_VALUE, ROUTER
 from rollouts.manifests.workload import owner_reference
 from rollouts.objects import Manifest
@@ -67,7 +68,7 @@ def route_release(route: Manifest, operations: Iterable[Operation]) -> list[Oper
     """The guard, the codec's operations that undo what it did, and then our marks taken off."""
     metadata = route["metadata"]
     off = [
-        {"op": "remove", "path": _pointer("metadata", field, name)}
+        {"op": "remove", "path": json_pointer("metadata", field, name)}
         for field, names in (("labels", (MANAGED,)), ("annotations", (MANAGED_BY, ROUTER, BESIDE)))
         for name in names
         if name in (metadata.get(field) or {})
@@ -99,19 +100,14 @@ def _marks(before: Manifest, after: Manifest) -> list[Operation]:
     for field in ("labels", "annotations"):
         there, wanted = before["metadata"].get(field), after["metadata"][field]
         if there is None:
-            operations.append({"op": "add", "path": _pointer("metadata", field), "value": wanted})
+            operations.append({"op": "add", "path": json_pointer("metadata", field), "value": wanted})
             continue
         for name, value in wanted.items():
             if there.get(name) != value:
-                operations.append({"op": "add", "path": _pointer("metadata", field, name), "value": value})
+                operations.append({"op": "add", "path": json_pointer("metadata", field, name), "value": value})
     return operations
 
 
 def _guard(route: Manifest) -> Operation:
     version = route["metadata"]["resourceVersion"]
     return {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-
-
-def _pointer(*steps: str) -> str:
-    """Source: RFC 6901 section 3."""
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)

@@ -32,9 +32,9 @@ _HOST = "kubernetes.io/hostname"
 
 def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     """The ReplicaSet of the spec's template, whole. The template keeps every field that the user gave it."""
-    template = _template(rollout, intent)
+    template: Manifest = json.loads(rollout.spec.template_json)
+    users = template.get("metadata", {}).get("labels", {})
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: HASH_SCHEME}
-    users = json.loads(rollout.spec.template_json).get("metadata", {}).get("labels", {})
     annotations = {REVISION_NUMBER: str(intent.number)}
     if (note := pod_metadata_text(intent.pod_metadata)) is not None:
         annotations[EPHEMERAL_METADATA] = note
@@ -54,7 +54,7 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
             "replicas": intent.replicas,
             "minReadySeconds": rollout.spec.min_ready_s,
             "selector": revision_selector(rollout.spec.selector_json, intent.revision),
-            "template": template,
+            "template": _completed(template, rollout, intent),
         },
     }
 
@@ -119,8 +119,8 @@ def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
     return patch
 
 
-def _template(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
-    template: Manifest = json.loads(rollout.spec.template_json)
+def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
+    """The user's template, with what the intent and the strategy put into it."""
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     if intent.injection is not None:
         _let_sleep(template["spec"], intent.injection)

@@ -39,7 +39,7 @@ class Counters(StrEnum):
     TRAEFIK = "traefik"
 
 
-class Side(StrEnum):
+class SentTo(StrEnum):
     """The Service that a request went to."""
 
     STABLE = "stable"
@@ -87,34 +87,34 @@ def selectors(counters: Counters, question: LiveQuestion) -> tuple[str, ...]:
             assert_never(never)
 
 
-def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestion) -> Side | None:
+def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestion) -> SentTo | None:
     """Where the requests of a series with these labels went; None for those of others."""
     (namespace, stable), (_, canary) = question.pair
     match counters:
         case Counters.CONTOUR:
-            sides = {f"{namespace}_{stable}": Side.STABLE, f"{namespace}_{canary}": Side.CANARY}
+            sides = {f"{namespace}_{stable}": SentTo.STABLE, f"{namespace}_{canary}": SentTo.CANARY}
             return sides.get(labels.get("envoy_cluster_name", "").rpartition("_")[0])
         case Counters.ISTIO:
-            sides = {stable: Side.STABLE, canary: Side.CANARY}
+            sides = {stable: SentTo.STABLE, canary: SentTo.CANARY}
             return sides.get(labels.get("destination_service_name", ""))
         case Counters.NGINX:
             return _side_of_ingress(labels, question)
         case Counters.TRAEFIK:
             name = _own(labels, "service")
             if (found := side_of_service(name, question)) is not None:
-                return Side(found)
-            return Side.UNTOLD if f"{namespace}-{canary}-" in name else None
+                return SentTo(found)
+            return SentTo.UNTOLD if f"{namespace}-{canary}-" in name else None
         case never:
             assert_never(never)
 
 
-def _side_of_ingress(labels: Mapping[str, str], question: LiveQuestion) -> Side | None:
+def _side_of_ingress(labels: Mapping[str, str], question: LiveQuestion) -> SentTo | None:
     (namespace, stable), _ = question.pair
     if _own(labels, "namespace") != namespace or labels.get("ingress") != question.route.name:
         return None
     if labels.get("canary", "") not in ("", "-"):
-        return Side.CANARY  # an Ingress has one canary, ours
-    return Side.STABLE if _own(labels, "service") == stable else None
+        return SentTo.CANARY  # an Ingress has one canary, ours
+    return SentTo.STABLE if _own(labels, "service") == stable else None
 
 
 def _own(labels: Mapping[str, str], name: str) -> str:

@@ -23,7 +23,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from rollouts.ports import LiveQuestion
-from rollouts.probes.counter_series import Counters, Side, side_of
+from rollouts.probes.counter_series import Counters, SentTo, side_of
 from rollouts.probes.prometheus import Series
 from rollouts.probes.verdict import Judgement
 
@@ -136,7 +136,7 @@ class _Proxy:
 
     name: str
     times: tuple[float, ...]
-    series: tuple[tuple[Side, Mapping[float, float]], ...]
+    series: tuple[tuple[SentTo, Mapping[float, float]], ...]
 
     def times_since(self, start_s: float) -> list[float]:
         return [each for each in self.times if each >= start_s]
@@ -161,7 +161,7 @@ class _Proxy:
     def since(self, start_s: float) -> _Counted:
         """What it counted between its scrapes from `start_s` on."""
         times = self.times_since(start_s)
-        counts = {each: {Side.STABLE: 0.0, Side.CANARY: 0.0} for each in times[:-1]}
+        counts = {each: {SentTo.STABLE: 0.0, SentTo.CANARY: 0.0} for each in times[:-1]}
         for side, samples in self.series:
             last = max((each for each in samples.items() if each[0] <= times[0]), default=(0.0, 0.0))[1]
             for before_s, now_s in pairwise(times):
@@ -169,7 +169,7 @@ class _Proxy:
                 value = samples.get(now_s, last)
                 counts[before_s][side] += value if value < last else value - last
                 last = value
-        intervals = [_Interval(at_s, each[Side.STABLE], each[Side.CANARY]) for at_s, each in counts.items()]
+        intervals = [_Interval(at_s, each[SentTo.STABLE], each[SentTo.CANARY]) for at_s, each in counts.items()]
         return _Counted(self.name, tuple(intervals))
 
 
@@ -187,10 +187,10 @@ class _Counted:
 
 def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counters) -> tuple[list[_Proxy], str]:
     """By target; and the first series that may be the canary's though nothing tells it, "" for none."""
-    found: dict[tuple[str, str], list[tuple[Side, Mapping[float, float]]]] = {}
+    found: dict[tuple[str, str], list[tuple[SentTo, Mapping[float, float]]]] = {}
     for each in series:
         side = side_of(counters, each.labels, question)
-        if side is Side.UNTOLD:
+        if side is SentTo.UNTOLD:
             return [], ", ".join(f"{name} {text}" for name, text in sorted(each.labels.items()) if "service" in name)
         if side is not None and each.samples:
             target = each.labels.get("job", ""), each.labels.get("instance", "the proxy")

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import msgspec
 
 from rollouts.ports import LiveQuestion
-from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"
 _ENDPOINTS = "/config_dump?include_eds&resource=dynamic_endpoint_configs&name_regex="
@@ -34,7 +34,7 @@ _PARTS = 4  # of a cluster's name that names a Service
 _PORT_DIGITS = 5
 _PLACE = re.compile(r"([a-z]+route)/([^/]+)/([^/]+)/rule/(\d+)(?:-mirror-(\d+))?(?:/backend/(-?\d+))?")
 
-ServiceName = tuple[str, str]
+NamespacedService = tuple[str, str]
 """Namespace and name."""
 
 
@@ -60,7 +60,7 @@ def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judge
     return judged(list(_entries(routes, assignments, question)), question.split)
 
 
-def service_of_cluster(cluster: str) -> ServiceName | None:
+def service_of_cluster(cluster: str) -> NamespacedService | None:
     """From `NAMESPACE/SERVICE/PORT/HASH` (Contour) and `service/NAMESPACE/SERVICE/PORT` (Envoy Gateway); else None."""
     parts = cluster.split("/")
     if parts[0] == "service" and len(parts) >= _PARTS and parts[3].isdigit() and len(parts[3]) <= _PORT_DIGITS:
@@ -95,7 +95,7 @@ def _is_of(route: _Route, question: LiveQuestion) -> bool | None:
     return origin[0] == question.route.namespace and origin[1] in question.names
 
 
-def _origin(route: _Route) -> ServiceName | None:
+def _origin(route: _Route) -> NamespacedService | None:
     """Namespace and name of the object that the entry was made from."""
     for known in (route.metadata.filter_metadata.get(each) for each in ("envoy-gateway", "envoy.access_loggers.file")):
         if known is None:
@@ -113,7 +113,7 @@ def _entry(
     route: _Route, assignments: Mapping[str, _Assignment], question: LiveQuestion, *, where: str, group: str
 ) -> Entry:
     stable, canary = question.pair
-    weights: dict[ServiceName | None, Fraction] = {}
+    weights: dict[NamespacedService | None, Fraction] = {}
     for cluster, weight in _clusters(route):
         behind = _services_of(cluster, assignments, question)
         total = sum(behind.values(), start=Fraction(0))
@@ -149,13 +149,13 @@ def _clusters(route: _Route) -> Iterator[tuple[str, Fraction]]:
 
 def _services_of(
     cluster: str, assignments: Mapping[str, _Assignment], question: LiveQuestion
-) -> Mapping[ServiceName | None, Fraction]:
+) -> Mapping[NamespacedService | None, Fraction]:
     """The Services behind a cluster with their weights; None stands for those that nothing tells."""
     named = service_of_cluster(cluster) or _service_at(cluster, question)
     if named is not None:
         return {named: Fraction(1)}
     assignment = assignments.get(cluster)
-    weights: dict[ServiceName | None, Fraction] = {}
+    weights: dict[NamespacedService | None, Fraction] = {}
     localities = assignment.endpoints if assignment is not None else []
     # Localities without weights are not told apart by Envoy: a host has then what its own weight gives it.
     by_locality = any(each.load_balancing_weight is not None for each in localities)
@@ -168,7 +168,7 @@ def _services_of(
     return weights or {None: Fraction(1)}
 
 
-def _service_at(place: str, question: LiveQuestion) -> ServiceName | None:
+def _service_at(place: str, question: LiveQuestion) -> NamespacedService | None:
     """The Service that a rule of the route has at a place: `httproute/shop/cart/rule/0/backend/1`, `…/rule/0-mirror-1`."""
     found = _PLACE.fullmatch(place)
     if found is None or (found[5] is None and found[6] is None) or found[2] != question.route.namespace:
@@ -191,14 +191,14 @@ def _service_at(place: str, question: LiveQuestion) -> ServiceName | None:
     return None
 
 
-def _conditions(match: _Match) -> Iterator[Condition]:
+def _conditions(match: _Match) -> Iterator[RequestCondition]:
     for header in match.headers:
         text = header.string_match
         exact = header.exact_match if text is None else text.exact
-        yield Condition(header.name.lower(), exact)
+        yield RequestCondition(header.name.lower(), exact)
     for parameter in match.query_parameters:
         text = parameter.string_match
-        yield Condition(parameter.name, None if text is None else text.exact, query=True)
+        yield RequestCondition(parameter.name, None if text is None else text.exact, query=True)
 
 
 def _percent(policy: _MirrorPolicy) -> Fraction:
@@ -209,7 +209,7 @@ def _percent(policy: _MirrorPolicy) -> Fraction:
     return Fraction(100 * value.numerator, _DENOMINATORS.get(value.denominator, 100))
 
 
-def _first_resource(metadata: Mapping[str, Any]) -> ServiceName | None:
+def _first_resource(metadata: Mapping[str, Any]) -> NamespacedService | None:
     """Of Envoy Gateway's `resources: [{kind, namespace, name}]`."""
     resources = metadata.get("resources")
     first = resources[0] if isinstance(resources, list) and resources else None
@@ -302,7 +302,7 @@ class _LbEndpoint(msgspec.Struct):
         return self.load_balancing_weight or 1
 
     @property
-    def service(self) -> ServiceName | None:
+    def service(self) -> NamespacedService | None:
         """The Service that Envoy Gateway took it from."""
         return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
 
@@ -318,7 +318,7 @@ class _Locality(msgspec.Struct):
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
     @property
-    def service(self) -> ServiceName | None:
+    def service(self) -> NamespacedService | None:
         """The Service that Envoy Gateway took it from, where Envoy tells a locality's metadata."""
         return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
 

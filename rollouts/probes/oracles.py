@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from rollouts.core.model.traffic import Answer, LiveSeen, Verdict, VerifiedBy
+from rollouts.core.model.traffic import Acceptance, Answer, LiveSeen, VerifiedBy
 from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
 from rollouts.ports import Clock, LiveQuestion
 from rollouts.traffic.declared.oracle import Oracle
@@ -46,9 +46,9 @@ class Oracles:
             async with asyncio.timeout(deadline_s):
                 verdicts = await self._asked(oracle, question, deadline_s)
         except TimeoutError:
-            verdicts = [Verdict(Answer.UNKNOWN, f"no answer within {deadline_s:g} s")]
+            verdicts = [Acceptance(Answer.UNKNOWN, f"no answer within {deadline_s:g} s")]
         except (ExpressionFailed, SettingsInvalid, Unanswered) as exc:
-            verdicts = [Verdict(Answer.UNKNOWN, str(exc))]
+            verdicts = [Acceptance(Answer.UNKNOWN, str(exc))]
         bad = [each for each in verdicts if each.answer is not Answer.YES]
         return LiveSeen(
             at_s=at_s,
@@ -64,7 +64,7 @@ class Oracles:
         for each in self._askers.values():
             await each.aclose()
 
-    async def _asked(self, oracle: Oracle, question: LiveQuestion, deadline_s: float) -> list[Verdict]:
+    async def _asked(self, oracle: Oracle, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
         """One for each address. Raises: ExpressionFailed; SettingsInvalid; Unanswered."""
         if not question.objects:
             raise Unanswered(f"{question.route} was not read")
@@ -72,15 +72,15 @@ class Oracles:
         path = oracle.path_of(user)
         asker = self._asker(tls=oracle.url.startswith("https:"))
 
-        async def one(replica: Replica) -> Verdict:
+        async def one(replica: Replica) -> Acceptance:
             try:
                 answer = await asker.get(replica, path, deadline_s=deadline_s, most_bytes=ANSWER_MAX_BYTES)
             except Unanswered as exc:
-                return Verdict(Answer.UNKNOWN, str(exc))
+                return Acceptance(Answer.UNKNOWN, str(exc))
             found = oracle.judged(
                 answer, user, question.split, stable=question.stable_service, canary=question.canary_service
             )
-            return Verdict(found.answer, f"{replica.told}: {found.message}" if found.message else "")
+            return Acceptance(found.answer, f"{replica.told}: {found.message}" if found.message else "")
 
         replicas = await asker.replicas(oracle.url, deadline_s=deadline_s)
         return list(await asyncio.gather(*map(one, replicas)))
@@ -93,7 +93,7 @@ class Oracles:
         return self._askers[tls]
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: Acceptance) -> str:
     match verdict.answer:
         case Answer.UNKNOWN:
             return f"not known: {verdict.message}"

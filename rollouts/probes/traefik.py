@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rollouts.ports import LiveQuestion
-from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 
 RAW_DATA = "/api/rawdata"
 
@@ -143,14 +143,14 @@ def _stands_for(plain: str, service: str) -> bool:
     return plain.startswith(prefix) and _PORT.fullmatch(plain.removeprefix(prefix)) is not None
 
 
-def _conditions(rule: str) -> Iterator[Condition]:
+def _conditions(rule: str) -> Iterator[RequestCondition]:
     rule = _QUOTED.sub(_unquoted, rule)
     for word, name, value in _HEADER.findall(rule):
-        yield Condition(name.lower(), value if not word.endswith("Regexp") else None)
+        yield RequestCondition(name.lower(), value if not word.endswith("Regexp") else None)
     for word, name, value in _QUERY.findall(rule):
-        yield Condition(name, value if word == "Query" else None, query=True)
+        yield RequestCondition(name, value if word == "Query" else None, query=True)
     for value in _METHOD.findall(rule):
-        yield Condition(":method", value)
+        yield RequestCondition(":method", value)
 
 
 def _unquoted(text: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, Matc
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RequestCondition:
     """A header, or a query parameter, that an entry asks for. Header names are lower case; the method is header `:method`.
 
     Args:
@@ -42,7 +42,7 @@ class Entry:
     group: str
     stable: Fraction = Fraction(0)
     canary: Fraction = Fraction(0)
-    conditions: frozenset[Condition] = frozenset()
+    conditions: frozenset[RequestCondition] = frozenset()
     mirror_percents: tuple[Fraction, ...] = ()
     unknown: str = ""
 
@@ -76,7 +76,7 @@ def judged(entries: Sequence[Entry], split: Split) -> Judgement:
 
 
 _TOLD = 3  # problems in a message
-_IDLE = Condition(IDLE_HEADER, IDLE_VALUE)
+_IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 
 def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
@@ -142,12 +142,13 @@ def _is_for(entry: Entry, route: MatchRoute) -> bool:
     return exact <= entry.conditions and named <= {(each.name, each.query) for each in entry.conditions}
 
 
-def _conditions(match: RequestMatch) -> frozenset[Condition]:
+def _conditions(match: RequestMatch) -> frozenset[RequestCondition]:
     found = [(":method", match.method, False)] if match.method is not None else []
     found += [(each.name, each.value, False) for each in match.headers]
     found += [(each.name, each.value, True) for each in match.query]
     return frozenset(
-        Condition(name, text.value if text.kind is MatchKind.EXACT else None, query) for name, text, query in found
+        RequestCondition(name, text.value if text.kind is MatchKind.EXACT else None, query)
+        for name, text, query in found
     )
 
 

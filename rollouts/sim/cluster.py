@@ -22,7 +22,7 @@ from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock
 from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
-from rollouts.sim.network.traffic import Traffic
+from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.sim.storage.history import Stored
 
 
@@ -65,7 +65,7 @@ class SimulatedCluster:
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),
         )
-        self._traffic: list[Traffic | GatewayClients] = []
+        self._traffic: list[ClientTraffic | GatewayClients] = []
         self._kube_proxy = kube_proxy
 
     async def __aenter__(self) -> Self:
@@ -112,9 +112,9 @@ class SimulatedCluster:
         """A kind's objects as they are now; not to be changed."""
         return [stored.manifest for stored in self.api.history.select(kind, namespace)]
 
-    def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> Traffic:
-        """Starts clients of a Service; the options are those of `Traffic`."""
-        traffic = Traffic(
+    def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> ClientTraffic:
+        """Starts clients of a Service; the options are those of `ClientTraffic`."""
+        traffic = ClientTraffic(
             self.world, self.kubelets, namespace=namespace, service=service, rate_per_s=rate_per_s, **options
         )
         traffic.start()

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, RequestMatch, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, RequestMatch
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
 _FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT}
@@ -28,7 +28,7 @@ class _ApisixRoute(Dialect):
     weight_absent: ClassVar[int] = 100
     weight_most: ClassVar[int] = 2**31 - 1
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return (("spec", "http"),)
 
     def side(self, backend: Manifest) -> Side | None:
@@ -64,7 +64,7 @@ class _Apisix(Rules):
     name = "apisix"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         route = read.part("route")
         if route is None:
             read.refuse("route", "is required")
@@ -82,14 +82,16 @@ class _Apisix(Rules):
     def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         generation = objects.user.get("metadata", {}).get("generation", 0)
         conditions = (objects.user.get("status") or {}).get("conditions") or ()
         found = [each for each in conditions if each.get("type") in ("Accepted", "ResourcesAvailable")]
         if not found or any(each.get("observedGeneration", -1) < generation for each in found):
-            return Verdict(Answer.UNKNOWN, f"APISIX has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"APISIX has not looked at generation {generation} yet")
         bad = next((each for each in found if each.get("status") != "True"), None)
-        return Verdict(Answer.YES) if bad is None else Verdict(Answer.NO, f"APISIX says: {bad.get('message', '')}")
+        return (
+            Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"APISIX says: {bad.get('message', '')}")
+        )
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()

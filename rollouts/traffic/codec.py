@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from rollouts.core.model.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Feature, Split
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -50,12 +50,32 @@ class Target:
     no_ping_pong: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where requests go: a Service, or one subset of the pods of a Service (`istio/subsets.py`).
+
+    Its text is `service` or `service/subset`; no name has a slash.
+    """
+
+    service: str
+    subset: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.subset}" if self.subset else self.service
+
+
+def destination_of(text: str) -> Destination:
+    """The destination whose text that is."""
+    service, _, subset = text.partition("/")
+    return Destination(service, subset)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Whom the split is between.
 
     Args:
-        stable_service, canary_service: names of Services in `namespace`, the Rollout's; or `service/subset` of one of them.
+        stable, canary: Services in `namespace`, the Rollout's, or two subsets of one of them.
         stable_revision, canary_revision: for routers that tell revisions apart by label; "" when not known yet.
         settled: every proxy is known to do what the objects say now (`warming.py`).
         ping_pong: the two change roles with every update, so neither may be missing in what the user wrote.
@@ -63,12 +83,22 @@ class Context:
 
     rollout: str
     namespace: str
-    stable_service: str
-    canary_service: str
+    stable: Destination
+    canary: Destination
     stable_revision: str = ""
     canary_revision: str = ""
     settled: bool = True
     ping_pong: bool = False
+
+    @property
+    def stable_service(self) -> str:
+        """Name of the stable Service."""
+        return self.stable.service
+
+    @property
+    def canary_service(self) -> str:
+        """Name of the canary Service."""
+        return self.canary.service
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +174,7 @@ class Provider(Protocol):
         """The writes that give the user's object back as it was, ledger included; () when nothing of ours is in it."""
         ...
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """What the status says about the latest generation. Necessary and never sufficient (docs/traffic.md)."""
         ...
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rollouts.core.model.traffic import (
+    Acceptance,
     Answer,
     Feature,
     MatchKind,
@@ -19,14 +20,13 @@ from rollouts.core.model.traffic import (
     NamedMatch,
     RequestMatch,
     TextMatch,
-    Verdict,
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
 _FEATURES = frozenset(Feature) - {Feature.METHOD}
@@ -37,7 +37,7 @@ class _HttpProxy(Dialect):
     backends: ClassVar[str] = "services"
     weight_most: ClassVar[int] = 2**31 - 1
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return (("spec", "routes"),)
 
     def side(self, backend: Manifest) -> Side | None:
@@ -100,7 +100,7 @@ class _Contour(Rules):
     name = "contour"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         proxies = read.parts("httpProxies")
         found = tuple(
             Target(kinds=KINDS, namespace=namespace, name=each.object_name("name", needed=True)) for each in proxies
@@ -118,16 +118,16 @@ class _Contour(Rules):
     def supported(self, target: Target) -> frozenset[Feature]:
         return _FEATURES
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         generation = objects.user.get("metadata", {}).get("generation", 0)
         conditions = (objects.user.get("status") or {}).get("conditions") or ()
         valid: Manifest = next((each for each in conditions if each.get("type") == "Valid"), {})
         if valid.get("observedGeneration", -1) < generation:
-            return Verdict(Answer.UNKNOWN, f"Contour has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"Contour has not looked at generation {generation} yet")
         if valid.get("status") == "True":
-            return Verdict(Answer.YES)
+            return Acceptance(Answer.YES)
         told = [valid.get("message"), *(each.get("message") for each in valid.get("errors") or ())]
-        return Verdict(Answer.NO, f"Contour says: {'; '.join(filter(None, told))}")
+        return Acceptance(Answer.NO, f"Contour says: {'; '.join(filter(None, told))}")
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()

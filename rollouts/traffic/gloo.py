@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("gateway.solo.io", "v1", "RouteTable", "routetables"),)
 
@@ -24,7 +24,7 @@ class _RouteTable(Dialect):
     weight_absent: ClassVar[int] = 0
     weight_most: ClassVar[int] = 2**31 - 1
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         routes = (user.get("spec") or {}).get("routes") or ()
         return tuple(
             ("spec", "routes", at, "routeAction", "multi")
@@ -32,10 +32,10 @@ class _RouteTable(Dialect):
             if (route.get("routeAction") or {}).get("multi")
         )
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return False
 
-    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+    def is_named(self, rule: Manifest, path: RulePath, name: Any) -> bool:
         return False
 
     def side(self, backend: Manifest) -> Side | None:
@@ -56,7 +56,7 @@ class _Gloo(Rules):
     name = "gloo"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         tables = read.parts("routeTables")
         found = tuple(
             Target(
@@ -79,11 +79,11 @@ class _Gloo(Rules):
     def supported(self, target: Target) -> frozenset[Feature]:
         return frozenset()
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Gloo's state is by name of the Pod that reported it and has no generation: Rejected is told, Accepted may be old."""
         told = (objects.user.get("status") or {}).get("statuses") or {}
         bad = next((each for each in told.values() if str(each.get("state")) in ("2", "Rejected")), None)
-        return Verdict(Answer.YES) if bad is None else Verdict(Answer.NO, f"Gloo says: {bad.get('reason', '')}")
+        return Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"Gloo says: {bad.get('reason', '')}")
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()

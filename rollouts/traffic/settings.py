@@ -11,7 +11,7 @@ from rollouts.errors import SpecInvalid, SpecProblem
 _NUMBER_MOST = 2**31 - 1
 
 
-class Settings:
+class SettingsReader:
     """One JSON object of the settings. What is absent or null reads as nothing; `done` raises what was found wrong.
 
     The API's own fields were validated before (`api/v1alpha1/traffic.py`); those of a provider under `plugins` were not.
@@ -110,12 +110,12 @@ class Settings:
             self.refuse(field, "is required")
         return found
 
-    def part(self, field: str) -> Settings | None:
+    def part(self, field: str) -> SettingsReader | None:
         """An object in it; None when left out."""
         found = self._take(field)
-        return None if found is None else Settings(found, path=self._place(field), problems=self.problems)
+        return None if found is None else SettingsReader(found, path=self._place(field), problems=self.problems)
 
-    def parts(self, field: str) -> tuple[Settings, ...]:
+    def parts(self, field: str) -> tuple[SettingsReader, ...]:
         """A list of objects."""
         found = self._take(field)
         if found is None:
@@ -124,7 +124,8 @@ class Settings:
             self.refuse(field, "must be a list")
             return ()
         return tuple(
-            Settings(each, path=f"{self._place(field)}[{at}]", problems=self.problems) for at, each in enumerate(found)
+            SettingsReader(each, path=f"{self._place(field)}[{at}]", problems=self.problems)
+            for at, each in enumerate(found)
         )
 
     def done(self) -> None:

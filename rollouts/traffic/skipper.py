@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.rules.annotations import OneAnnotation
-from rollouts.traffic.rules.weights import Pair, weights_for
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.rules.weights import WeightPair, weights_for
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 WEIGHTS = "zalando.org/backend-weights"
@@ -31,7 +31,7 @@ class _Skipper(OneAnnotation):
     name = "skipper"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
         if not names:
             read.refuse("ingress", "is required, or ingresses")
@@ -54,9 +54,9 @@ class _Skipper(OneAnnotation):
         said = {**weights, context.stable_service: pair.stable, context.canary_service: pair.canary}
         return json.dumps(said, separators=(",", ":"))
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Skipper writes nothing about routes into the Ingress."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()
@@ -85,8 +85,8 @@ def _weights(text: str) -> dict[str, int]:
     return weights
 
 
-def _pair(weights: Mapping[str, int], context: Context) -> Pair:
-    return Pair(weights.get(context.stable_service, 0), weights.get(context.canary_service, 0))
+def _pair(weights: Mapping[str, int], context: Context) -> WeightPair:
+    return WeightPair(weights.get(context.stable_service, 0), weights.get(context.canary_service, 0))
 
 
 PROVIDER = _Skipper()

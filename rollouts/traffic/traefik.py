@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices"),)
 _SETTLE_S = 4.0  # twice the throttle: each replica has its own, and a change may just miss one
@@ -25,10 +25,10 @@ class _Weighted(Dialect):
     backends: ClassVar[str] = "services"
     weight_most: ClassVar[int] = 2**31 - 1
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return (("spec", "weighted"),)
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return False
 
     def side(self, backend: Manifest) -> Side | None:
@@ -46,7 +46,7 @@ class _Traefik(Rules):
     name = "traefik"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         name = read.object_name("weightedTraefikServiceName", needed=True)
         target = Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S)
         read.done()
@@ -58,9 +58,9 @@ class _Traefik(Rules):
     def supported(self, target: Target) -> frozenset[Feature]:
         return frozenset()
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Traefik says nothing on the object, not even that it is wrong."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()

@@ -11,7 +11,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.api.spec.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.drain_specs import DRAIN_BAD
-from tests.api.routing_specs import ROUTING_BAD
+from tests.api.routing_specs import ROUTING_BAD, routed
 from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
 
 
@@ -142,3 +142,10 @@ def test_text_that_json_cannot_hold_is_a_problem_of_the_template() -> None:
     spec = changed(CANARY, template__metadata__annotations={"note": "\ud800"})
 
     assert [problem.path for problem in _problems(spec)] == ["spec.template"]
+
+
+def test_text_that_json_cannot_hold_is_a_problem_of_the_strategy() -> None:
+    """The settings of a plugin are read by its provider alone, which takes them for JSON."""
+    spec = routed(plugins={"mine": {"rules": ["\ud800"]}})
+
+    assert [problem.path for problem in _problems(spec)] == ["spec.strategy"]

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
-from rollouts.api.v1alpha1.status import RolloutStatus as StatusModel
+from rollouts.api.v1alpha1.status import RolloutStatusWire as StatusModel
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import service_ref
 from rollouts.core.model.status import (
     Abort,
     Command,
@@ -33,7 +34,7 @@ from rollouts.core.model.status import (
     WaitingFor,
 )
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, RoutePlace, VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _COUNT = st.integers(0, 2**31 - 1)
@@ -42,6 +43,9 @@ _TIME = st.integers(-(10**15), 4 * 10**15).map(  # a float holds microseconds ex
 )
 _REASON = st.sampled_from(list(Reason))
 _NAMES = st.lists(_TEXT, max_size=3).map(tuple)
+_PLACES = st.none() | st.builds(
+    RoutePlace, *(st.sampled_from(each) for each in (("HTTPRoute", "Ingress"), ("shop", "a-b"), ("cart", "cart.v1")))
+)
 
 
 def _whole(percent: Fraction) -> WeightPercent:
@@ -80,7 +84,7 @@ STATUSES = st.builds(
         verified_by=st.none() | st.sampled_from(list(VerifiedBy)),
     ),
     given_back=st.lists(
-        st.builds(GivenBack, route=_TEXT, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
+        st.builds(GivenBack, route=_PLACES, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
         max_size=3,
     ).map(tuple),
     elsewhere=st.lists(st.builds(RouteName, _TEXT, _TEXT, _TEXT, _TEXT), max_size=3).map(tuple),
@@ -96,7 +100,7 @@ STATUSES = st.builds(
     ready_replicas=_COUNT,
     available_replicas=_COUNT,
     selector=_TEXT,
-    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME),
+    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME, _TEXT),
     scale_downs=st.lists(st.builds(ScaleDown, _TEXT, _TIME), max_size=3).map(tuple),
     injection=st.none()
     | st.builds(
@@ -107,10 +111,10 @@ STATUSES = st.builds(
         native=st.booleans(),
     ),
     cutovers=st.lists(
-        st.builds(Cutover, service=_TEXT, from_revision=_TEXT, to_revision=_TEXT)
+        st.builds(Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT)
         | st.builds(
             Cutover,
-            service=_TEXT,
+            service=_TEXT.map(service_ref),
             from_revision=_TEXT,
             to_revision=_TEXT,
             confirmed_at_s=_TIME,

@@ -10,6 +10,7 @@ import pytest
 from rollouts.api.spec.parse import parse_spec
 from rollouts.api.spec.routing import router_path
 from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from tests.api.routing_specs import GATEWAY, SUBSETS, route_step, routed
@@ -33,16 +34,16 @@ def _step(spec: Spec) -> Step:
     return step
 
 
-def test_each_router_keeps_its_own_part_as_json() -> None:
+def test_each_router_keeps_its_own_part() -> None:
     """What it means is for its codec to say; a null is what was left out."""
     nginx = {"stableIngress": "cart", "annotationPrefix": None}
 
     routers = _routing(routed(nginx=nginx, gatewayAPI=GATEWAY, plugins={"mine": {"b": 1, "a": [None]}})).routers
 
     assert routers == (
-        Router("gatewayAPI", b'{"httpRoutes":[{"name":"cart"}]}'),
-        Router("nginx", b'{"stableIngress":"cart"}'),
-        Router("mine", b'{"a":[null],"b":1}'),
+        Router("gatewayAPI", {"httpRoutes": [{"name": "cart"}]}),
+        Router("nginx", {"stableIngress": "cart"}),
+        Router("mine", {"a": [None], "b": 1}),
     )
 
 
@@ -152,7 +153,10 @@ def test_subsets_take_the_place_of_the_two_services() -> None:
     """Core knows them as Services that are named after the rule."""
     strategy = _canary(canary(trafficRouting={"istio": SUBSETS}))
 
-    assert (strategy.stable_service, strategy.canary_service) == ("cart-rule/stable", "cart-rule/canary")
+    assert (strategy.stable_service, strategy.canary_service) == (
+        SubsetName("cart-rule", "stable"),
+        SubsetName("cart-rule", "canary"),
+    )
 
 
 @pytest.mark.parametrize("without", [{}, {"match": None}, {"match": []}])

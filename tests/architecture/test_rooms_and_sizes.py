@@ -107,6 +107,28 @@ def test_no_module_is_named_after_nothing() -> None:
     assert named & NO_NOUN == set()
 
 
+def _public_types(path: Path) -> Iterator[str]:
+    """Classes and aliases of types at the top of a module."""
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="TypeAlias")):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]) if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name):
+                yield name
+
+
+def test_no_two_public_types_have_one_name() -> None:
+    """Who reads `Target` in a test or in a traceback must not ask which of four is meant."""
+    places: dict[str, list[str]] = {}
+    for path in _python_files():
+        if path.is_relative_to(ROOT / "rollouts"):
+            for name in _public_types(path):
+                places.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+
+    assert len(places) > 300
+    assert {name: where for name, where in places.items() if len(where) > 1 and not name.startswith("_")} == {}
+
+
 def test_the_core_has_no_exemption_from_the_complexity_limit() -> None:
     """The deciding code is the code that must be readable without a debugger."""
     exempt = [path.name for path in (ROOT / "rollouts" / "core").rglob("*.py") if "noqa: C901" in path.read_text()]

@@ -32,7 +32,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import PLAIN, RouteTable, ServiceKey
-from rollouts.sim.storage.history import DELETED, Change
+from rollouts.sim.storage.history import DELETED, CommittedWrite
 from tests.behaviour.witness import Witness
 
 RECENT_S = 2.0
@@ -198,15 +198,15 @@ class PlaneWitness:
         route = self._cluster.get(HTTP_ROUTE, *self._route) or {"metadata": {}}
         return MANAGED_BY in (route["metadata"].get("annotations") or {})
 
-    def _only_by_controllers(self, judge: Callable[[Change], None]) -> Callable[[Change], None]:
-        def listener(change: Change) -> None:
+    def _only_by_controllers(self, judge: Callable[[CommittedWrite], None]) -> Callable[[CommittedWrite], None]:
+        def listener(change: CommittedWrite) -> None:
             is_update = change.event != DELETED and change.old is not None
             if self._witness.sender and is_update and self._has_stable():
                 judge(change)
 
         return listener
 
-    def _on_route(self, change: Change) -> None:
+    def _on_route(self, change: CommittedWrite) -> None:
         assert change.old is not None
         if change.new.key != self._route:
             return
@@ -272,7 +272,7 @@ class PlaneWitness:
                 continue
             self._tell("S20", f"we own {'.'.join(path)} of the route")
 
-    def _on_replica_set(self, change: Change) -> None:
+    def _on_replica_set(self, change: CommittedWrite) -> None:
         assert change.old is not None
         size, was = change.new.manifest["spec"]["replicas"], change.old.manifest["spec"]["replicas"]
         if size >= was:
@@ -287,7 +287,7 @@ class PlaneWitness:
         if not size and self._is_steered() and self.reached(revision):
             self._tell("S2", f"{revision} loses its last pod, and a proxy still has a way to it")
 
-    def _on_status(self, change: Change) -> None:
+    def _on_status(self, change: CommittedWrite) -> None:
         traffic = (change.new.manifest.get("status") or {}).get("traffic") or {}
         if traffic == ((change.old.manifest.get("status") or {}).get("traffic") or {} if change.old else {}):
             return

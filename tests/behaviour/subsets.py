@@ -11,7 +11,7 @@ from typing import Any
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, ROLLOUT, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.history import Change
+from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.scenarios import canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
@@ -111,7 +111,7 @@ class Mesh:
             cluster.api.history.listen(kind, self._follow)
         cluster.api.history.listen(ENDPOINT_SLICE, lambda _: self._look())
 
-    def _follow(self, change: Change) -> None:
+    def _follow(self, change: CommittedWrite) -> None:
         said = self._said[change.kind]
         if change.kind == DESTINATION_RULE:
             self._compare(said[-1][1], change.new.manifest)

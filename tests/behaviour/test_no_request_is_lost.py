@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.network.traffic import Traffic
+from rollouts.sim.network.traffic import ClientTraffic
 from tests.behaviour.scenarios import (
     ACTIVE_AND_PREVIEW,
     HALF,
@@ -74,7 +74,7 @@ ALONE = {
 
 def sent_and_lost(update: Update, *, seed: int, duration_s: float = 0.02, **spec: Any) -> tuple[int, int]:
     """Requests of the users from the first revision's readiness to after the end of the update."""
-    clients: list[Traffic] = []
+    clients: list[ClientTraffic] = []
 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")

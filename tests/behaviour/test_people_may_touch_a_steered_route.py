@@ -15,7 +15,7 @@ from rollouts.objects import EVENT, REPLICA_SET, SERVICE, Manifest
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from rollouts.sim.storage.history import Change
+from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.routed import (
     GRACE_S,
     LADDER,
@@ -228,7 +228,7 @@ def test_a_selector_that_gitops_reverts_is_set_again(name: str) -> None:
     """F46, F49: without our key the Service selects both revisions for a moment; no request is lost by it."""
     flaps: list[str] = []
 
-    def note(change: Change) -> None:
+    def note(change: CommittedWrite) -> None:
         if change.new.key[1] == name:
             flaps.append(str(change.new.manifest["spec"]["selector"]))
 

@@ -18,7 +18,7 @@ from rollouts.objects import POD, SERVICE, Manifest
 from rollouts.sim.apiserver.verbs import WriteOptions
 from rollouts.sim.faults import FaultyWatches, WatchFaults
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
-from rollouts.sim.storage.history import Change
+from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.routed import (
     STAY,
     Outcome,
@@ -86,7 +86,7 @@ class Selected:
     def follow(self, stage: Stage, name: str) -> None:
         """From now on."""
 
-        def note(change: Change) -> None:
+        def note(change: CommittedWrite) -> None:
             revision = (change.new.manifest["spec"].get("selector") or {}).get(REVISION, "")
             if change.new.key == (KEY.namespace, name) and self.revisions[-1:] != [revision]:
                 self.revisions.append(revision)

@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.cli.commands.status import verdict_of
 from rollouts.cli.exits import Exit
-from rollouts.cli.view.objects import Seen, view_of
+from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.objects import ROLLOUT, Manifest
 from tests.behaviour.scenarios import HALF, blue_green, canary, rollout, service
 from tests.behaviour.stage import KEY, Stage, play
@@ -19,7 +19,7 @@ OTHER_PODS: Manifest = {**service("active"), "spec": {"selector": {"app": "till"
 def _verdict(stage: Stage) -> Exit:
     found = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
     assert found is not None
-    return verdict_of(view_of(Seen(rollout=found)))
+    return verdict_of(view_of(RolloutObjects(rollout=found)))
 
 
 def _conditions(stage: Stage) -> dict[str, tuple[str, str]]:

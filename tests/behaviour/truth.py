@@ -44,6 +44,7 @@ from rollouts.core.model.intents import (
     SetTraffic,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName
@@ -55,7 +56,7 @@ from rollouts.ports import Request
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.patches import json_patch
 from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
@@ -260,7 +261,7 @@ class Truth:
         if host is None or len(changed) != 1 or after["spec"] | {"subsets": before} != stored.manifest["spec"]:
             return None
         return PointService(
-            name=f"{name}/{changed[0]['name']}",
+            name=SubsetName(name, changed[0]["name"]),
             uid=uid,
             resource_version=f"{version}/{host.metadata['resourceVersion']}",
             revision=changed[0]["labels"][REVISION],
@@ -299,7 +300,7 @@ class Truth:
                 return SetTraffic(route=place.route, uid=uid, resource_version=version, split=split)
         return None
 
-    def _follow_provider(self, change: Change) -> None:
+    def _follow_provider(self, change: CommittedWrite) -> None:
         name, spec = change.new.manifest["metadata"]["name"], change.new.manifest["spec"]
         if change.event == DELETED:
             self._providers.gone(name)
@@ -309,7 +310,7 @@ class Truth:
             except SpecInvalid as exc:
                 self._providers.lacks(name, str(exc))
 
-    def _follow(self, change: Change) -> None:
+    def _follow(self, change: CommittedWrite) -> None:
         if change.kind == ROLLOUT and change.old is not None:
             self._remember(change.old, change.new)
         table = self._store.table(change.kind)
@@ -322,7 +323,7 @@ class Truth:
         if change.kind in ROUTE_KINDS and difference is not None:
             self._steered_routes.learn(change.kind, difference.before, difference.after)
 
-    def _follow_pod(self, change: Change) -> None:
+    def _follow_pod(self, change: CommittedWrite) -> None:
         """Which pods of a set have been ready and are not on their way out: one that fails is no doing of a controller's."""
         standing = self._standing[pod_facts.controller_uid(change.new) or ""]
         if change.event == DELETED or not pod_facts.is_active(change.new):

@@ -8,8 +8,8 @@ from typing import Any
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
-from rollouts.sim.network.traffic import Traffic
-from rollouts.sim.storage.history import Change
+from rollouts.sim.network.traffic import ClientTraffic
+from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, STABLE_AND_CANARY, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 
@@ -28,7 +28,7 @@ class Watched:
         cut: for each revision, when a pod of it began to end.
     """
 
-    clients: list[Traffic] = field(default_factory=list)
+    clients: list[ClientTraffic] = field(default_factory=list)
     selected: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     shrunk: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     cut: dict[str, list[float]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Watched:
         """Of those, the ones that were not answered in full."""
         return sum(each.tally.lost.total() for each in self.clients)
 
-    def follow(self, change: Change) -> None:
+    def follow(self, change: CommittedWrite) -> None:
         """Notes one change of one object."""
         now_s, old, new = asyncio.get_running_loop().time(), change.old, change.new
         if change.kind == SERVICE:
@@ -93,7 +93,7 @@ def watched(
         there: what else is in the cluster from the beginning.
         kernel: of the nodes.
         duration_s: of one request.
-        clients: other options of `Traffic`.
+        clients: other options of `ClientTraffic`.
     """
     seen = Watched()
 

@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from rollouts.cli.demo.manifests import BAD, IMAGE, SECOND, rollout, service, with_image
-from rollouts.cli.demo.stage import Stage, simulated_stage
+from rollouts.cli.demo.stage import DemoStage, simulated_stage
 from rollouts.cli.main import main
-from rollouts.cli.view.objects import Seen, status_of
+from rollouts.cli.view.objects import RolloutObjects, status_of
 
 STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
 PATIENCE_S = 20.0
@@ -33,17 +33,17 @@ PATIENCE_S = 20.0
 class Shop:
     """A cluster with one Rollout, and its kubeconfig."""
 
-    stage: Stage
+    stage: DemoStage
     kubeconfig: Path
 
     async def run(self, *words: str) -> int:
         """One command line, in a thread of its own, as a process of its own would run it."""
         return await asyncio.to_thread(main, [words[0], "--kubeconfig", str(self.kubeconfig), *words[1:]])
 
-    async def reaches(self, phase: str) -> Seen:
+    async def reaches(self, phase: str) -> RolloutObjects:
         """Waits for the Rollout's phase, of the latest spec."""
 
-        def holds(seen: Seen) -> bool:
+        def holds(seen: RolloutObjects) -> bool:
             status = status_of(seen.rollout)
             return status.phase == phase and status.observed_generation == seen.rollout["metadata"]["generation"]
 

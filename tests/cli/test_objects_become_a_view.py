@@ -9,7 +9,7 @@ import pytest
 from rollouts.cli.commands.get import history_rows
 from rollouts.cli.commands.status import verdict_of
 from rollouts.cli.view.objects import (
-    Seen,
+    RolloutObjects,
     belongs_to,
     controlled_by,
     event_lines,
@@ -72,7 +72,7 @@ def test_a_step_is_told_in_the_manifests_words(step: Manifest, words: str) -> No
 )
 def test_a_status_that_cannot_be_read_is_still_drawn(status: Any) -> None:
     """Anybody with edit rights may have written nonsense there."""
-    view = view_of(Seen(rollout=rollout(status)))
+    view = view_of(RolloutObjects(rollout=rollout(status)))
 
     assert (view.name, view.phase, view.desired, view.stale) == ("cart", "", 4, True)
 
@@ -82,7 +82,7 @@ def test_revisions_carry_their_roles_newest_first() -> None:
     status = {"currentRevision": "c", "stableRevision": "b", "observedGeneration": 3}
     sets = (replica_set("a", 1, replicas=0, ready=0), replica_set("b", 2), replica_set("c", 3))
 
-    view = view_of(Seen(rollout=rollout(status), replica_sets=sets))
+    view = view_of(RolloutObjects(rollout=rollout(status), replica_sets=sets))
 
     assert [(line.revision, line.roles, line.images) for line in view.revisions] == [
         ("c", ("canary",), ("cart:3",)),
@@ -95,7 +95,7 @@ def test_a_weight_is_shown_while_there_are_two_revisions(stable: str, weight_per
     """Once the new revision is the stable one, "100 % canary" would say the opposite of what is so."""
     status = {"currentRevision": "c", "stableRevision": stable, "observedGeneration": 3, "weight": 25}
 
-    assert view_of(Seen(rollout=rollout(status))).weight_percent == weight_percent
+    assert view_of(RolloutObjects(rollout=rollout(status))).weight_percent == weight_percent
 
 
 def test_blue_green_has_active_and_preview() -> None:
@@ -104,7 +104,9 @@ def test_blue_green_has_active_and_preview() -> None:
               "blueGreen": {"activeRevision": "b", "previewRevision": "c"}}  # fmt: skip
     spec = {"strategy": {"blueGreen": {"activeService": "cart"}}}
 
-    view = view_of(Seen(rollout=rollout(status, spec), replica_sets=(replica_set("b", 2), replica_set("c", 3))))
+    view = view_of(
+        RolloutObjects(rollout=rollout(status, spec), replica_sets=(replica_set("b", 2), replica_set("c", 3)))
+    )
 
     assert [line.roles for line in view.revisions] == [("preview",), ("active",)]
     assert view.weight_percent is None
@@ -125,7 +127,7 @@ def test_conditions_that_say_the_same_are_one_line() -> None:
         ],
     }
 
-    view = view_of(Seen(rollout=rollout(status)))
+    view = view_of(RolloutObjects(rollout=rollout(status)))
 
     assert [(line.type, line.message) for line in view.conditions] == [
         ("Ready, Stalled, Aborted", "held back"),
@@ -143,8 +145,8 @@ def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
     }
     gone = {**there, "conditions": [condition(kind, "False", "")]}
 
-    assert [line.type for line in view_of(Seen(rollout=rollout(there))).conditions] == [kind]
-    assert view_of(Seen(rollout=rollout(gone))).conditions == ()
+    assert [line.type for line in view_of(RolloutObjects(rollout=rollout(there))).conditions] == [kind]
+    assert view_of(RolloutObjects(rollout=rollout(gone))).conditions == ()
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
 )
 def test_the_exit_code_follows_the_phase_of_the_latest_spec(status: Manifest, code: int) -> None:
     """A phase of an older spec is no verdict on the one that was just applied (kubectl rollout status does the same)."""
-    assert verdict_of(view_of(Seen(rollout=rollout(status)))) == code
+    assert verdict_of(view_of(RolloutObjects(rollout=rollout(status)))) == code
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
              "outcome": "Promoted"}  # fmt: skip
     status = {"currentRevision": "b", "stableRevision": "b", "history": [entry]}
 
-    rows = history_rows(Seen(rollout=rollout(status), replica_sets=(replica_set("b", 2),)))
+    rows = history_rows(RolloutObjects(rollout=rollout(status), replica_sets=(replica_set("b", 2),)))
 
     assert [(row.number, row.revision, row.kept, row.outcome, row.took_s) for row in rows] == [
         (2, "b", True, "", None),

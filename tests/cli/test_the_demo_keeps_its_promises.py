@@ -17,7 +17,7 @@ from rollouts.cli.demo import command as demo_module
 from rollouts.cli.demo.acts import Act, Say, promise_share
 from rollouts.cli.demo.command import Where, demo
 from rollouts.cli.demo.manifests import CANARY_APP, canary_app
-from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, NotAsPromised, Stage, simulated_stage
+from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options
@@ -56,7 +56,7 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
     assert json.loads(kubeconfig.read_text())["current-context"] == "simulated"
 
 
-async def kills_pods(stage: Stage, say: Say) -> tuple[int, str]:
+async def kills_pods(stage: DemoStage, say: Say) -> tuple[int, str]:
     """An act that takes pods away without warning, as nothing of ours may."""
     say("install, then kill")
     await stage.install(canary_app(stage.namespace))
@@ -72,7 +72,7 @@ async def kills_pods(stage: Stage, say: Say) -> tuple[int, str]:
     return 0, "killed"
 
 
-async def breaks(stage: Stage, say: Say) -> tuple[int, str]:
+async def breaks(stage: DemoStage, say: Say) -> tuple[int, str]:
     """An act whose promise does not hold."""
     raise NotAsPromised("the moon is not full")
 
@@ -83,7 +83,7 @@ def shown(console: Console) -> str:
     return console.file.getvalue()
 
 
-async def never(stage: Stage, say: Say) -> tuple[int, str]:
+async def never(stage: DemoStage, say: Say) -> tuple[int, str]:
     """An act that must not be played any more."""
     raise AssertionError("played after a broken promise")
 
@@ -114,7 +114,7 @@ async def test_a_broken_promise_ends_the_demo_and_is_named(monkeypatch: pytest.M
 async def test_a_share_that_is_not_the_steps_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """The 25 % of the canary are counted, not believed: the same promise about a revision that gets everything is not kept."""
 
-    async def overstates(stage: Stage, say: Say) -> tuple[int, str]:
+    async def overstates(stage: DemoStage, say: Say) -> tuple[int, str]:
         say("install, then count")
         await stage.install(canary_app(stage.namespace, gateway=GATEWAY))
         seen = await stage.until(
@@ -139,7 +139,7 @@ async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkey
     """Tree, progress bar and the clients' counts in one frame; the table stays when the picture goes."""
     drawn: list[str] = []
 
-    async def looks(stage: Stage, say: Say) -> tuple[int, str]:
+    async def looks(stage: DemoStage, say: Say) -> tuple[int, str]:
         await kills_pods(stage, say)
         drawn.append(shown(console))
         return 0, "looked"
@@ -160,7 +160,7 @@ async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(
     """`--cluster` works in a namespace of its own, brings a controller where none answers, and deletes the namespace."""
     played: list[str] = []
 
-    async def installs(stage: Stage, say: Say) -> tuple[int, str]:
+    async def installs(stage: DemoStage, say: Say) -> tuple[int, str]:
         played.append(stage.namespace)
         assert stage.controller is not None, "no controller looks after that namespace"
         await stage.install(canary_app(stage.namespace))

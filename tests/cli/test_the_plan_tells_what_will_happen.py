@@ -15,12 +15,12 @@ import yaml
 from rich.console import Console
 
 from rollouts.cli.demo.manifests import rollout, service
-from rollouts.cli.demo.stage import Stage, simulated_stage
+from rollouts.cli.demo.stage import DemoStage, simulated_stage
 from rollouts.cli.main import main
 from rollouts.cli.plan.draw import draw_plan
 from rollouts.cli.plan.live import Live, snapshot_of, with_file
 from rollouts.cli.plan.report import report_of
-from rollouts.cli.view.objects import Seen, revision_of, status_of
+from rollouts.cli.view.objects import RolloutObjects, revision_of, status_of
 from rollouts.clock import SystemClock
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.advice.findings import Rule
@@ -73,7 +73,7 @@ class Door:
 class Shop:
     """A cluster with the real controller, its door for the command line, and a folder for files."""
 
-    stage: Stage
+    stage: DemoStage
     door: Door
     folder: Path
 
@@ -89,10 +89,10 @@ class Shop:
         await self.stage.install(manifests)
         await self.reaches("Healthy", name=name)
 
-    async def reaches(self, phase: str, *, name: str = "cart") -> Seen:
+    async def reaches(self, phase: str, *, name: str = "cart") -> RolloutObjects:
         """Waits for the Rollout's phase, of the latest spec."""
 
-        def holds(seen: Seen) -> bool:
+        def holds(seen: RolloutObjects) -> bool:
             status = status_of(seen.rollout)
             return status.phase == phase and status.observed_generation == seen.rollout["metadata"]["generation"]
 
@@ -164,7 +164,7 @@ async def test_what_is_planned_is_what_happens(tmp_path: Path, capsys: pytest.Ca
         )
         step = plan["steps"][1]
 
-        def as_planned(seen: Seen) -> bool:
+        def as_planned(seen: RolloutObjects) -> bool:
             """A step is recorded as done before the last old pod of it goes, so the sizes are waited for."""
             status = status_of(seen.rollout)
             sizes = {revision_of(each): each["spec"]["replicas"] for each in seen.replica_sets}

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands import verbs
-from rollouts.cli.commands.verbs import Ask, Nothing
+from rollouts.cli.commands.verbs import CommandWrite, Nothing
 from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
-from rollouts.cli.view.objects import Seen
+from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import ApiConflict
@@ -30,7 +30,9 @@ ABORTED = {**AT_THE_GATE, "attempt": 2,
            "abort": {"revision": NEW, "at": "2026-11-21T10:00:00Z", "reason": "RolloutAborted", "message": ""}}  # fmt: skip
 
 
-def seen(status: Manifest, *, spec: Manifest | None = None, annotations: dict[str, str] | None = None) -> Seen:
+def seen(
+    status: Manifest, *, spec: Manifest | None = None, annotations: dict[str, str] | None = None
+) -> RolloutObjects:
     """A Rollout with a canary of three steps, and ReplicaSets number 1 (stable) and 2 (new)."""
     metadata = {"name": "cart", "uid": "u", "generation": 1, "annotations": annotations or {}}
     strategy = {"strategy": {"canary": {"steps": STEPS}}}
@@ -39,7 +41,9 @@ def seen(status: Manifest, *, spec: Manifest | None = None, annotations: dict[st
                       "annotations": {"rollouts.dev/revision-number": str(number)}}, "spec": {}}
         for number, name in ((1, STABLE), (2, NEW))
     ]  # fmt: skip
-    return Seen(rollout={"metadata": metadata, "spec": spec or strategy, "status": status}, replica_sets=tuple(kept))
+    return RolloutObjects(
+        rollout={"metadata": metadata, "spec": spec or strategy, "status": status}, replica_sets=tuple(kept)
+    )
 
 
 def promote(status: Manifest, *, full: bool = False, step: int | None = None, spec: Manifest | None = None) -> Any:
@@ -67,9 +71,9 @@ def promote(status: Manifest, *, full: bool = False, step: int | None = None, sp
         (verbs.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
     ],
 )
-def test_a_verb_is_bound_to_what_is_shown(planned: Ask | Nothing, annotations: dict[str, str | None]) -> None:
+def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annotations: dict[str, str | None]) -> None:
     """`true` would mean whatever is there when the controller looks; a name means what the person saw."""
-    assert isinstance(planned, Ask)
+    assert isinstance(planned, CommandWrite)
     assert planned.annotations == annotations
 
 
@@ -90,7 +94,7 @@ def test_a_verb_is_bound_to_what_is_shown(planned: Ask | Nothing, annotations: d
         (verbs.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "serves"),
     ],
 )
-def test_a_verb_that_fits_nothing_is_not_written(planned: Ask | Nothing, code: Exit, words: str) -> None:
+def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
     """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
     assert isinstance(planned, Nothing)
     assert (planned.code, words in planned.why) == (code, True), planned.why
@@ -110,7 +114,7 @@ def test_a_rollback_leaves_the_present_template() -> None:
     """One that was given for an earlier template stays on record with its annotation, and is none of the present one."""
     planned = verbs.plan_rollback(seen(AFTER), to=None)
 
-    assert isinstance(planned, Ask)
+    assert isinstance(planned, CommandWrite)
     assert planned.annotations == {"rollouts.dev/rollback": "previous@newrev"}
 
 
@@ -127,7 +131,7 @@ def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
     """It ends the rollback that holds; where none does there is nothing to write."""
     planned = verbs.plan_rollback(seen(BACK), to=NEW)
 
-    assert isinstance(planned, Ask)
+    assert isinstance(planned, CommandWrite)
     assert (planned.annotations, "forward" in planned.meaning) == ({"rollouts.dev/rollback": NEW}, True)
     assert isinstance(verbs.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
 
@@ -146,7 +150,7 @@ def test_a_promotion_says_where_it_stops_next() -> None:
 def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
     """It is recorded, and nothing moves."""
     planned = verbs.plan_promote(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"}), full=False, step=None)
-    assert isinstance(planned, Ask)
+    assert isinstance(planned, CommandWrite)
     assert planned.meaning.endswith("it stays paused until `rollouts resume cart`")
 
     spec = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}

@@ -15,7 +15,7 @@ from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
 from rollouts.controller.act.answers import Answers
-from rollouts.controller.act.performer import Performer, Target
+from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
@@ -204,6 +204,6 @@ class World:
             answers=answers,
         )
 
-    def target(self, version: str = "7") -> Target:
+    def target(self, version: str = "7") -> RolloutVersion:
         """Rollout cart, decided on at that version."""
-        return Target(key=CART, uid=CART_UID, resource_version=version)
+        return RolloutVersion(key=CART, uid=CART_UID, resource_version=version)

@@ -14,7 +14,8 @@ from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMod
 from rollouts.core.model.intents import (
     Notice,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, Strategy, named_services
+from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, Router, Strategy, named_services
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import (
     DrainSeen,
     EvictionRefused,
@@ -84,8 +85,8 @@ class World:
     heard: tuple[Pod, ...] = ()
     expecting: frozenset[str] = frozenset()
     ready_since: Mapping[str, float] = field(default_factory=dict)
-    services: Mapping[str, ServiceSeen] = field(default_factory=dict)
-    answers: Mapping[str, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
+    services: Mapping[ServiceRef, ServiceSeen] = field(default_factory=dict)
+    answers: Mapping[ServiceRef, tuple[float, ServiceSeen | None]] = field(default_factory=dict)
     routes: Mapping[RouteName, RouteSeen] = field(default_factory=dict)
     planes: Mapping[RouteName, Split] = field(default_factory=dict)
     unheard: bool = False
@@ -103,7 +104,7 @@ class World:
     notices: tuple[Notice, ...] = ()
 
 
-def service(name: str, **changes: Any) -> ServiceSeen:
+def service(name: ServiceRef, **changes: Any) -> ServiceSeen:
     """A Service as its user made it: not steered by anybody yet."""
     given: dict[str, Any] = {
         "name": name, "uid": f"uid-{name}", "resource_version": "1", "revision": "", "managed_by": "", "watched": False,
@@ -124,12 +125,17 @@ def route(name: RouteName, **changes: Any) -> RouteSeen:
     return RouteSeen(route=name, can_be_asked=asked, counted=counted, **{**given, **changes})
 
 
+def router(name: str, route: str) -> Router:
+    """A router of that name with one route: its name, or `namespace/name`."""
+    return Router(name, {"route": route})
+
+
 def named_routes(strategy: Strategy) -> tuple[RouteName, ...]:
-    """In this model a router's settings are the name of its one route, or `namespace/name`."""
+    """Those that the strategy's routers name (`router`)."""
     if not isinstance(strategy, Canary) or strategy.traffic_routing is None:
         return ()
     routers = strategy.traffic_routing.routers
-    places = [(each.name, each.settings_json.decode().rpartition("/")) for each in routers]
+    places = [(each.name, str(each.settings["route"]).rpartition("/")) for each in routers]
     return tuple(RouteName(router, "HTTPRoute", space or "shop", name) for router, (space, _, name) in places)
 
 
@@ -198,7 +204,7 @@ def snapshot(there: World) -> Snapshot:
         orphans=tuple(
             _seen_orphan(each) for each in there.replica_sets if each.name in there.orphaned and not each.deleting
         ),
-        services={name: _seen_service(there, name) for name in sorted(names)},
+        services={name: _seen_service(there, name) for name in sorted(names, key=str)},
         routes=_seen_routes(there),
         drains=there.drains,
         pods=there.pods_seen,
@@ -267,7 +273,7 @@ def _seen_orphan(found: ReplicaSet) -> OrphanedReplicaSet:
     )
 
 
-def _seen_service(there: World, name: str) -> Service:
+def _seen_service(there: World, name: ServiceRef) -> Service:
     found = there.services.get(name)
     if found is not None and found.watched:
         return found

@@ -12,11 +12,11 @@ from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_re
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting, named_services
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, Step
-from tests.core.model import World, annotated, service, snapshot, world
+from tests.core.model import World, annotated, router, service, snapshot, world
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS: tuple[Step, ...] = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5.0))
@@ -237,10 +237,10 @@ def test_any_canary_comes_to_its_end_within_its_limits(
 
 
 @pytest.mark.parametrize("ping_pong", [False, True])
-@pytest.mark.parametrize("name", [b"asked-cart", b"cart"])
-def test_an_update_with_routes_is_rehearsed_to_its_end(name: bytes, ping_pong: bool) -> None:
+@pytest.mark.parametrize("name", ["asked-cart", "cart"])
+def test_an_update_with_routes_is_rehearsed_to_its_end(name: str, ping_pong: bool) -> None:
     """Routes are told, found live and handed back: asked or by settle time, with Services that switch or exchange roles."""
-    routing = TrafficRouting(routers=(Router("gatewayAPI", name),))
+    routing = TrafficRouting(routers=(router("gatewayAPI", name),))
     strategy = Canary(
         steps=(SetWeight(25), PauseUntilPromoted()),
         stable_service="cart",
@@ -258,13 +258,13 @@ def test_an_update_with_routes_is_rehearsed_to_its_end(name: bytes, ping_pong: b
     ]
     assert (told.stuck, told.end.status.stable_revision) == (None, "b")
     settles = [each for stage in told.stages for each in stage.waits if each.reason is Reason.TRAFFIC_SWITCHING]
-    assert bool(settles) == (name == b"cart")
+    assert bool(settles) == (name == "cart")
 
 
 def test_a_new_rollout_with_a_route_that_nobody_has_taken_yet_is_rehearsed_to_its_end() -> None:
     """The route says what it is to say already; marking it as ours is a write, too, and its gateways take it."""
     strategy = Canary(
-        traffic_routing=TrafficRouting(routers=(Router("gatewayAPI", b"cart"),)),
+        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "cart"),)),
         stable_service="cart",
         canary_service="cart-canary",
     )

@@ -22,7 +22,6 @@ from rollouts.core.model.rollout import (
     Canary,
     Percent,
     PodMetadata,
-    Router,
     Strategy,
     TrafficRouting,
     named_services,
@@ -49,7 +48,7 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, service, snapshot
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot
 from tests.core.worlds import (
     applied_again,
     deleting,
@@ -111,8 +110,8 @@ ROUTED = (
     Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-ASKED, TIMED, COUNTED = Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"), Router("nginx", b"counted-cart")
-OWN = Router("traefik", b"own-cart")
+ASKED, TIMED, COUNTED = router("gatewayAPI", "asked-cart"), router("istio", "cart"), router("nginx", "counted-cart")
+OWN = router("traefik", "own-cart")
 WITH_ROUTES = (
     Canary(
         steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),

@@ -22,19 +22,20 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
 )
-from rollouts.core.model.rollout import Canary, PodMetadata, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, PodMetadata, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from tests.core.api_server import applied
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import running
 
 ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
 CANARY = Canary(
     stable_service="cart",
     canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)),
+    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
 )
 HALF = Split(Fraction(1, 2))
 
@@ -87,7 +88,7 @@ def _without_versions(seen: Snapshot) -> Snapshot:
     )
 
 
-def _services(seen: Snapshot) -> dict[str, ServiceSeen]:
+def _services(seen: Snapshot) -> dict[ServiceRef, ServiceSeen]:
     return {name: each for name, each in seen.services.items() if isinstance(each, ServiceSeen)}
 
 

@@ -26,7 +26,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.rollout import Strategy, named_services
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.traffic import ALL_TO_STABLE, Answer, RouteName, Split, Verdict
+from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
 from tests.core.api_server import RefusedError, applied
 from tests.core.model import (
     World,
@@ -256,7 +256,7 @@ def gateways_caught_up(there: World, name: RouteName | None = None) -> World:
     routes, planes = dict(there.routes), dict(there.planes)
     for each in there.routes.values():
         if name in (None, each.route):
-            routes[each.route] = replace(each, accepted=Verdict(Answer.YES))
+            routes[each.route] = replace(each, accepted=Acceptance(Answer.YES))
             planes[each.route] = each.split or ALL_TO_STABLE
     return replace(there, routes=routes, planes={key: each for key, each in planes.items() if key in routes})
 

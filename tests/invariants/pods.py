@@ -10,6 +10,7 @@ from rollouts.core.model.after import after
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, PointService
 from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Cutover, RolloutStatus
 from rollouts.core.scale.replicas import routed_stable_replicas, target_pair
@@ -218,7 +219,7 @@ def a_pause_holds_the_pods(before: Snapshot, intent: Intent, status: RolloutStat
     return [Violation("S9", f"stable revision {replica_set.revision} shrinks to {size} during a pause")]
 
 
-def _users_service(before: Snapshot) -> str | None:
+def _users_service(before: Snapshot) -> ServiceRef | None:
     strategy = before.rollout.spec.strategy
     return strategy.active_service if isinstance(strategy, BlueGreen) else strategy.stable_service
 

@@ -15,6 +15,7 @@ from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
 from rollouts.core.model.intents import Intent, MakeRoute, PointService, ReleaseRoute, SetTraffic
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
@@ -124,8 +125,7 @@ def _is_given_back_safely(before: Snapshot, intent: ReleaseRoute) -> list[Violat
     if available(before, stable) < needed:
         message = f"{intent.route} is given back to {available(before, stable)} of {needed} pods of {stable}"
         violations.append(Violation("S1", message))
-    place = f"{intent.route.kind} {intent.route.namespace}/{intent.route.name}"
-    if all(each.route != place for each in before.status.given_back):
+    if all(each.route != intent.route.place for each in before.status.given_back):
         violations.append(Violation("S2", f"{intent.route} is given back, and what it brings is not on record"))
     return violations
 
@@ -199,7 +199,7 @@ def _is_a_share(intent: _Write) -> list[Violation]:
     return [Violation("S6", f"{intent.split} is no split")]
 
 
-def _pods(before: Snapshot, service_name: str | None) -> int:
+def _pods(before: Snapshot, service_name: ServiceRef | None) -> int:
     """Available pods of the revision that a Service selects; of all revisions where it names none."""
     service = before.services.get(service_name or "")
     if not isinstance(service, ServiceSeen):

@@ -20,12 +20,12 @@ from rollouts.core.model.intents import (
     PointService,
     SetTraffic,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Abort, Cutover, RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import RouteSeen, Split
-from tests.core.model import service, snapshot
+from tests.core.model import router, service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
 from tests.invariants.every import broken_by, nothing_more_to_do
 
@@ -34,7 +34,7 @@ CANARY = Canary(
     steps=(SetWeight(50), PauseUntilPromoted(), Pause(60)), stable_service="cart", canary_service="cart-canary"
 )
 ROUTED = replace(CANARY, traffic_routing=TrafficRouting())
-WITH_ROUTE = replace(CANARY, traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)))
+WITH_ROUTE = replace(CANARY, traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)))
 
 
 def _gate(strategy: Strategy) -> Snapshot:

@@ -29,7 +29,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
-from rollouts.probes.verdict import Condition, Entry, Judgement, judged
+from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 from tests.probes.dumps import BETA, NOTHING, OBJECT, contour_route, endpoints, locality, question, routes, share
 from tests.probes.dumps import traefik as traefik_dump
 
@@ -383,7 +383,7 @@ ENTRIES = st.lists(
         group=st.sampled_from(["http", "https"]),
         stable=st.integers(0, 3).map(Fraction),
         canary=st.integers(0, 3).map(Fraction),
-        conditions=st.sampled_from([frozenset(), frozenset({Condition("x-canary", "always")})]),
+        conditions=st.sampled_from([frozenset(), frozenset({RequestCondition("x-canary", "always")})]),
         mirror_percents=st.sampled_from([(), (Fraction(50),)]),
         unknown=st.sampled_from(["", "", "", "something"]),
     ),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rollouts.clock import SystemClock
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.ports import LiveQuestion
-from rollouts.probes.counter_series import Counters, Side, selectors, side_of
+from rollouts.probes.counter_series import Counters, SentTo, selectors, side_of
 from rollouts.probes.counters import judged_by_requests, requests_needed, window_s
 from rollouts.probes.named_planes import CountedPlane
 from rollouts.probes.planes import DataPlanes
@@ -287,34 +287,34 @@ def test_whatever_was_scraped_weight_zero_means_zero(series: list[Series], wante
                 assert values.get(times[-1], 0.0) in (0.0, values.get(last, 0.0) if last is not None else 0.0)
 
 
-LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], Side | None]]] = {
+LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], SentTo | None]]] = {
     Counters.ISTIO: [
-        ({"destination_service_name": "cart"}, Side.STABLE),
-        ({"destination_service_name": "cart-canary"}, Side.CANARY),
+        ({"destination_service_name": "cart"}, SentTo.STABLE),
+        ({"destination_service_name": "cart-canary"}, SentTo.CANARY),
         ({"destination_service_name": "PassthroughCluster"}, None),
         ({}, None),
     ],
     Counters.CONTOUR: [
-        ({"envoy_cluster_name": "shop_cart_80"}, Side.STABLE),
-        ({"envoy_cluster_name": "shop_cart-canary_80"}, Side.CANARY),
+        ({"envoy_cluster_name": "shop_cart_80"}, SentTo.STABLE),
+        ({"envoy_cluster_name": "shop_cart-canary_80"}, SentTo.CANARY),
         ({"envoy_cluster_name": "shop_cart-canary-two_80"}, None),
         ({"envoy_cluster_name": "shopping_cart_80"}, None),
         ({"envoy_cluster_name": "xds"}, None),
     ],
     Counters.NGINX: [
-        ({"namespace": "shop", "ingress": "cart", "service": "cart", "canary": ""}, Side.STABLE),
-        ({"exported_namespace": "shop", "namespace": "nginx", "ingress": "cart", "exported_service": "cart"}, Side.STABLE),
-        ({"namespace": "shop", "ingress": "cart", "service": "cart", "canary": "shop-cart-canary-http-web"}, Side.CANARY),
+        ({"namespace": "shop", "ingress": "cart", "service": "cart", "canary": ""}, SentTo.STABLE),
+        ({"exported_namespace": "shop", "namespace": "nginx", "ingress": "cart", "exported_service": "cart"}, SentTo.STABLE),
+        ({"namespace": "shop", "ingress": "cart", "service": "cart", "canary": "shop-cart-canary-http-web"}, SentTo.CANARY),
         ({"namespace": "shop", "ingress": "cart", "service": "static", "canary": "-"}, None),
         ({"namespace": "other", "ingress": "cart", "service": "cart", "canary": ""}, None),
         ({"exported_namespace": "other", "namespace": "shop", "ingress": "cart", "exported_service": "cart"}, None),
     ],
     Counters.TRAEFIK: [
-        ({"service": "shop-cart-80@kubernetescrd"}, Side.STABLE),
-        ({"service": "traefik", "exported_service": "shop-cart-canary-http@kubernetescrd"}, Side.CANARY),
-        ({"service": "httproute-shop-cart-gw-infra-web-ep-web-0-1c0c-svc-shop-cart-canary-1@kubernetesgateway"}, Side.CANARY),
+        ({"service": "shop-cart-80@kubernetescrd"}, SentTo.STABLE),
+        ({"service": "traefik", "exported_service": "shop-cart-canary-http@kubernetescrd"}, SentTo.CANARY),
+        ({"service": "httproute-shop-cart-gw-infra-web-ep-web-0-1c0c-svc-shop-cart-canary-1@kubernetesgateway"}, SentTo.CANARY),
         ({"service": "httproute-shop-other-gw-infra-web-ep-web-0-1c0c-svc-shop-cart-0@kubernetesgateway"}, None),
-        ({"service": "shop-cart-canary-grpcweb@kubernetescrd"}, Side.UNTOLD),
+        ({"service": "shop-cart-canary-grpcweb@kubernetescrd"}, SentTo.UNTOLD),
         ({"service": "shop-audit-80@kubernetescrd"}, None),
     ],
 }  # fmt: skip

@@ -19,7 +19,7 @@ from rollouts.objects import POD
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.network.proxies import Endpoint, NodeProxy, ProxySettings
+from rollouts.sim.network.proxies import NodeProxy, ProxyEndpoint, ProxySettings
 from tests.sim.manifests import replica_set
 
 QUICK_S = (
@@ -43,8 +43,8 @@ USES_S = {"none": (2.0,), "half": (69.0,), "whole": (135.5,), "renewed": (67.0, 
 
 PORTS = 30
 OLD, NEW = (5, 8), (5, 9)
-LEAVING = Endpoint("default", "leaving", "leaving", ready=True, serving=True)
-STAYING = Endpoint("default", "staying", "staying", ready=True, serving=True)
+LEAVING = ProxyEndpoint("default", "leaving", "leaving", ready=True, serving=True)
+STAYING = ProxyEndpoint("default", "staying", "staying", ready=True, serving=True)
 REPORT = Path(__file__).parents[2] / "build" / "reports" / "ipvs.json"
 
 

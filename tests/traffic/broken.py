@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Feature, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Feature, Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
 
@@ -49,7 +49,7 @@ class Broken:
         """The sound one's."""
         return self.sound.undo(objects, target, context)
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """The sound one's."""
         return self.sound.accepted(objects, target)
 

@@ -9,15 +9,25 @@ from typing import Any, assert_never
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Provider, Target
+from rollouts.traffic.codec import (
+    ApplyOwned,
+    Context,
+    DeleteOwned,
+    Destination,
+    Objects,
+    Op,
+    PatchUser,
+    Provider,
+    Target,
+)
 
 NAMESPACE = "shop"
 WRITES_MOST = 3
 CONTEXT = Context(
     rollout="cart",
     namespace=NAMESPACE,
-    stable_service="cart",
-    canary_service="cart-canary",
+    stable=Destination("cart"),
+    canary=Destination("cart-canary"),
     stable_revision="aaa",
     canary_revision="bbb",
 )

@@ -30,7 +30,7 @@ TAKING_TURNS = [
 def swapped(situation: Situation) -> Situation:
     """The same objects, with the Services in each other's role."""
     there = situation.context
-    context = replace(there, stable_service=there.canary_service, canary_service=there.stable_service)
+    context = replace(there, stable=there.canary, canary=there.stable)
     return replace(situation, context=context)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rollouts.cli.commands.lint import providers
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, Split
-from rollouts.traffic.codec import Context, Objects
+from rollouts.traffic.codec import Context, Objects, destination_of
 from rollouts.traffic.istio.subsets import host_of, subset_of
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways").glob("*.yaml"))
@@ -32,16 +31,16 @@ def test_an_example_can_be_steered(example: Path) -> None:
     assert canary.traffic_routing is not None
     (router,) = canary.traffic_routing.routers
     provider = providers(text)[router.name]
-    targets = provider.targets(json.loads(router.settings_json), namespace="shop")
+    targets = provider.targets(router.settings, namespace="shop")
     (target,) = [each for each in targets if each.subsets is None]
     kind = target.kinds[0]
-    manifests += map(json.loads, canary.traffic_routing.own)
+    manifests += canary.traffic_routing.own
     (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
     context = Context(
         rollout=rollout.name,
         namespace="shop",
-        stable_service=canary.stable_service or "",
-        canary_service=canary.canary_service or "",
+        stable=destination_of(str(canary.stable_service or "")),
+        canary=destination_of(str(canary.canary_service or "")),
     )
     headers = tuple(
         MatchRoute(each.name, each.match) for each in canary.steps if isinstance(each, SetHeaderRoute) and each.match

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import Drain, DrainProbe
+from rollouts.api.v1alpha1.rollout import Drain, DrainProbeWire
 from rollouts.core.drain.query import query_problem
 from rollouts.core.model import drain as core
 from rollouts.core.model.pod_exit import PodExit
@@ -45,7 +45,7 @@ def drain_spec(wire: Drain, ends: PodExit) -> core.DrainSpec:
     )
 
 
-def _probe(wire: DrainProbe) -> core.DrainProbe:
+def _probe(wire: DrainProbeWire) -> core.DrainProbe:
     max_s = None if wire.max_seconds is None else float(wire.max_seconds)
     if wire.prometheus is None:
         return core.EnvoyProbe(name=wire.name or "", max_s=max_s)

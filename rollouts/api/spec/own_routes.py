@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.metadata import check_entries
-from rollouts.api.v1alpha1.traffic import TrafficRouting
+from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.core.model.grammar import is_snippet
-from rollouts.core.model.revision import canonical_json
+from rollouts.objects import Manifest
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec")
 _METADATA = ("name", "namespace", "labels", "annotations")
 
 
-def own_manifests(wire: TrafficRouting) -> tuple[bytes, ...]:
-    """The manifests as canonical JSON, without nulls, which the API server drops; `check_own_routes` has found nothing wrong."""
-    return tuple(canonical_json(_without_nulls(each)) for each in wire.own or ())
+def own_manifests(wire: TrafficRoutingWire) -> tuple[Manifest, ...]:
+    """The manifests; `check_own_routes` has found nothing wrong with them."""
+    return tuple(map(json_value, wire.own or ()))
 
 
-def check_own_routes(wire: TrafficRouting, path: str, problems: Problems) -> None:
+def check_own_routes(wire: TrafficRoutingWire, path: str, problems: Problems) -> None:
     """Adds every rule that the manifests break."""
     for index, manifest in enumerate(wire.own or ()):
         _check(manifest, f"{path}[{index}]", problems)
@@ -60,11 +61,3 @@ def _check_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> 
 
 def _is_text(found: Any) -> bool:
     return isinstance(found, str) and bool(found)
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    if isinstance(value, list):
-        return [_without_nulls(part) for part in value]
-    return value

@@ -18,9 +18,15 @@ from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1.analysis import ObjectMetadata
-from rollouts.api.v1alpha1.rollout import AntiAffinity as AntiAffinityWire
-from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, Drain, RolloutStrategy
-from rollouts.api.v1alpha1.rollout import RolloutSpec as RolloutSpecWire
+from rollouts.api.v1alpha1.rollout import (
+    AntiAffinityWire,
+    BlueGreenStrategy,
+    CanaryStep,
+    CanaryStrategy,
+    Drain,
+    RolloutSpecWire,
+    RolloutStrategy,
+)
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -35,6 +41,7 @@ from rollouts.core.model.rollout import (
     RolloutSpec,
     Strategy,
 )
+from rollouts.core.model.selectors import template_labels
 from rollouts.core.model.status import Verb
 from rollouts.core.model.steps import (
     MatchTrafficWeight,
@@ -220,6 +227,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         rollback_window_revisions=window or None,
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
+        template_labels=template_labels(raw["template"]),
     )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpec
-from rollouts.api.v1alpha1.traffic import TrafficRouting
+from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpecWire
+from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
-    RolloutSpec: {
+    RolloutSpecWire: {
         "workloadRef": "0.6",
         "analysis": "0.4",
         "configVersioning": "0.5",
@@ -27,7 +27,7 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
 """For each part of the spec: its fields that are refused, and the version that they are planned for."""
 
 RETIRED: dict[type[Wire], dict[str, str]] = {
-    TrafficRouting: {
+    TrafficRoutingWire: {
         "ambassador": "Emissary's Mappings are not steered; route by the Gateway API and give the route as gatewayAPI",
         "appMesh": "AWS ended App Mesh; its successor, VPC Lattice, takes HTTPRoutes: give them as gatewayAPI",
         "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
@@ -36,7 +36,7 @@ RETIRED: dict[type[Wire], dict[str, str]] = {
 """What Argo Rollouts has, nobody maintains any more and this controller will not carry out; and the way out."""
 
 
-def refuse_planned(spec: RolloutSpec, problems: Problems) -> None:
+def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds a problem for every planned field that `spec` uses; an explicit null is not a use."""
     for path, part in _parts(spec):
         for attribute, name, version in _REFUSALS.get(type(part), ()):
@@ -47,7 +47,7 @@ def refuse_planned(spec: RolloutSpec, problems: Problems) -> None:
                 problems.add(f"{path}.{name}", f"is not supported: {way_out}")
 
 
-def _parts(spec: RolloutSpec) -> Iterator[tuple[str, Wire]]:
+def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
     if (strategy := spec.strategy) is None:
         return

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.own_routes import check_own_routes, own_manifests
 from rollouts.api.spec.request_words import problem_of_name, problem_of_text
 from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
@@ -18,19 +19,18 @@ from rollouts.api.v1alpha1.traffic import (
     HeaderMatch,
     IstioDestinationRule,
     RouteMatch,
-    SetHeaderRoute,
-    SetMirrorRoute,
+    SetHeaderRouteWire,
+    SetMirrorRouteWire,
     StringMatch,
+    TrafficRoutingWire,
 )
-from rollouts.api.v1alpha1.traffic import TrafficRouting as TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 from rollouts.core.model import steps
-from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Router, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.core.routing.stickiness import STICKY_ROUTE
-from rollouts.core.routing.subset_name import SubsetName
 
 CANARY_PATH = "spec.strategy.canary"
 ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
@@ -53,7 +53,7 @@ def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
     if wire is None:
         return None
     return TrafficRouting(
-        routers=tuple(Router(name, canonical_json(part)) for name, _, part in _routers(wire)),
+        routers=tuple(Router(name, json_value(part)) for name, _, part in _routers(wire)),
         managed_routes=_managed_routes(wire),
         min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
         dynamic_stable_scale=bool(canary.dynamic_stable_scale),
@@ -74,15 +74,15 @@ def router_path(name: str) -> str:
     return path_of(("plugins", name), root=ROUTING_PATH)
 
 
-def pair_of(canary: CanaryStrategy) -> tuple[str | None, str | None]:
-    """Names of the stable and the canary Service; with a DestinationRule, of its subsets: `rule/subset`."""
+def pair_of(canary: CanaryStrategy) -> tuple[ServiceRef | None, ServiceRef | None]:
+    """Names of the stable and the canary Service; with a DestinationRule, of its subsets."""
     if canary.ping_pong is not None:
         return canary.ping_pong.ping_service, canary.ping_pong.pong_service
     rule = _destination_rule(canary)
     if rule is not None:
         # Without a name, which is a problem of its own, nothing is made of it.
         subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
-        stable, other = (str(SubsetName(rule.name or "", subset)) for subset in subsets)
+        stable, other = (SubsetName(rule.name or "", subset) for subset in subsets)
         return stable, other
     return canary.stable_service, canary.canary_service
 
@@ -100,7 +100,7 @@ def max_weight(canary: CanaryStrategy) -> int:
     return DEFAULT_MAX_WEIGHT if given is None else given
 
 
-def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
+def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
     """The step; all of its conditions must hold."""
     matches = wire.match or ()
     match = RequestMatch(
@@ -113,7 +113,7 @@ def header_route(wire: SetHeaderRoute) -> steps.SetHeaderRoute:
     return steps.SetHeaderRoute(wire.name or "", match if matches else None)
 
 
-def mirror_route(wire: SetMirrorRoute) -> steps.SetMirrorRoute:
+def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
     """The step; an entry without any condition matches every request, and so no other says more."""
     if not wire.match:
         return steps.SetMirrorRoute(wire.name or "", None)
@@ -255,7 +255,7 @@ def _check_route_step(
         _check_mirror(step.set_mirror_route, f"{path}.setMirrorRoute", problems)
 
 
-def _check_conditions(wire: SetHeaderRoute, path: str, problems: Problems) -> None:
+def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -> None:
     """Each entry is one condition, and no two are about the same."""
     seen: set[tuple[str, str]] = set()
     for index, match in enumerate(wire.match or ()):
@@ -304,7 +304,7 @@ def _conditions(match: HeaderMatch) -> list[str]:
     return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
 
 
-def _check_mirror(wire: SetMirrorRoute, path: str, problems: Problems) -> None:
+def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> None:
     if wire.percentage is not None and not 1 <= wire.percentage <= 100:
         problems.add(f"{path}.percentage", f"must be from 1 to 100, not {wire.percentage}")
     for index, match in enumerate(wire.match or ()):

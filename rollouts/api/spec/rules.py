@@ -16,12 +16,12 @@ from rollouts.api.spec.selectors import check_selector, matches, selected_keys
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1.analysis import ObjectMetadata
 from rollouts.api.v1alpha1.rollout import (
-    AntiAffinity,
+    AntiAffinityWire,
     BlueGreenStrategy,
     CanaryStep,
     CanaryStrategy,
-    ProgressThreshold,
-    RolloutSpec,
+    ProgressThresholdWire,
+    RolloutSpecWire,
     SetCanaryScale,
 )
 from rollouts.api.v1alpha1.wire import wire_name
@@ -30,7 +30,7 @@ from rollouts.core.model.rollout import Percent
 _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute in CanaryStep.model_fields)
 
 
-def check(spec: RolloutSpec, problems: Problems) -> None:
+def check(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds every rule that `spec` breaks."""
     _check_times(spec, problems)
     _check_pods(spec, problems)
@@ -48,7 +48,7 @@ def check(spec: RolloutSpec, problems: Problems) -> None:
         _check_blue_green(spec, strategy.blue_green, problems)
 
 
-def _check_times(spec: RolloutSpec, problems: Problems) -> None:
+def _check_times(spec: RolloutSpecWire, problems: Problems) -> None:
     deadline_s = 600 if spec.progress_deadline_seconds is None else spec.progress_deadline_seconds
     min_ready_s = spec.min_ready_seconds or 0
     if deadline_s <= min_ready_s:
@@ -63,7 +63,7 @@ def _check_times(spec: RolloutSpec, problems: Problems) -> None:
             problems.add("spec.restartAt", str(error))
 
 
-def _check_pods(spec: RolloutSpec, problems: Problems) -> None:
+def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
     if spec.selector is None:
         problems.add_missing("spec.selector", "is required: the labels that the pods of this Rollout have")
     else:
@@ -135,7 +135,7 @@ def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[st
     return metadata.get("labels") or {}
 
 
-def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
+def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
     """Metadata that comes and goes must leave the selector and the template's own keys alone, or pods would be lost."""
     if metadata is None:
         return
@@ -156,7 +156,7 @@ def _check_role_metadata(spec: RolloutSpec, metadata: ObjectMetadata | None, pat
                 )
 
 
-def _check_anti_affinity(anti_affinity: AntiAffinity | None, path: str, problems: Problems) -> None:
+def _check_anti_affinity(anti_affinity: AntiAffinityWire | None, path: str, problems: Problems) -> None:
     if anti_affinity is None:
         return
     preferred, required = anti_affinity.preferred, anti_affinity.required
@@ -172,7 +172,7 @@ def _check_anti_affinity(anti_affinity: AntiAffinity | None, path: str, problems
         )
 
 
-def _check_blue_green(spec: RolloutSpec, blue_green: BlueGreenStrategy, problems: Problems) -> None:
+def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, problems: Problems) -> None:
     path = "spec.strategy.blueGreen"
     if blue_green.active_service is None:
         problems.add_missing(f"{path}.activeService", "is required: the Service that clients use")
@@ -192,7 +192,7 @@ def _check_blue_green(spec: RolloutSpec, blue_green: BlueGreenStrategy, problems
     _check_role_metadata(spec, blue_green.preview_metadata, f"{path}.previewMetadata", problems)
 
 
-def _check_canary(spec: RolloutSpec, canary: CanaryStrategy, problems: Problems) -> None:
+def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Problems) -> None:
     path = "spec.strategy.canary"
     if canary.stable_service is not None and canary.stable_service == canary.canary_service:
         problems.add(f"{path}.canaryService", "must not be the stableService too")
@@ -216,7 +216,7 @@ def _check_canary(spec: RolloutSpec, canary: CanaryStrategy, problems: Problems)
     _check_role_metadata(spec, canary.stable_metadata, f"{path}.stableMetadata", problems)
 
 
-def _check_threshold(threshold: ProgressThreshold | None, path: str, problems: Problems) -> None:
+def _check_threshold(threshold: ProgressThresholdWire | None, path: str, problems: Problems) -> None:
     if threshold is None:
         return
     for name, value in (("type", threshold.type), ("value", threshold.value)):

@@ -15,7 +15,7 @@ _W = TypeVar("_W", bound=StrEnum)
 _DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
 
 
-class Unreadable(Exception):
+class FieldMissing(Exception):
     """A part that makes no sense without the field named in the message."""
 
 
@@ -74,7 +74,7 @@ class Reader:
         """A percentage. Raises: Unreadable."""
         value = self.optional_weight(name)
         if value is None:
-            raise Unreadable(name)
+            raise FieldMissing(name)
         return value
 
     def flag(self, name: str) -> bool:
@@ -144,7 +144,7 @@ class Reader:
         """A string. Raises: Unreadable."""
         value = self._wire.get(name)
         if not isinstance(value, str):
-            raise Unreadable(name)
+            raise FieldMissing(name)
         return value
 
     def need_time(self, name: str) -> float:
@@ -152,19 +152,19 @@ class Reader:
         try:
             return parse_time(self.need_text(name))
         except ValueError as error:
-            raise Unreadable(name) from error
+            raise FieldMissing(name) from error
 
     def need_word(self, name: str, words: type[_W]) -> _W:
         """One of `words`. Raises: Unreadable."""
         value = self.need_text(name)
         if value not in words._value2member_map_:
-            raise Unreadable(name)
+            raise FieldMissing(name)
         return words(value)
 
     def _whole(self, path: str, value: Mapping[str, Any], read: Callable[[Reader], _T]) -> _T | None:
         try:
             return read(Reader(value, path, self._problems))
-        except Unreadable as field:
+        except FieldMissing as field:
             self._problems.append(f"{path}.{field}: cannot be read, so {path} is left out")
             return None
 

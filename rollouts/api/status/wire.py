@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from rollouts.api.status.reader import Reader, Unreadable, weight_to_wire
+from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import service_ref
 from rollouts.core.model.status import (
     Abort,
     Command,
@@ -35,7 +36,7 @@ from rollouts.core.model.status import (
     WaitingFor,
 )
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, VerifiedBy, route_place
 from rollouts.objects import Manifest
 
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
@@ -220,7 +221,7 @@ def _traffic_part(percent: WeightPercent | None, routes: tuple[str, ...]) -> Man
 def _given_back_to_wire(one: GivenBack) -> Manifest:
     return _present(
         {
-            "route": one.route,
+            "route": one.display_name,
             "weight": weight_to_wire(one.percent),
             "settleSeconds": one.settle_s,
             "goneAt": _time(one.gone_at_s),
@@ -244,7 +245,7 @@ def _drain_to_wire(status: RolloutStatus) -> Manifest | None:
 
 
 def _cutover_to_wire(cutover: Cutover) -> Manifest:
-    wire: Manifest = {"service": cutover.service, "from": cutover.from_revision, "to": cutover.to_revision}
+    wire: Manifest = {"service": str(cutover.service), "from": cutover.from_revision, "to": cutover.to_revision}
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         return wire
     return _present(
@@ -292,6 +293,7 @@ def _waiting_to_wire(waiting: WaitingFor | None) -> Manifest | None:
             "message": waiting.message[:_MESSAGE_MAX],
             "since": format_time(waiting.since_s),
             "deadline": _time(waiting.deadline_s),
+            "problem": waiting.problem[:_MESSAGE_MAX] or None,
         }
     )
 
@@ -361,7 +363,7 @@ def _traffic_from_wire(wire: Reader) -> Traffic:
 
 def _given_back_from_wire(wire: Reader) -> GivenBack:
     return GivenBack(
-        route=wire.need_text("route"),
+        route=route_place(wire.need_text("route")),
         percent=wire.need_weight("weight"),
         settle_s=wire.seconds("settleSeconds"),
         gone_at_s=wire.time("goneAt"),
@@ -389,6 +391,7 @@ def _waiting_from_wire(wire: Reader) -> WaitingFor:
         message=wire.text("message"),
         since_s=wire.need_time("since"),
         deadline_s=wire.time("deadline"),
+        problem=wire.text("problem"),
     )
 
 
@@ -400,17 +403,18 @@ def _injection_from_wire(wire: Reader) -> Injection:
     """The same fields as on a ReplicaSet: half of an injection says nothing about the pods."""
     injection = read_injection(wire.fields)
     if injection is None:
-        raise Unreadable("*")
+        raise FieldMissing("*")
     return injection
 
 
 def _cutover_from_wire(wire: Reader) -> Cutover:
     """One without its times is one that nothing has confirmed: its wait begins anew."""
     confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
+    service = service_ref(wire.text("service"))
     if confirmed_at_s is None or until_s is None:
-        return Cutover(service=wire.text("service"), from_revision=wire.need_text("from"), to_revision=wire.text("to"))
+        return Cutover(service=service, from_revision=wire.need_text("from"), to_revision=wire.text("to"))
     return Cutover(
-        service=wire.text("service"),
+        service=service,
         from_revision=wire.need_text("from"),
         to_revision=wire.text("to"),
         confirmed_at_s=confirmed_at_s,
@@ -434,7 +438,7 @@ def _idle_from_wire(wire: Reader) -> Idle:
 def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
-        raise Unreadable("step")  # None would let every step pass
+        raise FieldMissing("step")  # None would let every step pass
     verb, value = wire.need_word("verb", Verb), wire.need_text("value")
     # A controller that told no outcome recorded this abort and carried it out in one write.
     done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
@@ -475,7 +479,7 @@ def _history_from_wire(wire: Reader) -> HistoryEntry:
 def _condition_from_wire(wire: Reader) -> Condition:
     status = wire.need_text("status")
     if status not in ("True", "False"):
-        raise Unreadable("status")
+        raise FieldMissing("status")
     return Condition(
         type=wire.need_text("type"),
         status=status == "True",

@@ -19,7 +19,7 @@ from rollouts.api.v1alpha1.analysis import (
     ObjectMetadata,
     PluginStep,
 )
-from rollouts.api.v1alpha1.traffic import PingPong, SetHeaderRoute, SetMirrorRoute, TrafficRouting
+from rollouts.api.v1alpha1.traffic import PingPong, SetHeaderRouteWire, SetMirrorRouteWire, TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import (
     Amount,
     Bool,
@@ -69,8 +69,10 @@ class CanaryStep(Wire):
     )
     pause: PauseStep | None = Field(None, description="Waits for a time, or until somebody promotes the revision.")
     set_canary_scale: SetCanaryScale | None = Field(None, description="Sets the number of canary pods.")
-    set_header_route: SetHeaderRoute | None = Field(None, description="Sends requests with some headers to the canary.")
-    set_mirror_route: SetMirrorRoute | None = Field(None, description="Sends copies of requests to the canary.")
+    set_header_route: SetHeaderRouteWire | None = Field(
+        None, description="Sends requests with some headers to the canary."
+    )
+    set_mirror_route: SetMirrorRouteWire | None = Field(None, description="Sends copies of requests to the canary.")
     analysis: Analysis | None = Field(None, description="Goes on when the analysis succeeds.")
     experiment: Experiment | None = Field(None, description="Goes on when the experiment succeeds.")
     plugin: PluginStep | None = Field(None, description="Goes on when a program of your own says so.")
@@ -88,7 +90,7 @@ class RequiredAntiAffinity(Wire):
     """A rule for the scheduler."""
 
 
-class AntiAffinity(Wire):
+class AntiAffinityWire(Wire):
     """Keeps pods of a new revision off the nodes of the old one."""
 
     model_config = needs(
@@ -110,7 +112,7 @@ class AntiAffinity(Wire):
     )
 
 
-class ProgressThreshold(Wire):
+class ProgressThresholdWire(Wire):
     """How much of the desired pods is enough for a step to complete."""
 
     model_config = needs("type", "value")
@@ -174,7 +176,7 @@ class CanaryStrategy(Wire):
     steps: Annotated[list[CanaryStep], Field(max_length=100)] | None = Field(
         None, description="What happens, in this order; none: all pods at once, within the limits."
     )
-    traffic_routing: TrafficRouting | None = Field(
+    traffic_routing: TrafficRoutingWire | None = Field(
         None, description="Who moves the traffic. Without it the ratio of pods does."
     )
     max_surge: Amount | None = Field(None, description="Pods above spec.replicas: number or percent, rounded up; 25%.")
@@ -182,7 +184,7 @@ class CanaryStrategy(Wire):
         None, description="Pods below spec.replicas: number or percent, rounded down; 25%."
     )
     analysis: BackgroundAnalysis | None = Field(None, description="An analysis that runs beside the steps.")
-    anti_affinity: AntiAffinity | None = Field(None, description="Keeps the canary off the nodes of stable pods.")
+    anti_affinity: AntiAffinityWire | None = Field(None, description="Keeps the canary off the nodes of stable pods.")
     canary_metadata: ObjectMetadata | None = Field(None, description="Metadata of pods while they are the canary.")
     stable_metadata: ObjectMetadata | None = Field(None, description="Metadata of pods while they are stable.")
     scale_down_delay_seconds: Count | None = Field(
@@ -199,7 +201,7 @@ class CanaryStrategy(Wire):
         None, description="Least pods of a revision that has any; only with trafficRouting."
     )
     ping_pong: PingPong | None = Field(None, description="Two Services that take turns.")
-    replica_progress_threshold: ProgressThreshold | None = Field(
+    replica_progress_threshold: ProgressThresholdWire | None = Field(
         None, description="How much of the desired pods is enough for a step to complete; default: all."
     )
 
@@ -238,7 +240,9 @@ class BlueGreenStrategy(Wire):
     )
     pre_promotion_analysis: Analysis | None = Field(None, description="An analysis before the switch.")
     post_promotion_analysis: Analysis | None = Field(None, description="An analysis after the switch.")
-    anti_affinity: AntiAffinity | None = Field(None, description="Keeps the new revision off the nodes of the old one.")
+    anti_affinity: AntiAffinityWire | None = Field(
+        None, description="Keeps the new revision off the nodes of the old one."
+    )
     active_metadata: ObjectMetadata | None = Field(None, description="Metadata of pods while they are active.")
     preview_metadata: ObjectMetadata | None = Field(None, description="Metadata of pods while they are the preview.")
 
@@ -299,7 +303,7 @@ class EnvoyDrainProbe(Wire):
     """Active requests at the revision's pods, by the Envoys that the operator named as data planes."""
 
 
-class DrainProbe(Wire):
+class DrainProbeWire(Wire):
     """Asks what is still in flight at the pods of a revision that its Service left, so that the wait can end early."""
 
     model_config = needs("name", rules=((exactly_one("envoy", "prometheus"), "exactly one of envoy and prometheus"),))
@@ -337,7 +341,7 @@ class Drain(Wire):
         None,
         description="Continue (default): then its pods go. Pause: wait to the end, and say so. Either is recorded.",
     )
-    probes: Annotated[list[DrainProbe], Field(max_length=8)] | None = Field(
+    probes: Annotated[list[DrainProbeWire], Field(max_length=8)] | None = Field(
         None,
         description="Who is asked what is in flight; three answers of nothing in a row end the wait early.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
@@ -368,7 +372,7 @@ class History(Wire):
     limit: Count | None = Field(None, description="Finished updates in status.history.")
 
 
-class RolloutSpec(Wire):
+class RolloutSpecWire(Wire):
     """What a Rollout wants."""
 
     model_config = needs(

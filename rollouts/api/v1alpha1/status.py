@@ -12,7 +12,7 @@ from pydantic import Field
 from rollouts.api.v1alpha1.wire import Wire, needs
 
 Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-Percent: TypeAlias = float  # as a rule a whole number; parts of maxTrafficWeight need not be
+PercentWire: TypeAlias = float  # as a rule a whole number; parts of maxTrafficWeight need not be
 
 
 class AbortStatus(Wire):
@@ -41,6 +41,7 @@ class WaitingForStatus(Wire):
     message: str | None = Field(None, description="In a sentence.")
     since: Time | None = Field(None, description="Since when.")
     deadline: Time | None = Field(None, description="Until when at the latest; absent: as long as it takes a person.")
+    problem: str | None = Field(None, description="What is wrong with the pods that it waits for; in the message too.")
 
 
 class ScaleDownStatus(Wire):
@@ -99,7 +100,7 @@ class DrainStatus(Wire):
 class TrafficPartStatus(Wire):
     """A split of the requests between the stable and the canary Service."""
 
-    weight: Percent | None = Field(None, description="Share of the requests for the canary, in percent.")
+    weight: PercentWire | None = Field(None, description="Share of the requests for the canary, in percent.")
     routes: list[str] | None = Field(None, description="Managed routes that bring it requests, or copies, besides.")
 
 
@@ -118,7 +119,7 @@ class GivenBackStatus(Wire):
     """A route that the spec no longer names, for as long as it may bring requests to the canary."""
 
     route: str | None = Field(None, description="Its kind, namespace and name.")
-    weight: Percent | None = Field(None, description="The most that it may bring the canary, in percent.")
+    weight: PercentWire | None = Field(None, description="The most that it may bring the canary, in percent.")
     settle_seconds: float | None = Field(None, description="What its proxies are given once it is given back.")
     gone_at: Time | None = Field(None, description="When it was seen to be the Rollout's no longer; absent: not yet.")
 
@@ -177,7 +178,7 @@ class ConditionStatus(Wire):
     observed_generation: int | None = Field(None, description="The metadata.generation that it speaks about.")
 
 
-class RolloutStatus(Wire):
+class RolloutStatusWire(Wire):
     """What the controller knows and remembers."""
 
     phase: str | None = Field(None, description="Progressing, Paused, Healthy, Degraded, Aborted or RolledBack.")
@@ -195,7 +196,7 @@ class RolloutStatus(Wire):
     attempt: int | None = Field(None, description="How often it was tried again.")
     abort: AbortStatus | None = Field(None, description="The revision that is held back, and why.")
     progressed_at: Time | None = Field(None, description="When anything last moved.")
-    weight: Percent | None = Field(None, description="Share of the traffic for the canary, in percent.")
+    weight: PercentWire | None = Field(None, description="Share of the traffic for the canary, in percent.")
     traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
     given_back: list[GivenBackStatus] | None = Field(
         None, description="Routes that the spec no longer names and that may still bring requests to the canary."

@@ -214,7 +214,7 @@ class Contour(Wire):
     http_proxies: Annotated[list[HttpProxy], Field(max_length=16)] | None = Field(None, description="HTTPProxies.")
 
 
-class RouteTable(Wire):
+class GlooRouteTable(Wire):
     """A RouteTable of Gloo whose weights are changed."""
 
     model_config = needs("name")
@@ -228,7 +228,7 @@ class Gloo(Wire):
 
     model_config = needs("routeTables")
 
-    route_tables: Annotated[list[RouteTable], Field(max_length=16)] | None = Field(None, description="RouteTables.")
+    route_tables: Annotated[list[GlooRouteTable], Field(max_length=16)] | None = Field(None, description="RouteTables.")
 
 
 class Skipper(Wire):
@@ -304,7 +304,7 @@ class HeaderMatch(Wire):
     method: StringMatch | None = Field(None, description="HTTP method.")
 
 
-class SetHeaderRoute(Wire):
+class SetHeaderRouteWire(Wire):
     """Sends some requests to the canary, whatever the weight."""
 
     model_config = needs("name")
@@ -327,7 +327,7 @@ class RouteMatch(Wire):
     )
 
 
-class SetMirrorRoute(Wire):
+class SetMirrorRouteWire(Wire):
     """Sends copies of requests to the canary."""
 
     model_config = needs("name")
@@ -339,7 +339,7 @@ class SetMirrorRoute(Wire):
     percentage: PercentNumber | None = Field(None, description="How many of them; default 100.")
 
 
-class TrafficRouting(Wire):
+class TrafficRoutingWire(Wire):
     """Who moves the traffic; empty: somebody outside of this Rollout does."""
 
     alb: Alb | None = Field(None, description="AWS Application Load Balancer.")

@@ -18,7 +18,7 @@ from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, r
 from rollouts.cli.terminal.tree import draw, line
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import (
-    Seen,
+    RolloutObjects,
     belongs_to,
     controlled_by,
     images_of,
@@ -80,7 +80,7 @@ async def history(options: Options, name: str, *, console: Console) -> Exit:
         return Exit.OK
 
 
-def history_rows(seen: Seen) -> tuple[HistoryRow, ...]:
+def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     """The revisions that ReplicaSets are kept of, and those that `status.history` tells of, newest first."""
     status = status_of(seen.rollout)
     last = {
@@ -124,7 +124,7 @@ def collections_of(key: Key) -> tuple[Collection, ...]:
     )
 
 
-def seen_in(followed: Followed, key: Key) -> Seen | None:
+def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
     """The Rollout and what is its own; None when it is not there."""
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
@@ -137,10 +137,10 @@ def seen_in(followed: Followed, key: Key) -> Seen | None:
         if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
     ]
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
-    return Seen(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events)
+    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events)
 
 
-async def read(session: Session, key: Key) -> Seen:
+async def read(session: Session, key: Key) -> RolloutObjects:
     """One look at a Rollout and what is its own.
 
     Raises: ApiNotFound; what `Client` raises.
@@ -247,7 +247,7 @@ def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
         status = status_of(rollout)
         own = tuple(replica_set for replica_set in replica_sets if controlled_by(replica_set, rollout))
         yield RolloutRow(
-            view=view_of(Seen(rollout=rollout, replica_sets=own)),
+            view=view_of(RolloutObjects(rollout=rollout, replica_sets=own)),
             created_at_s=parse_time(rollout["metadata"]["creationTimestamp"]),
             revision=status.current_revision,
             stable=status.stable_revision,

@@ -18,7 +18,7 @@ from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.routing.services import is_subset
+from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
@@ -104,7 +104,7 @@ def gitops_text(ignored: tuple[Ignored, ...], tools: Iterable[Tool]) -> str:
 
 def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) -> Iterator[Ignored]:
     for name in named_services(spec.strategy):
-        if not is_subset(name):
+        if isinstance(name, str):
             yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
         if place.own is not None:  # Git has none
@@ -120,7 +120,7 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
     if isinstance(provider, OneAnnotation):
         context = context_of(Key(namespace, ""), spec, RolloutStatus())
         annotation = provider.annotation(place.target, context)
-        return (f'.metadata.annotations["{annotation}"]',), (f"/metadata/annotations/{_escaped(annotation)}",)
+        return (f'.metadata.annotations["{annotation}"]',), (json_pointer("metadata", "annotations", annotation),)
     if place.target.owned_name:  # what changes is in an object of ours
         return (), ()
     fields = _declared_fields(provider) if isinstance(provider, Declared) else _BY_KIND.get(kind)
@@ -172,7 +172,3 @@ def _names(each: Ignored, *, group: bool = False) -> dict[str, str]:
     names = {"group": each.kind.group} if group or each.kind.group else {}
     names |= {"kind": each.kind.kind, "name": each.name}
     return names | ({"namespace": each.namespace} if each.namespace else {})
-
-
-def _escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1")

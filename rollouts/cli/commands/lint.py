@@ -22,7 +22,7 @@ from rollouts.cli.terminal.tree import plain
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.advice.findings import Finding, Rule
-from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import relation_of, service_findings
 from rollouts.core.context.drain_numbers import drain_numbers
@@ -277,7 +277,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
         yield from _remarks(node, document, pod_findings(document, spec))
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
-            relation = relation_of(document, spec, template_labels(rollout["spec"]["template"]))
+            relation = relation_of(document, spec)
             if relation is None or _namespace(document) != _namespace(rollout):
                 continue
             findings = service_findings(document, relation=relation)

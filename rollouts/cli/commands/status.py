@@ -10,7 +10,7 @@ from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.tree import line
 from rollouts.cli.view.follow import Collection, following
-from rollouts.cli.view.objects import Seen, view_of
+from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cli.view.tree import RolloutView
 from rollouts.core.model.status import Phase
@@ -39,7 +39,7 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
                         if not found:
                             gone = " any more" if said else ""
                             raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}{gone}")
-                        view = view_of(Seen(rollout=found[0]))
+                        view = view_of(RolloutObjects(rollout=found[0]))
                         verdict = verdict_of(view)
                         # At time 0 two texts differ only if they say something else than another age.
                         if (same := line(view, now_s=0.0)) != said:

@@ -21,7 +21,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.tree import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
-from rollouts.cli.view.objects import Seen, controlled_by, number_of, revision_of, status_of, view_of
+from rollouts.cli.view.objects import RolloutObjects, controlled_by, number_of, revision_of, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.status import Command, RolloutStatus, Verb
@@ -37,7 +37,7 @@ FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its 
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CommandWrite:
     """What is to be written, and what it says.
 
     Args:
@@ -70,10 +70,10 @@ class Nothing:
     code: Exit
 
 
-Plan = Callable[[Seen], Ask | Nothing]
+PlannedWrite = Callable[[RolloutObjects], CommandWrite | Nothing]
 
 
-def plan_promote(seen: Seen, *, full: bool, step: int | None) -> Ask | Nothing:
+def plan_promote(seen: RolloutObjects, *, full: bool, step: int | None) -> CommandWrite | Nothing:
     """Lets the current revision pass the gate it stands at, the step given, or all steps."""
     status = status_of(seen.rollout)
     revision = status.current_revision
@@ -90,10 +90,12 @@ def plan_promote(seen: Seen, *, full: bool, step: int | None) -> Ask | Nothing:
     paused = _paused(seen)
     if full or (step is None and index >= max(len(steps), 1)):
         meaning = f"lets revision {revision} pass every step{paused}"
-        return Ask(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
+        return CommandWrite(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
     # A blue-green update has one gate, and it is number 0.
     which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
-    return Ask(patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}{paused}")
+    return CommandWrite(
+        patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}{paused}"
+    )
 
 
 def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
@@ -102,7 +104,7 @@ def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
     return "no later step stops it" if stop is None else f"it stops next at step {stop} ({steps[stop]})"
 
 
-def _paused(seen: Seen) -> str:
+def _paused(seen: RolloutObjects) -> str:
     """That a promotion does not end a pause; "" when nobody holds the Rollout."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return "; it stays paused by spec.paused in its manifest"
@@ -111,7 +113,7 @@ def _paused(seen: Seen) -> str:
     return ""
 
 
-def plan_abort(seen: Seen) -> Ask | Nothing:
+def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     """Holds the current revision back: the stable one serves."""
     status = status_of(seen.rollout)
     revision = status.current_revision
@@ -120,38 +122,38 @@ def plan_abort(seen: Seen) -> Ask | Nothing:
     if status.abort is not None:
         return Nothing(f"revision {revision} is aborted already", Exit.OK)
     meaning = f"holds revision {revision} back; {status.stable_revision} serves"
-    return Ask(patches.abort(revision), Verb.ABORT, meaning)
+    return CommandWrite(patches.abort(revision), Verb.ABORT, meaning)
 
 
-def plan_retry(seen: Seen) -> Ask | Nothing:
+def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
     """Tries the aborted revision again from its first step; an `abort` annotation that holds it goes with it."""
     status = status_of(seen.rollout)
     if status.abort is None:
         return Nothing("nothing is aborted: there is nothing to retry", Exit.BAD)
     revision = status.current_revision
     attempt = status.attempt + 1
-    return Ask(
+    return CommandWrite(
         patches.retry(revision, attempt=attempt), Verb.RETRY, f"tries revision {revision} again (attempt {attempt})"
     )
 
 
-def plan_pause(seen: Seen) -> Ask | Nothing:
+def plan_pause(seen: RolloutObjects) -> CommandWrite | Nothing:
     """Holds the steps; scaling goes on."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return Nothing("spec.paused is set already", Exit.OK)
-    return Ask(patches.pause(), Verb.PAUSE, "holds its steps")
+    return CommandWrite(patches.pause(), Verb.PAUSE, "holds its steps")
 
 
-def plan_resume(seen: Seen) -> Ask | Nothing:
+def plan_resume(seen: RolloutObjects) -> CommandWrite | Nothing:
     """Takes the pause annotation away; a pause in the manifest is its author's."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return Nothing("it is paused by spec.paused: take that out of its manifest", Exit.BAD)
     if PREFIX + Verb.PAUSE not in _annotations(seen.rollout):
         return Nothing("it is not paused by annotation; to pass a step that waits for you, use promote", Exit.BAD)
-    return Ask(patches.resume(), Verb.PAUSE, "lets its steps go on")
+    return CommandWrite(patches.resume(), Verb.PAUSE, "lets its steps go on")
 
 
-def plan_rollback(seen: Seen, *, to: str | None) -> Ask | Nothing:
+def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Nothing:
     """Goes back to a kept revision without touching the spec.
 
     Args:
@@ -166,7 +168,7 @@ def plan_rollback(seen: Seen, *, to: str | None) -> Ask | Nothing:
         if held is not None:
             return Nothing(f"{_rolled_back(held)} already; `--to` goes to another revision", Exit.OK)
         meaning = f"goes back from revision {template} to the one before"
-        return Ask(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning)
+        return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning)
     found = [
         each
         for each in seen.replica_sets
@@ -180,14 +182,14 @@ def plan_rollback(seen: Seen, *, to: str | None) -> Ask | Nothing:
     if held is not None and revision == held.target:
         return Nothing(f"{_rolled_back(held)} already", Exit.OK)
     if held is not None and revision == template:
-        return Ask(
+        return CommandWrite(
             patches.rollback(revision), Verb.ROLLBACK, f"goes forward to revision {revision}, the template's own"
         )
     if revision == template:
         serves = revision == status.stable_revision
         why = "the one that serves" if serves else "the template's own, which is being rolled out"
         return Nothing(f"revision {revision} is {why}", Exit.OK)
-    return Ask(patches.rollback(revision), Verb.ROLLBACK, f"goes back from revision {template} to {revision}")
+    return CommandWrite(patches.rollback(revision), Verb.ROLLBACK, f"goes back from revision {template} to {revision}")
 
 
 def _rollback_that_holds(status: RolloutStatus) -> Command | None:
@@ -200,11 +202,11 @@ def _rolled_back(held: Command) -> str:
     return f"it is rolled back from revision {held.revision} to {held.target}"
 
 
-def plan_restart(seen: Seen, *, now_s: float) -> Ask | Nothing:
+def plan_restart(seen: RolloutObjects, *, now_s: float) -> CommandWrite | Nothing:
     """Replaces every pod that is older than now."""
     at_s = float(int(now_s))  # the API server keeps no fractions of a pod's age
     name = seen.rollout["metadata"]["name"]
-    return Ask(
+    return CommandWrite(
         patches.restart(at_s), Verb.RESTART, f"replaces the pods of {name} that are older than {format_time(at_s)}"
     )
 
@@ -212,7 +214,7 @@ def plan_restart(seen: Seen, *, now_s: float) -> Ask | Nothing:
 async def carry_out(
     options: Options,
     name: str,
-    plan: Plan,
+    plan: PlannedWrite,
     *,
     wait: bool,
     console: Console,
@@ -232,7 +234,7 @@ async def carry_out(
 async def carry_out_on(
     session: Session,
     name: str,
-    plan: Plan,
+    plan: PlannedWrite,
     *,
     wait: bool,
     console: Console,
@@ -264,17 +266,19 @@ async def carry_out_on(
     return Exit.UNFINISHED
 
 
-async def _look(session: Session, name: str) -> Seen:
+async def _look(session: Session, name: str) -> RolloutObjects:
     """Raises: ApiNotFound."""
     rollout = manifest_from(await session.client.get(ROLLOUT, session.namespace, name))
     mine = Collection(
         kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": f"{NAME}={name_label(name)}"}
     )
     replica_sets, _ = await list_all(session, mine)
-    return Seen(rollout=rollout, replica_sets=tuple(each for each in replica_sets if controlled_by(each, rollout)))
+    return RolloutObjects(
+        rollout=rollout, replica_sets=tuple(each for each in replica_sets if controlled_by(each, rollout))
+    )
 
 
-async def _write(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen) -> None:
+async def _write(session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects) -> None:
     """Sends the annotations; where the Rollout moved since the look, looks again and goes on only if they would be the same.
 
     Raises: ApiConflict.
@@ -296,12 +300,14 @@ async def _write(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen
             return
 
 
-async def _taken_off(session: Session, name: str, plan: Plan, asked: Ask, seen: Seen) -> Seen:
+async def _taken_off(
+    session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects
+) -> RolloutObjects:
     """The Rollout without the annotation that is to be set again, as the controller has seen it too.
 
     Raises: ApiConflict, also when that never comes, or something else is to be done by then.
     """
-    withdrawn = Ask(patches.withdraw(asked.verb), asked.verb, "")
+    withdrawn = CommandWrite(patches.withdraw(asked.verb), asked.verb, "")
     await _write(session, name, lambda now: withdrawn if plan(now) == asked else Nothing("", Exit.BAD), withdrawn, seen)
     if await _answer(session, name, withdrawn) != RECORDED:
         raise ApiConflict(_unanswered(name))
@@ -311,14 +317,14 @@ async def _taken_off(session: Session, name: str, plan: Plan, asked: Ask, seen: 
     return seen
 
 
-def _is_spent(seen: Seen, asked: Ask) -> bool:
+def _is_spent(seen: RolloutObjects, asked: CommandWrite) -> bool:
     """The very value stands, and nothing follows from it any more."""
     if asked.value is None or _annotations(seen.rollout).get(PREFIX + asked.verb) != asked.value:
         return False
     return any(not each.holds for each in _records(seen.rollout, asked) if each.value == asked.value)
 
 
-async def _answer(session: Session, name: str, asked: Ask) -> str | None:
+async def _answer(session: Session, name: str, asked: CommandWrite) -> str | None:
     """RECORDED; else why the controller does not carry the verb out; None when nobody answers."""
     mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
     try:
@@ -331,7 +337,7 @@ async def _answer(session: Session, name: str, asked: Ask) -> str | None:
     return None
 
 
-def _said(followed: Followed, asked: Ask) -> str | None:
+def _said(followed: Followed, asked: CommandWrite) -> str | None:
     for rollout in followed.all(ROLLOUT):
         records = _records(rollout, asked)
         if asked.value is None:
@@ -343,7 +349,7 @@ def _said(followed: Followed, asked: Ask) -> str | None:
     return RECORDED  # it was deleted: nobody will record anything any more
 
 
-def _records(rollout: Manifest, asked: Ask) -> list[Command]:
+def _records(rollout: Manifest, asked: CommandWrite) -> list[Command]:
     """What the controller has on record of the verb's annotation."""
     return [each for each in status_of(rollout).commands if each.verb is asked.verb and not each.taken_off]
 
@@ -358,7 +364,7 @@ def _unanswered(name: str) -> str:
     return f"{name}: no controller has recorded it {within}; is one running? (`rollouts get {name}`)"
 
 
-def _written(asked: Ask) -> str:
+def _written(asked: CommandWrite) -> str:
     return ", ".join(
         f"{key}={value}" if value is not None else f"{key} removed" for key, value in asked.annotations.items()
     )

@@ -22,9 +22,9 @@ from rollouts.cli.demo.manifests import (
     canary_app,
     with_image,
 )
-from rollouts.cli.demo.stage import GATEWAY, NotAsPromised, Stage, selector_of
+from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, selector_of
 from rollouts.cli.exits import Exit
-from rollouts.cli.view.objects import Seen, images_of, pod_line, revision_of, status_of
+from rollouts.cli.view.objects import RolloutObjects, images_of, pod_line, revision_of, status_of
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION
@@ -46,10 +46,10 @@ class Act:
     """
 
     title: str
-    play: Callable[[Stage, Say], Awaitable[tuple[int, str]]]
+    play: Callable[[DemoStage, Say], Awaitable[tuple[int, str]]]
 
 
-async def install(stage: Stage, say: Say) -> tuple[int, str]:
+async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that the first revision of both apps becomes Healthy at once, without steps."""
     by = "a route's weights" if stage.gateway is not None else "canary"
     say(f"install two apps at {FIRST}: {CANARY_APP} moves by {by}, {BLUE_GREEN_APP} by blue-green")
@@ -66,7 +66,7 @@ async def install(stage: Stage, say: Say) -> tuple[int, str]:
     return 0, f"{CANARY_APP} and {BLUE_GREEN_APP} Healthy at {FIRST}"
 
 
-async def canary(stage: Stage, say: Say) -> tuple[int, str]:
+async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that the canary waits for a person at 25 %, goes on when promoted, and ends Healthy on the new image.
 
     Where a gateway splits the requests also that 25 % of them reach it, as the clients count.
@@ -90,12 +90,12 @@ async def canary(stage: Stage, say: Say) -> tuple[int, str]:
     return len(CANARY_STEPS), f"{CANARY_APP} Healthy at {SECOND}"
 
 
-async def abort(stage: Stage, say: Say) -> tuple[int, str]:
+async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that a bad image never serves, and that after the abort the stable revision is whole."""
     say(f"a bad image for {CANARY_APP}: its pods never become ready")
     await stage.change(CANARY_APP, with_image(BAD))
 
-    def crashes(seen: Seen) -> bool:
+    def crashes(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
         waits = status.waiting_for is not None and status.waiting_for.reason == Reason.PODS_NOT_AVAILABLE
         return waits and any(revision_of(pod) == status.current_revision and _is_stuck(pod) for pod in seen.pods)
@@ -106,7 +106,7 @@ async def abort(stage: Stage, say: Say) -> tuple[int, str]:
     say(f"abort: rollouts.dev/abort={bad}")
     await _verb(stage, CANARY_APP, verbs.plan_abort)
 
-    def is_back(seen: Seen) -> bool:
+    def is_back(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
         return status.phase == Phase.ABORTED and _ready_pods(seen) == REPLICAS and not _pods_of(seen, bad)
 
@@ -122,7 +122,7 @@ async def abort(stage: Stage, say: Say) -> tuple[int, str]:
     return 0, f"aborted, {CANARY_APP} stayed at {SECOND}"
 
 
-async def blue_green(stage: Stage, say: Say) -> tuple[int, str]:
+async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that the active Service stays on the old revision until the preview is promoted, then switches whole."""
     say(f"new image {SECOND} for {BLUE_GREEN_APP}: a preview beside the active revision")
     before = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
@@ -156,7 +156,7 @@ ACTS = (
 )
 
 
-def promise_share(stage: Stage, revision: str, percent: int) -> None:
+def promise_share(stage: DemoStage, revision: str, percent: int) -> None:
     """Where requests go by weight: what the clients counted of the last two seconds is what the step says.
 
     Raises: NotAsPromised.
@@ -174,7 +174,7 @@ async def last_requests() -> None:
     await asyncio.sleep(_LAST_REQUESTS_S)
 
 
-async def _verb(stage: Stage, name: str, plan: verbs.Plan) -> None:
+async def _verb(stage: DemoStage, name: str, plan: verbs.PlannedWrite) -> None:
     """By annotation, as `rollouts promote` does it; waits for the controller's record."""
     quiet = Console(quiet=True)
     code = await verbs.carry_out_on(stage.session, name, plan, wait=True, console=quiet)
@@ -187,35 +187,35 @@ def _promise(kept: bool, broken: str) -> None:
         raise NotAsPromised(broken)
 
 
-def _is_healthy(seen: Seen) -> bool:
+def _is_healthy(seen: RolloutObjects) -> bool:
     status = status_of(seen.rollout)
     return status.phase == Phase.HEALTHY and status.observed_generation == seen.rollout["metadata"]["generation"]
 
 
-def _waits_for_promotion(seen: Seen) -> bool:
+def _waits_for_promotion(seen: RolloutObjects) -> bool:
     wait = status_of(seen.rollout).waiting_for
     return wait is not None and wait.reason == Reason.PROMOTION_NEEDED
 
 
-def _ready_pods(seen: Seen) -> int:
+def _ready_pods(seen: RolloutObjects) -> int:
     return sum((each.get("status") or {}).get("readyReplicas", 0) for each in seen.replica_sets)
 
 
-def _has_only(pods: int) -> Callable[[Seen], bool]:
+def _has_only(pods: int) -> Callable[[RolloutObjects], bool]:
     """Pods of one revision, all ready, and none of any other."""
 
-    def holds(seen: Seen) -> bool:
+    def holds(seen: RolloutObjects) -> bool:
         current = status_of(seen.rollout).current_revision
         return len(seen.pods) == len(_pods_of(seen, current)) == pods == _ready_pods(seen)
 
     return holds
 
 
-def _pods_of(seen: Seen, revision: str) -> list[object]:
+def _pods_of(seen: RolloutObjects, revision: str) -> list[object]:
     return [pod for pod in seen.pods if revision_of(pod) == revision]
 
 
-def _serving_images(seen: Seen) -> set[str]:
+def _serving_images(seen: RolloutObjects) -> set[str]:
     """Tags of the images that have ready pods."""
     return {
         image.removeprefix(f"{IMAGE}:")

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouts.cli.demo.acts import ACTS, Act, last_requests
-from rollouts.cli.demo.stage import REQUESTS_PER_S, NotAsPromised, Stage, real_stage, simulated_stage
+from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.tree import draw, line, plain, weight_bar
@@ -55,7 +55,7 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
     live = console.is_terminal and not lines
     screen = _Screen(console, live=live)
     rows: list[ActRow] = []
-    opened: AbstractAsyncContextManager[Stage] = (
+    opened: AbstractAsyncContextManager[DemoStage] = (
         real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED)
     )
     problem = ""
@@ -72,7 +72,7 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
     return _verdict(rows, problem, console=console, counted=not where.cluster)
 
 
-def _introduce(screen: _Screen, stage: Stage, where: Where) -> None:
+def _introduce(screen: _Screen, stage: DemoStage, where: Where) -> None:
     if where.cluster:
         who = "the controller that is in the cluster" if stage.controller is None else "a controller in this process"
         screen.say(
@@ -86,7 +86,7 @@ def _introduce(screen: _Screen, stage: Stage, where: Where) -> None:
         screen.say(f"look in from outside: kubectl --kubeconfig {where.serve} get rollouts,pods,endpointslices")
 
 
-async def _play(act: Act, stage: Stage, screen: _Screen) -> ActRow:
+async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
     """One act, its counts, and whether it kept what it promised."""
     sent, writes, began_s = stage.sent, stage.writes, time.monotonic()
     steps, outcome, problem = 0, "", ""
@@ -141,7 +141,7 @@ class _Screen:
         self._began_s = time.monotonic()
         self._said: list[str] = []
         self._last = ""
-        self._stage: Stage | None = None
+        self._stage: DemoStage | None = None
 
     def say(self, text: str) -> None:
         """Tells what happens next."""
@@ -152,7 +152,7 @@ class _Screen:
             self.draw()
 
     @asynccontextmanager
-    async def showing(self, stage: Stage) -> AsyncIterator[None]:
+    async def showing(self, stage: DemoStage) -> AsyncIterator[None]:
         """Draws the stage's changes for as long as the block lasts."""
         self._stage = stage
         stage.changed = self.draw
@@ -188,7 +188,7 @@ class _Screen:
         took_s = time.monotonic() - self._began_s
         self._console.print(f"{took_s:5.1f}s  {plain(text)}", markup=False, highlight=False, soft_wrap=True)
 
-    def _head(self, stage: Stage) -> RenderableType:
+    def _head(self, stage: DemoStage) -> RenderableType:
         grid = Table.grid(padding=(0, 1))
         took_s = time.monotonic() - self._began_s
         percent = min(99, int(100 * took_s / EXPECTED_S))
@@ -197,7 +197,7 @@ class _Screen:
         said = Text("\n".join(plain(text) for text in self._said[-3:]), "italic")
         return Group(grid, said, self._clients(stage), Text(""))
 
-    def _clients(self, stage: Stage) -> RenderableType:
+    def _clients(self, stage: DemoStage) -> RenderableType:
         """Which revision answers, as the clients count it."""
         if stage.sim is None:
             return Text("")

@@ -18,7 +18,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.get import seen_in
 from rollouts.cli.demo.manifests import HTTP_ROUTE
 from rollouts.cli.view.follow import Collection, Followed, following
-from rollouts.cli.view.objects import Seen, status_of, view_of
+from rollouts.cli.view.objects import RolloutObjects, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session, session_on
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
@@ -34,7 +34,7 @@ from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import gateway_crds
-from rollouts.sim.network.traffic import Traffic
+from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.telemetry import set_up_logging
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -81,7 +81,7 @@ class CountingApi:
 
 
 @dataclass(slots=True, kw_only=True)
-class Stage:
+class DemoStage:
     """What an act may do and see.
 
     Args:
@@ -99,7 +99,7 @@ class Stage:
     gateway: Gateway | None = None
     patience: float
     changed: Callable[[], None] = lambda: None
-    clients: dict[str, Traffic | GatewayClients] = field(default_factory=dict)
+    clients: dict[str, ClientTraffic | GatewayClients] = field(default_factory=dict)
     watched: str = ""
 
     @property
@@ -118,7 +118,7 @@ class Stage:
         """API writes of the controller since the beginning."""
         return self.controller.writes if self.controller is not None else 0
 
-    def seen(self, name: str) -> Seen | None:
+    def seen(self, name: str) -> RolloutObjects | None:
         """A Rollout and what is its own, as the watch shows it."""
         return seen_in(self.followed, Key(self.namespace, name))
 
@@ -155,7 +155,9 @@ class Stage:
                 namespace=self.namespace, service=service, rate_per_s=REQUESTS_PER_S
             )
 
-    async def until(self, name: str, holds: Callable[[Seen], bool], *, deadline_s: float, what: str) -> Seen:
+    async def until(
+        self, name: str, holds: Callable[[RolloutObjects], bool], *, deadline_s: float, what: str
+    ) -> RolloutObjects:
         """Waits until `holds` of the Rollout, event by event.
 
         Args:
@@ -166,7 +168,7 @@ class Stage:
         """
         self.watched = name
         limit_s = deadline_s * self.patience
-        seen: Seen | None = None
+        seen: RolloutObjects | None = None
         try:
             async with asyncio.timeout(limit_s):
                 while True:
@@ -181,13 +183,13 @@ class Stage:
             raise NotAsPromised(f"not within {limit_s:g} s: {what}; {now}") from None
 
 
-def _summary(seen: Seen) -> str:
+def _summary(seen: RolloutObjects) -> str:
     view = view_of(seen)
     return f"{view.phase or 'Unknown'} at step {view.step_index}/{len(view.steps)}: {view.message}"
 
 
 @asynccontextmanager
-async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Stage]:
+async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[DemoStage]:
     """A cluster inside this process, in real time, with the controller on it.
 
     Args:
@@ -209,11 +211,13 @@ async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Sta
         controller = CountingApi(sim.api)
         planes = SimDataPlanes([gateway], clock=sim.clock)
         await stack.enter_async_context(_controller(controller, namespace, planes))
-        yield Stage(session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0)
+        yield DemoStage(
+            session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0
+        )
 
 
 @asynccontextmanager
-async def real_stage(options: Options) -> AsyncIterator[Stage]:
+async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
     """A namespace of its own on the kubeconfig's cluster, deleted at the end; the controller runs here unless one is there.
 
     Raises: SettingsInvalid when the Rollout resource is not installed; what `Client` raises.
@@ -233,7 +237,7 @@ async def real_stage(options: Options) -> AsyncIterator[Stage]:
         if not await _is_served(session, followed):
             controller = CountingApi(opened.api)
             await stack.enter_async_context(_controller(controller, namespace))
-        yield Stage(session=session, followed=followed, sim=None, controller=controller, patience=6.0)
+        yield DemoStage(session=session, followed=followed, sim=None, controller=controller, patience=6.0)
 
 
 @asynccontextmanager
@@ -304,7 +308,7 @@ def _everything(namespace: str) -> tuple[Collection, ...]:
     )
 
 
-def selector_of(stage: Stage, service: str) -> dict[str, str]:
+def selector_of(stage: DemoStage, service: str) -> dict[str, str]:
     """What a Service selects, as the watch shows it."""
     found = next((each for each in stage.followed.all(SERVICE) if each["metadata"]["name"] == service), None)
     return dict(found["spec"].get("selector") or {}) if found is not None else {}

@@ -27,13 +27,14 @@ from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
 from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
-from rollouts.core.advice.graceful_exit import template_labels
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.rollout import named_services
+from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
-from rollouts.core.model.traffic import Answer, RouteSeen, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, RouteSeen
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
-from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, REVISION, name_label
+from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME, name_label
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import Clock
 
@@ -174,7 +175,7 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
     """The same, once a gateway has taken the routes that are still to be written."""
     taken = {
-        name: replace(route, accepted=Verdict(Answer.YES))
+        name: replace(route, accepted=Acceptance(Answer.YES))
         if isinstance(route, RouteSeen) and name in routes.from_file
         else route
         for name, route in seen.routes.items()
@@ -182,15 +183,15 @@ def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
     return replace(seen, routes=taken)
 
 
-def with_service(seen: Snapshot, name: str, service: Manifest | None) -> Snapshot:
+def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> Snapshot:
     """The same with a Service that the strategy names as it will be: its selector is the file's.
 
     Args:
         service: None for one that is still to be written; it will have the labels of the template as its selector.
     """
-    labels = template_labels(json.loads(seen.rollout.spec.template_json))
+    labels = seen.rollout.spec.template_labels
     selector = labels if service is None else (service.get("spec") or {}).get("selector") or {}
-    users = {key: value for key, value in selector.items() if key != REVISION}
+    users = users_selector(selector)
     before = seen.services.get(name)
     if not isinstance(before, ServiceSeen):
         before = ServiceSeen(
@@ -199,7 +200,7 @@ def with_service(seen: Snapshot, name: str, service: Manifest | None) -> Snapsho
     made = replace(
         before,
         has_selector=bool(users),
-        selects_template=all(labels.get(key) == value for key, value in users.items()),
+        selects_template=selects(users, labels),
     )
     return replace(seen, services={**seen.services, name: made})
 

@@ -11,7 +11,7 @@ from rollouts.api.status.reader import weight_to_wire
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.advice.graceful_exit import exit_findings, surges, template_labels
+from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.proxy_findings import proxy_findings
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
 from rollouts.core.context.drain_numbers import drain_numbers
@@ -23,7 +23,6 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.routing.services import is_subset
 from rollouts.objects import Manifest
 
 NEXT = "(next)"
@@ -155,7 +154,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
     )
     about = f"Rollout {seen.rollout.name}"
     findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
-    related = _related(services, spec, template)
+    related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
     unsteered = {name: "both" for name, relation in related.items() if relation is not Relation.STEERED}
     status = seen.status
@@ -271,7 +270,7 @@ def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict
 
 def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found]:
     for name in named_services(seen.rollout.spec.strategy):
-        if name not in services and not is_subset(name):
+        if isinstance(name, str) and name not in services:
             yield Found(
                 f"Rollout {seen.rollout.name}",
                 Finding(
@@ -287,7 +286,7 @@ def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found
 def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
     """The same world with every Service that the strategy names, so that the rest of the update can be told."""
     for name in named_services(seen.rollout.spec.strategy):
-        seen = with_service(seen, name, services.get(name))
+        seen = with_service(seen, name, services.get(str(name)))
     return seen
 
 
@@ -348,9 +347,8 @@ _REMEDIES = {
 }
 
 
-def _related(services: Mapping[str, Manifest], spec: RolloutSpec, template: Manifest) -> dict[str, Relation]:
-    labels = template_labels(template)
-    found = ((name, relation_of(service, spec, labels)) for name, service in sorted(services.items()))
+def _related(services: Mapping[str, Manifest], spec: RolloutSpec) -> dict[str, Relation]:
+    found = ((name, relation_of(service, spec)) for name, service in sorted(services.items()))
     return {name: relation for name, relation in found if relation is not None}
 
 
@@ -381,7 +379,7 @@ def _step(
 ) -> PlannedStep:
     by_ratio = isinstance(spec.strategy, Canary) and spec.strategy.traffic_routing is None
     total = stage.pods.total
-    steered = sorted(stage.services.items())
+    steered = sorted((str(name), revision) for name, revision in stage.services.items())
     roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}
     return PlannedStep(
         kind=stage.kind,

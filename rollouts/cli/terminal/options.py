@@ -17,7 +17,7 @@ from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError
 
-Command = Coroutine[Any, Any, Exit]
+CommandRun = Coroutine[Any, Any, Exit]
 _NO_CRD = "; the Rollout resource is not installed in this cluster: `rollouts crds | kubectl apply -f -`"
 
 
@@ -32,7 +32,7 @@ def duration(text: str) -> float:
         raise typer.BadParameter(str(wrong)) from None
 
 
-def on_cluster(command: Callable[..., Command]) -> Callable[..., None]:
+def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
     """Makes a typer command of a function whose first parameter is `options: Options`, and runs what it returns.
 
     `--kubeconfig`, `--context`, `-n` and `--request-timeout` take the place of that parameter.
@@ -56,7 +56,7 @@ def on_cluster(command: Callable[..., Command]) -> Callable[..., None]:
     return invoked
 
 
-def finish(command: Command) -> None:
+def finish(command: CommandRun) -> None:
     """Runs a command; an error that we raise on purpose becomes one line on stderr and exit code 4."""
     try:
         code = asyncio.run(command)

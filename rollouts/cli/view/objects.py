@@ -32,7 +32,7 @@ _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class RolloutObjects:
     """One Rollout and what belongs to it, as the API server gave them."""
 
     rollout: Manifest
@@ -41,7 +41,7 @@ class Seen:
     events: tuple[Manifest, ...] = ()
 
 
-def view_of(seen: Seen) -> RolloutView:
+def view_of(seen: RolloutObjects) -> RolloutView:
     """The values that the tree of this Rollout is drawn from."""
     metadata = seen.rollout["metadata"]
     spec = _mapping(seen.rollout.get("spec"))
@@ -169,7 +169,7 @@ def pod_line(pod: Manifest) -> PodLine:
     )
 
 
-def _revisions(seen: Seen, status: RolloutStatus) -> tuple[RevisionLine, ...]:
+def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLine, ...]:
     pods: dict[str, list[Manifest]] = {}
     for pod in seen.pods:
         pods.setdefault(revision_of(pod), []).append(pod)

@@ -27,7 +27,7 @@ from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.manifests.service import release_service
 from rollouts.objects import ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.traffic.codec import Context
+from rollouts.traffic.codec import Context, Destination
 
 log = structlog.get_logger()
 
@@ -79,7 +79,7 @@ class Orphans:
         if self._routes is None:
             return ()
         # The codec knows from its own note on the route between which Services it was steered.
-        context = Context(rollout=key.name, namespace=key.namespace, stable_service="", canary_service="")
+        context = Context(rollout=key.name, namespace=key.namespace, stable=Destination(""), canary=Destination(""))
         found = self._routes.read(key, (), context, now_s=0.0, elsewhere=None).values()
         return tuple(each for each in found if each.objects is None or not _goes_too(each.objects.user))
 

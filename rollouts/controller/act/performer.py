@@ -34,6 +34,7 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
+from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
@@ -45,7 +46,7 @@ _POD_METADATA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RolloutVersion:
     """The Rollout that was decided on, in the version that was decided on."""
 
     key: Key
@@ -79,7 +80,7 @@ class Performer:
         self._clock = clock
         self._answers = answers
 
-    async def perform(self, target: Target, calls: Sequence[Write | Ask]) -> int:
+    async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and answers how many were writes. Questions only start here.
 
         Guarantees: a write is sent after all before it have succeeded, after the fence has agreed, and with a deadline.
@@ -106,7 +107,7 @@ class Performer:
                     self._answers.ask(target.key, target.uid, call)
         return writes
 
-    async def _confirm(self, target: Target) -> None:
+    async def _confirm(self, target: RolloutVersion) -> None:
         """Reads the Rollout live: what is adopted for one that is going would go with it.
 
         Source: `RecheckDeletionTimestamp` of pkg/controller/controller_ref_manager.go. Raises: ApiConflict; what `Client` raises.
@@ -121,7 +122,9 @@ class Performer:
             self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
             raise ApiConflict(f"Rollout {key} is being deleted, or is another one by now")
 
-    async def _write_rollout(self, target: Target, version: str, call: RemoveRolloutAnnotation | WriteStatus) -> str:
+    async def _write_rollout(
+        self, target: RolloutVersion, version: str, call: RemoveRolloutAnnotation | WriteStatus
+    ) -> str:
         """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""
         key = target.key
         try:
@@ -139,7 +142,7 @@ class Performer:
                         field_manager=FIELD_MANAGER,
                     )
                 case RemoveRolloutAnnotation(annotation=annotation, value=value):
-                    path = f"/metadata/annotations/{annotation.replace('~', '~0').replace('/', '~1')}"
+                    path = json_pointer("metadata", "annotations", annotation)
                     operations = [
                         {"op": "test", "path": path, "value": value},
                         {"op": "replace", "path": "/metadata/resourceVersion", "value": version},

@@ -49,7 +49,6 @@ from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
-from rollouts.core.routing.services import is_subset
 from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector
@@ -88,7 +87,7 @@ def render(
     match intent:
         case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
-        case PointService(name=name) | AskService(name=name) if is_subset(name):
+        case PointService(name=name) | AskService(name=name) if not isinstance(name, str):
             return render_subset(snapshot.rollout, intent, routes)
         case _:
             return (_render(snapshot.rollout, intent),)
@@ -114,7 +113,7 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
             return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
         case PointService(name=name, uid=uid):
             pointing = point_service(intent, rollout=rollout.name)
-            return Patch(kind=SERVICE, name=name, uid=uid, body=pointing, content_type=MERGE_PATCH)
+            return Patch(kind=SERVICE, name=str(name), uid=uid, body=pointing, content_type=MERGE_PATCH)
         case ReleaseService(name=name, uid=uid):
             released = release_service(intent)
             return Patch(kind=SERVICE, name=name, uid=uid, body=released, content_type=MERGE_PATCH, leaves_watch=True)
@@ -125,7 +124,7 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
         case RemoveAnnotation(verb=verb, value=value):
             return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value)
         case AskService(name=name):
-            return ReadService(name)
+            return ReadService(str(name))
         case AskPods():
             return ListPods(pods_selector(rollout.name))
         case _:

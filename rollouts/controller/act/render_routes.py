@@ -36,11 +36,11 @@ from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
 from rollouts.traffic.rules.difference import operations
 
-Routing: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
+RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskFeatures | AskLive | AskDrained
 
 
 def render_routing(
-    snapshot: Snapshot, intent: Routing, routes: Mapping[RouteName, RouteRead]
+    snapshot: Snapshot, intent: RouteIntent, routes: Mapping[RouteName, RouteRead]
 ) -> tuple[Write | Ask, ...]:
     """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
     match intent:
@@ -66,8 +66,8 @@ def render_routing(
                 route=name,
                 resource_version=version,
                 split=split,
-                stable_service=read.context.stable_service,
-                canary_service=read.context.canary_service,
+                stable_service=str(read.context.stable),
+                canary_service=str(read.context.canary),
                 namespace=read.context.namespace,
                 gateways=read.gateways,
                 objects=_manifests(read),
@@ -228,7 +228,7 @@ def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes:
             namespace=rollout.namespace,
             rollout=rollout.name,
             revision=revision,
-            service=left[-1] if left else "",
+            service=str(left[-1]) if left else "",
             probes=rollout.spec.drain.probes,
             gateways=tuple(gateways),
         ),

@@ -13,8 +13,8 @@ from rollouts.controller.observe.subsets import host_name, rule_of, version_of
 from rollouts.controller.workqueue.steered import managed_by
 from rollouts.core.model.intents import AskService, PointService
 from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.traffic import RouteName, RouteSeen
-from rollouts.core.routing.subset_name import subset_name
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, REVISION
 from rollouts.manifests.route import marked, route_patch
@@ -49,8 +49,8 @@ def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Wri
         raise ApiConflict(f"{rule.place.route} was not read")
     if intent.resource_version != version_of(rule.route.resource_version, host.metadata.resource_version):
         raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
-    name = subset_name(intent.name)
-    if name is None:
+    name = intent.name
+    if not isinstance(name, SubsetName):
         raise ApiConflict(f"{intent.name} is no subset of {rule.place.route}")
     writes: list[Write] = []
     user, marks = rule.objects.user, marks_of(rule)

@@ -27,7 +27,7 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
-from rollouts.controller.act.performer import Performer, Target
+from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.render import render, render_notice, render_status
 from rollouts.controller.loop.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
 from rollouts.controller.loop.stopped import reason_of, stopped_status
@@ -349,8 +349,8 @@ def _rendered(seen: Seen, decision: Decision) -> tuple[list[Write | Ask], Unrout
     return calls, None
 
 
-def _target(key: Key, metadata: Metadata) -> Target:
-    return Target(key=key, uid=metadata.uid, resource_version=metadata.resource_version)
+def _target(key: Key, metadata: Metadata) -> RolloutVersion:
+    return RolloutVersion(key=key, uid=metadata.uid, resource_version=metadata.resource_version)
 
 
 def _now_s(rollout: _Rollout) -> float:

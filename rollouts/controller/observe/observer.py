@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,8 @@ from rollouts.controller.workqueue.steered import SteeredServices, managed_by
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
+from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
@@ -47,7 +48,6 @@ from rollouts.core.model.snapshot import (
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.ping_pong import with_roles
-from rollouts.core.routing.services import is_subset
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
@@ -64,7 +64,7 @@ from rollouts.manifests.ownership import (
 )
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import Clock
-from rollouts.traffic.codec import Context
+from rollouts.traffic.codec import Context, Destination
 
 PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
 
@@ -129,7 +129,6 @@ class _Parsed:
     generation: int
     providers: int
     spec: RolloutSpec | tuple[SpecProblem, ...]
-    template_labels: Mapping[str, str]
     places: tuple[Place, ...] = ()
 
 
@@ -188,11 +187,11 @@ class Observer:
         replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
         orphans = self._replica_sets.orphans(key.namespace, name_label(key.name))
         routes = self._all_routes(key, parsed, status, now_s=now_s)
-        services = self._all_services(key, parsed.spec, parsed.template_labels, replica_sets, now_s=now_s)
+        services = self._all_services(key, parsed.spec, replica_sets, now_s=now_s)
         if (rule := rule_of(routes)) is not None:
             rule = replace(rule, host=self._host(key, host_name(rule)))
             routes = {**routes, rule.place.route: rule}
-            subsets = self._subsets(key, rule, services, parsed.template_labels, replica_sets, now_s=now_s)
+            subsets = self._subsets(key, rule, services, parsed.spec.template_labels, replica_sets, now_s=now_s)
             services = _beside(subsets, services, host=host_name(rule))
         snapshot = Snapshot(
             now_s=now_s,
@@ -249,9 +248,9 @@ class Observer:
                 if self._routes is not None and self._routes.undecided(spec):
                     return None
                 places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
-                parsed = _Parsed(metadata.generation, providers, spec, _template_labels(spec), places)
+                parsed = _Parsed(metadata.generation, providers, spec, places)
             except SpecInvalid as exc:
-                parsed = _Parsed(metadata.generation, providers, exc.problems, {})
+                parsed = _Parsed(metadata.generation, providers, exc.problems)
             self._parsed[metadata.uid] = parsed
             if len(self._parsed) > PARSED_MAX:
                 self._parsed.popitem(last=False)
@@ -276,15 +275,16 @@ class Observer:
         self,
         key: Key,
         spec: RolloutSpec,
-        template_labels: Mapping[str, str],
         replica_sets: Iterable[ReplicaSet],
         *,
         now_s: float,
-    ) -> dict[str, Service]:
-        named = (name for name in named_services(spec.strategy) if not is_subset(name))
+    ) -> dict[ServiceRef, Service]:
+        named = (name for name in named_services(spec.strategy) if isinstance(name, str))
         names = {*named, *self._steered.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
-        return {name: self._service(key, name, template_labels, revision_of, now_s=now_s) for name in sorted(names)}
+        return {
+            name: self._service(key, name, spec.template_labels, revision_of, now_s=now_s) for name in sorted(names)
+        }
 
     def _host(self, key: Key, name: str) -> ServiceObject | None:
         """The Service of that name as it is watched, or was answered."""
@@ -298,12 +298,12 @@ class Observer:
         self,
         key: Key,
         rule: RouteRead,
-        services: Mapping[str, Service],
+        services: Mapping[ServiceRef, Service],
         template_labels: Mapping[str, str],
         replica_sets: Iterable[ReplicaSet],
         *,
         now_s: float,
-    ) -> dict[str, Service]:
+    ) -> dict[ServiceRef, Service]:
         """The subsets of a DestinationRule, which core takes for Services."""
         name = host_name(rule)
         revision_of = {each.name: each.revision for each in replica_sets}
@@ -327,7 +327,9 @@ class Observer:
         return _service_seen(answer.service, template_labels, {})
 
 
-def _beside(subsets: Mapping[str, Service], services: Mapping[str, Service], *, host: str) -> dict[str, Service]:
+def _beside(
+    subsets: Mapping[ServiceRef, Service], services: Mapping[ServiceRef, Service], *, host: str
+) -> dict[ServiceRef, Service]:
     """The subsets, and the Services without their host, which they stand for.
 
     While it is not known which one that is, any Service that we steer may be it, and none may be given back.
@@ -340,14 +342,14 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
     stable, canary, ping_pong = "", "", False
     match with_roles(spec.strategy, status):
         case Canary(stable_service=stable_service, canary_service=canary_service, ping_pong=ping_pong):
-            stable, canary = stable_service or "", canary_service or ""
+            stable, canary = str(stable_service or ""), str(canary_service or "")
         case BlueGreen():
             pass
     return Context(
         rollout=key.name,
         namespace=key.namespace,
-        stable_service=stable,
-        canary_service=canary,
+        stable=Destination(stable),
+        canary=Destination(canary),
         stable_revision=status.stable_revision,
         canary_revision=status.current_revision or spec.revision,
         ping_pong=ping_pong,
@@ -357,7 +359,7 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
 def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
     metadata = seen.metadata
     selector = seen.spec.selector or {}
-    users = {key: value for key, value in selector.items() if key != REVISION}
+    users = users_selector(selector)
     return ServiceSeen(
         name=metadata.name,
         uid=metadata.uid,
@@ -365,7 +367,7 @@ def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready
         revision=selector.get(REVISION, ""),
         managed_by=managed_by(seen),
         watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
-        selects_template=all(template_labels.get(key) == value for key, value in users.items()),
+        selects_template=selects(users, template_labels),
         has_selector=bool(users),
         traits=_traits(seen.spec),
         ready_by_revision=ready,
@@ -454,11 +456,6 @@ def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedRepl
             metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
         ),
     )
-
-
-def _template_labels(spec: RolloutSpec) -> Mapping[str, str]:
-    labels: dict[str, str] = (json.loads(spec.template_json).get("metadata") or {}).get("labels") or {}
-    return labels
 
 
 def _json_object(data: bytes) -> Manifest:

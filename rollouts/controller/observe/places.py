@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -51,7 +50,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
             problems.append(SpecProblem(path, why_not(router.name, providers)))
             continue
         try:
-            targets = provider.targets(json.loads(router.settings_json), namespace=namespace)
+            targets = provider.targets(router.settings, namespace=namespace)
         except SpecInvalid as exc:
             problems += [SpecProblem(_below(path, each.path), each.message) for each in exc.problems]
             continue
@@ -92,10 +91,10 @@ def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
     return of_kind and (metadata.get("namespace", namespace), metadata.get("name")) == (route.namespace, route.name)
 
 
-def _put_own(places: dict[RouteName, Place], own: Iterable[bytes], namespace: str) -> Iterator[SpecProblem]:
+def _put_own(places: dict[RouteName, Place], own: Iterable[Manifest], namespace: str) -> Iterator[SpecProblem]:
     """Gives each place its manifest, in the version that the manifest is written in."""
-    for index, text in enumerate(own):
-        path, manifest = f"{ROUTING_PATH}.own[{index}]", json.loads(text)
+    for index, manifest in enumerate(own):
+        path = f"{ROUTING_PATH}.own[{index}]"
         place = next((each for each in places.values() if is_at(each, manifest, namespace=namespace)), None)
         if place is None:
             what = f"{manifest['apiVersion']} {manifest['kind']} {manifest['metadata']['name']}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rollouts.api.times import parse_time
 from rollouts.cluster.decoding import Decoder, Page
-from rollouts.cluster.structs import Condition, PodObject, ReplicaSetObject
+from rollouts.cluster.structs import ObjectCondition, PodObject, ReplicaSetObject
 from rollouts.controller.workqueue.owned import pods_of
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.errors import ApiUnavailable
@@ -42,7 +42,7 @@ def pod_of(seen: PodObject) -> Pod:
     """One pod, with what keeps it from being ready in the kubelet's or scheduler's words; "" while it is simply starting."""
     metadata = seen.metadata
     conditions = {condition.type: condition for condition in seen.status.conditions or ()}
-    ready = conditions.get("Ready", Condition()).status == "True"
+    ready = conditions.get("Ready", ObjectCondition()).status == "True"
     return Pod(
         name=metadata.name,
         uid=metadata.uid,
@@ -56,7 +56,7 @@ def pod_of(seen: PodObject) -> Pod:
     )
 
 
-def _problem(seen: PodObject, conditions: dict[str, Condition]) -> str:
+def _problem(seen: PodObject, conditions: dict[str, ObjectCondition]) -> str:
     """The first reason that the kubelet or the scheduler gives."""
     if seen.status.phase == "Failed":
         return f"{seen.status.reason or 'Failed'}: {seen.status.message}".removesuffix(": ")

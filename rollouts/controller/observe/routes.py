@@ -40,7 +40,7 @@ from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
 from rollouts.ports import Planes
-from rollouts.traffic.codec import Context, Objects, Provider, Target
+from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.parents import GROUP
 from rollouts.traffic.istio.subsets import host_of
@@ -353,7 +353,7 @@ def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
         return None
     host = host_of(rule.objects.user, namespace=rule.place.target.namespace)
     stable, canary = rule.place.target.subsets
-    return replace(context, stable_service=f"{host}/{stable}", canary_service=f"{host}/{canary}")
+    return replace(context, stable=Destination(host, stable), canary=Destination(host, canary))
 
 
 def _is_ours(owned: RouteObject, key: Key) -> bool:

@@ -16,6 +16,7 @@ from rollouts.cluster.store import Store, Table
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.errors import ObjectUnreadable, WatchFailed
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
@@ -36,7 +37,7 @@ class Sight:
     clock: Clock
 
     def trouble(
-        self, key: Key, uid: str, *, services: Iterable[str], routes: Iterable[RouteRead]
+        self, key: Key, uid: str, *, services: Iterable[ServiceRef], routes: Iterable[RouteRead]
     ) -> ObjectUnreadable | WatchFailed | None:
         """Why no decision about the Rollout of that key and uid can be made now; None when it can. O(1) while all is well."""
         routes = tuple(routes)
@@ -63,7 +64,7 @@ class Sight:
         return None
 
     def _unreadable(
-        self, key: Key, uid: str, services: frozenset[str], routes: tuple[RouteRead, ...]
+        self, key: Key, uid: str, services: frozenset[ServiceRef], routes: tuple[RouteRead, ...]
     ) -> Iterator[tuple[Kind, UnreadableObject]]:
         for each in self._of(REPLICA_SET, key.namespace):
             owner = each.metadata.controller_uid

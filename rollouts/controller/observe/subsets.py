@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import assert_never
 
 from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.selectors import selects
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked
 from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen, RouteUnasked
-from rollouts.core.routing.subset_name import SubsetName
 from rollouts.errors import Unroutable
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.traffic.codec import Objects
@@ -37,7 +38,7 @@ def host_name(rule: RouteRead) -> str:
 
 def subset_services(
     rule: RouteRead, host: Service, *, template_labels: Mapping[str, str], ready: Mapping[str, int]
-) -> dict[str, Service]:
+) -> dict[ServiceRef, Service]:
     """The two subsets by their names in core.
 
     Args:
@@ -46,20 +47,17 @@ def subset_services(
         ready: ready endpoints in the host's slices, per revision.
     """
     names = [SubsetName(rule.place.target.name, subset) for subset in rule.place.target.subsets or ()]
-    return {
-        str(name): _subset_service(rule, host, name, template_labels=template_labels, ready=ready) for name in names
-    }
+    return {name: _subset_service(rule, host, name, template_labels=template_labels, ready=ready) for name in names}
 
 
 def _subset_service(
     rule: RouteRead,
     host: Service,
-    subset: SubsetName,
+    name: SubsetName,
     *,
     template_labels: Mapping[str, str],
     ready: Mapping[str, int],
 ) -> Service:
-    name = str(subset)
     match rule.route, rule.objects:
         case RouteUnasked(), _:
             return ServiceUnasked(name)
@@ -75,7 +73,7 @@ def _subset_service(
     )
     try:
         host_of(user, namespace=rule.place.target.namespace)
-        found = subset_of(user, subset.subset)
+        found = subset_of(user, name.subset)
     except Unroutable as exc:
         return replace(made, problem=str(exc))
     match host:
@@ -88,7 +86,7 @@ def _subset_service(
         case never:
             assert_never(never)
     marked_rule = (user["metadata"].get("labels") or {}).get(MANAGED) == MANAGED_VALUE
-    own_labels = all(template_labels.get(key) == value for key, value in found.labels.items())
+    own_labels = selects(found.labels, template_labels)
     return replace(
         made,
         resource_version=version_of(seen.resource_version, host.resource_version),

@@ -80,11 +80,6 @@ def surges(spec: RolloutSpec) -> bool:
     return resolved_surge(spec.strategy.max_surge, replicas=spec.replicas) > 0
 
 
-def template_labels(template: Manifest) -> Mapping[str, Any]:
-    """Labels of the pods."""
-    return _mapping(_mapping(template.get("metadata")).get("labels"))
-
-
 def _readiness(serving: tuple[_Container, ...]) -> Iterator[Finding]:
     without = [each for each in serving if not each.part("readinessProbe")]
     nobody = len(without) == len(serving)

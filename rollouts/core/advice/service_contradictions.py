@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.core.model.selectors import template_labels, users_selector
 from rollouts.errors import SpecProblem
 from rollouts.objects import Manifest
 
@@ -34,7 +34,7 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
             "spec.type", f"ExternalName is a name outside and has no pods; give Rollout {rollout} a ClusterIP"
         )
         return
-    yield from _selector(spec, _mapping(_mapping(template.get("metadata")).get("labels")), rollout)
+    yield from _selector(spec, template_labels(template), rollout)
     named = _named_ports(_mapping(template.get("spec")))
     for index, port in enumerate(_list(spec.get("ports"))):
         target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
@@ -47,7 +47,7 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
 
 
 def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) -> Iterator[SpecProblem]:
-    selector = {key: value for key, value in _mapping(spec.get("selector")).items() if key != REVISION_LABEL}
+    selector = users_selector(_mapping(spec.get("selector")))
     if not selector:
         message = f"is missing, so it finds no pods and cannot be switched; write labels of Rollout {rollout}'s pods"
         yield SpecProblem("spec.selector", message)

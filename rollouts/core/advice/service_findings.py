@@ -16,11 +16,11 @@ from functools import lru_cache
 from typing import Any
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, named_services
+from rollouts.core.model.selectors import selects, users_selector
+from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import Service, ServiceSeen
-from rollouts.core.routing.services import is_subset
 from rollouts.objects import Manifest
 
 DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
@@ -39,24 +39,23 @@ class Relation(StrEnum):
     BESIDE = "beside"  # selects the pods of both revisions although the strategy switches another Service
 
 
-def relation_of(service: Manifest, spec: RolloutSpec, template_labels: Mapping[str, str]) -> Relation | None:
+def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
     """What the Service has to do with the Rollout; None for nothing.
 
     Args:
         service: in the Rollout's namespace.
-        template_labels: of the Rollout's pod template.
     """
     if _mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
         return Relation.STEERED
-    selector = {key: value for key, value in _selector(service).items() if key != REVISION_LABEL}
-    if not selector or any(template_labels.get(key) != value for key, value in selector.items()):
+    selector = users_selector(_selector(service))
+    if not selector or not selects(selector, spec.template_labels):
         return None
     match spec.strategy:
         case BlueGreen():
             return Relation.BESIDE
         case Canary(traffic_routing=None):
             return Relation.SHARED
-        case Canary(stable_service=str(name)) if is_subset(name):  # it may be the host of the subsets
+        case Canary(stable_service=SubsetName()):  # it may be the host of the subsets
             return None
         case Canary():
             return Relation.BESIDE
@@ -77,7 +76,7 @@ def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[t
     """
     named = named_services(strategy)
     return tuple(
-        (each.name, finding)
+        (str(each.name), finding)
         for each in services
         if isinstance(each, ServiceSeen) and each.name in named
         for finding in trait_findings(each.traits, relation=Relation.STEERED)

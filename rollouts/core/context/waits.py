@@ -32,12 +32,14 @@ class Wait:
     Args:
         deadline_s: when it is over; None where the progress deadline holds, or nothing does.
         spec_is_wrong: only another spec can end it, or another object than the one that the spec names.
+        problem: what is wrong with the pods that it waits for, as the message says too; "" when that is not known.
     """
 
     reason: Reason
     message: str
     deadline_s: float | None = None
     spec_is_wrong: bool = False
+    problem: str = ""
 
 
 def pods_told(count: int) -> str:

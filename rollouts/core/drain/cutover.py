@@ -27,6 +27,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import named_services
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.model.status import Cutover, Idle
 
@@ -53,7 +54,7 @@ _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer th
 class Departure:
     """A Service goes from revision `leaving` to revision `to`; "" where one of them is not known."""
 
-    service: str
+    service: ServiceRef
     leaving: str
     to: str
 
@@ -90,7 +91,7 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
     return () if after == before else (RecordCutovers(after),)
 
 
-def begun_again(ctx: PassContext) -> frozenset[str]:
+def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(

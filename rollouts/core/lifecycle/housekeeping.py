@@ -161,10 +161,19 @@ def explained(ctx: PassContext, wait: Wait | None) -> tuple[Wait | None, tuple[I
     next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
     question: tuple[Intent, ...] = (AskPods(),) if ctx.now_s >= next_s and _some_are_late(ctx) else ()
     if asked_s is None or pods is None:
-        message = recorded.message if recorded.message.startswith(wait.message) else wait.message
-        return replace(wait, message=message), question, max(next_s, ctx.now_s)
+        return _with_problem(wait, _recorded_problem(ctx)), question, max(next_s, ctx.now_s)
     problems = sorted(
         {f"pod {pod.name}: {pod.problem}" for pod in pods.pods if pod.problem and not pod.ready and not pod.deleting}
     )
-    message = "; ".join([wait.message, *problems[:3]])
-    return replace(wait, message=message), question, next_s
+    return _with_problem(wait, "; ".join(problems[:3])), question, next_s
+
+
+def _recorded_problem(ctx: PassContext) -> str:
+    """What status says is wrong with the pods of this step of this update; "" when it tells of another one."""
+    recorded = ctx.recorded
+    same = ctx.durable and recorded.step_index == ctx.status.step_index
+    return recorded.waiting_for.problem if same and recorded.waiting_for is not None else ""
+
+
+def _with_problem(wait: Wait, problem: str) -> Wait:
+    return replace(wait, message=f"{wait.message}; {problem}", problem=problem) if problem else wait

@@ -106,7 +106,7 @@ def waiting_for(
     deadline_s = wait.deadline_s
     if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(ctx)):
         deadline_s = progressed_at_s + ctx.spec.progress_deadline_s
-    return WaitingFor(wait.reason, wait.message, since_s, deadline_s)
+    return WaitingFor(wait.reason, wait.message, since_s, deadline_s, wait.problem)
 
 
 def can_abort(ctx: PassContext) -> bool:

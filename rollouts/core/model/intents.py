@@ -9,6 +9,7 @@ from typing import TypeAlias
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName, Split
 
@@ -81,7 +82,7 @@ class DeleteReplicaSet:
 class PointService:
     """Makes the Service select `revision` and marks it as steered by this Rollout."""
 
-    name: str
+    name: ServiceRef
     uid: str
     resource_version: str
     revision: str
@@ -201,7 +202,7 @@ class AskDrained:
 class AskService:
     """Reads one Service that is not watched; the answer comes back through the inbox."""
 
-    name: str
+    name: ServiceRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import Step
 from rollouts.core.model.traffic import Sticky
+from rollouts.objects import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,10 @@ class ProgressThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """One traffic provider that the spec names, with its part of the spec as canonical JSON: its codec knows what it says."""
+    """One traffic provider that the spec names, with its part of the spec: its codec knows what that says."""
 
     name: str
-    settings_json: bytes
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class TrafficRouting:
         min_pods_per_replica_set: at least so many canary pods once there is any.
         dynamic_stable_scale: stable shrinks as its weight does.
         sticky: weights are shares of clients, not of requests; without its seed. None for requests.
-        own: routes that the controller makes: their manifests as canonical JSON.
+        own: manifests of the routes that the controller makes.
     """
 
     routers: tuple[Router, ...] = ()
@@ -80,7 +82,7 @@ class TrafficRouting:
     min_pods_per_replica_set: int = 0
     dynamic_stable_scale: bool = False
     sticky: Sticky | None = None
-    own: tuple[bytes, ...] = ()
+    own: tuple[Manifest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +101,8 @@ class Canary:
     steps: tuple[Step, ...] = ()
     max_surge: IntOrPercent = Percent(25)
     max_unavailable: IntOrPercent = Percent(25)
-    stable_service: str | None = None
-    canary_service: str | None = None
+    stable_service: ServiceRef | None = None
+    canary_service: ServiceRef | None = None
     traffic_routing: TrafficRouting | None = None
     ping_pong: bool = False
     canary_metadata: PodMetadata = PodMetadata()
@@ -127,12 +129,12 @@ class Canary:
         return self.traffic_routing.routers if self.traffic_routing is not None else ()
 
     @property
-    def serving_service(self) -> str | None:
+    def serving_service(self) -> ServiceRef | None:
         """The Service that brings requests to the stable revision."""
         return self.stable_service
 
     @property
-    def candidate_service(self) -> str | None:
+    def candidate_service(self) -> ServiceRef | None:
         """The Service that brings requests to the new revision before it is stable."""
         return self.canary_service
 
@@ -217,7 +219,7 @@ class BlueGreen:
         return self.preview_metadata
 
 
-def named_services(strategy: Strategy) -> tuple[str, ...]:
+def named_services(strategy: Strategy) -> tuple[ServiceRef, ...]:
     """Every Service that the strategy names, that of the stable revision first."""
     return tuple(name for name in (strategy.serving_service, strategy.candidate_service) if name)
 
@@ -233,6 +235,7 @@ class RolloutSpec:
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
         selector_text: the same as `kubectl -l` and the scale subresource write it.
         template_json: the user's pod template, canonical JSON, exactly as given: what the revision is the hash of.
+        template_labels: the labels in it.
         revision: the hash of `template_json`, see core/model/revision.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
@@ -256,6 +259,7 @@ class RolloutSpec:
     rollback_window_revisions: int | None = None
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
+    template_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.rollout import PodMetadata, Rollout
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits
 from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
@@ -97,7 +98,7 @@ class ServiceSeen:
         problem: why it cannot be steered, and what to do; "" when that is for the other fields to tell.
     """
 
-    name: str
+    name: ServiceRef
     uid: str
     resource_version: str
     revision: str
@@ -118,7 +119,7 @@ class ServiceAbsent:
         message: what is missing and what to do, when that is not simply the Service.
     """
 
-    name: str
+    name: ServiceRef
     at_s: float
     message: str = ""
 
@@ -127,7 +128,7 @@ class ServiceAbsent:
 class ServiceUnasked:
     """Not among the Services we watch, and nobody has asked for it yet, or the answer is too old."""
 
-    name: str
+    name: ServiceRef
 
 
 Service: TypeAlias = ServiceSeen | ServiceAbsent | ServiceUnasked
@@ -210,7 +211,7 @@ class Snapshot:
     status: RolloutStatus
     replica_sets: tuple[ReplicaSet, ...] = ()
     orphans: tuple[OrphanedReplicaSet, ...] = ()
-    services: Mapping[str, Service] = field(default_factory=dict)
+    services: Mapping[ServiceRef, Service] = field(default_factory=dict)
     routes: Mapping[RouteName, Route] = field(default_factory=dict)
     drains: Mapping[str, DrainSeen] = field(default_factory=dict)
     pods: PodsSeen | None = None

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, RoutePlace, VerifiedBy
 
 
 class Phase(StrEnum):
@@ -48,12 +49,18 @@ WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 
 @dataclass(frozen=True, slots=True)
 class WaitingFor:
-    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person)."""
+    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person).
+
+    Args:
+        problem: what was found wrong with the pods that it waits for, as the message says too; "" for nothing. It is kept here
+            until the pods are listed again: a restart forgets the list.
+    """
 
     reason: Reason
     message: str
     since_s: float
     deadline_s: float | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,7 @@ class Cutover:
         in_flight, streams: what they counted when it ended; None when nobody knew.
     """
 
-    service: str
+    service: ServiceRef
     from_revision: str
     to_revision: str
     confirmed_at_s: float | None = None
@@ -220,16 +227,21 @@ class GivenBack:
     """A route that the spec no longer names, for as long as it may bring requests to the canary Service.
 
     Args:
-        route: its kind, namespace and name.
+        route: None for one that is not seen: just after a restart a status with traffic may be all that tells of it.
         percent: the most that it may bring there.
         settle_s: within how many seconds every proxy does what it says once it is given back.
         gone_at_s: when it was seen to be ours no longer; None until then.
     """
 
-    route: str
+    route: RoutePlace | None
     percent: WeightPercent
     settle_s: float
     gone_at_s: float | None = None
+
+    @property
+    def display_name(self) -> str:
+        """The route as people read of it."""
+        return "a route of before" if self.route is None else str(self.route)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

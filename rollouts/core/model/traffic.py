@@ -181,7 +181,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Acceptance:
     """Whether the route was taken by those it is for, in its latest generation; the message says who has not, and why."""
 
     answer: Answer
@@ -199,6 +199,25 @@ class VerifiedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RoutePlace:
+    """The object of a route, whichever router it is for. Its text, `Kind namespace/name`, is in status."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+def route_place(text: str) -> RoutePlace | None:
+    """The place whose text that is; None for another text."""
+    kind, _, where = text.partition(" ")
+    namespace, _, name = where.partition("/")
+    return RoutePlace(kind, namespace, name) if kind and namespace and name else None
+
+
+@dataclass(frozen=True, slots=True)
 class RouteName:
     """One route of a Rollout.
 
@@ -213,6 +232,11 @@ class RouteName:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
+
+    @property
+    def place(self) -> RoutePlace:
+        """Where its object is."""
+        return RoutePlace(self.kind, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +282,7 @@ class RouteSeen:
     managed_by: str = ""
     named: bool = True
     anew: str = ""
-    accepted: Verdict = Verdict(Answer.UNKNOWN)
+    accepted: Acceptance = Acceptance(Answer.UNKNOWN)
     features: frozenset[Feature] | None = frozenset()
     can_be_asked: bool = False
     counted: bool = False

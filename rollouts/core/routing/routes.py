@@ -38,7 +38,15 @@ from rollouts.core.model.traffic import (
 from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
 from rollouts.core.routing.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
 from rollouts.core.routing.stickiness import as_said, sticking
-from rollouts.core.routing.verification import Outcome, half_way, managed_names, percent_of, says, told, verified
+from rollouts.core.routing.verification import (
+    RouteVerification,
+    half_way,
+    managed_names,
+    percent_of,
+    says,
+    told,
+    verified,
+)
 
 WORTH_A_WRITE = Fraction(1, 4)
 """Of what is still to come back to the stable Service, so much at least at a time."""
@@ -235,14 +243,14 @@ def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing
     )
 
 
-def _record_of(ctx: PassContext, split: Split, outcomes: list[Outcome], *, live: bool) -> Traffic:
+def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
     """The record once every route says `split`."""
     timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
     traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
     return _observed(traffic, outcomes) if live else traffic
 
 
-def _observed(traffic: Traffic, outcomes: Iterable[Outcome]) -> Traffic:
+def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:
     """The same as the data plane was found to do it; as it was when that is on record."""
     if traffic.verified_by is not None:
         return traffic
@@ -254,10 +262,10 @@ def _observed(traffic: Traffic, outcomes: Iterable[Outcome]) -> Traffic:
     )
 
 
-def _one(ctx: PassContext, route: Route, split: Split) -> Outcome:
+def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
     match route:
         case RouteUnasked(route=name):
-            return Outcome(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
+            return RouteVerification(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
         case RouteAbsent():
             return _absent(ctx, route, split)
         case RouteSeen():
@@ -270,50 +278,50 @@ def _one(ctx: PassContext, route: Route, split: Split) -> Outcome:
             assert_never(never)
 
 
-def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> Outcome:
+def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
     if route.ours:
         made = _by_weight(split)
         notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
-        return Outcome(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
+        return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
     message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(ctx, wait, asked_at_s=route.at_s)
     if ctx.now_s >= again_s:
-        return Outcome(intents=(AskRoute(route.route),), wait=wait)
-    return Outcome(wait=wait, wake_at_s=again_s)
+        return RouteVerification(intents=(AskRoute(route.route),), wait=wait)
+    return RouteVerification(wait=wait, wake_at_s=again_s)
 
 
-def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
+def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     ours = ctx.seen.rollout.name
     if route.managed_by not in ("", ours):
         message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
-        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
+        return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:
             return _anew(route, split)
     if route.split is None:
-        return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
+        return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split == split and route.managed_by == ours:
         return verified(ctx, route, split)
     if (lacking := _lacking(ctx, route, split)) is not None:
         return lacking
     if to_be_recorded(ctx, route.route):
-        return Outcome(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
+        return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {told(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
         return _on_the_way(ctx, route, route.split, replace(intent, settled=False), wait)
-    return Outcome(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
+    return RouteVerification(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
 
 
-def _anew(route: RouteSeen, split: Split) -> Outcome:
+def _anew(route: RouteSeen, split: Split) -> RouteVerification:
     """Once it says the share that is wanted, so that no requests move by it; routes of steps went before, and come back after."""
     notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {told(split)}")
     version = route.resource_version
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
-    return Outcome(
+    return RouteVerification(
         intents=(intent,),
         notices=(notice,),
         wait=Wait(Reason.TRAFFIC_SWITCHING, f"writing {route.route} again from the spec"),
@@ -325,12 +333,12 @@ def _by_weight(split: Split) -> Split:
     return Split(split.share if split.sticky is None else Fraction(0))
 
 
-def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> Outcome:
+def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> RouteVerification:
     """Rules of the route are idle, on their way in or out: the data plane must have them so before the next write."""
     traffic = ctx.status.traffic
     known = traffic is not None and says(traffic, intent.split)
     outcome = half_way(ctx, route, there)
-    return Outcome(
+    return RouteVerification(
         intents=(replace(intent, settled=outcome.wait is None), *outcome.intents),
         notices=() if known else _change(ctx, route, intent.split),
         wait=outcome.wait or wait,
@@ -338,7 +346,7 @@ def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTra
     )
 
 
-def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome | None:
+def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification | None:
     """Why the route cannot say `split`; None when it can.
 
     A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
@@ -349,14 +357,14 @@ def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome | None
         return None
     if route.features is None:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"asking what the gateways of {route.route} support")
-        return Outcome(intents=(AskFeatures(route.route),), wait=wait)
+        return RouteVerification(intents=(AskFeatures(route.route),), wait=wait)
     if not (missing := needed - route.features):
         return None
     message = (
         f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
         "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
     )
-    return Outcome(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=ctx.now_s + FEATURES_AGAIN_S)
+    return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=ctx.now_s + FEATURES_AGAIN_S)
 
 
 def _recorded(ctx: PassContext, split: Split, *, said_at_s: float | None) -> Traffic:

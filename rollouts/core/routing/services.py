@@ -19,8 +19,8 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskService, Intent, Notice, PointService, ReleaseService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import named_services
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
-from rollouts.core.routing.subset_name import subset_name
 
 ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
 """A missing Service is not watched: asked for again after 1 s (`kubectl apply` of one file makes it a moment after the Rollout),
@@ -48,7 +48,7 @@ class Pointing:
     wake_at_s: float | None = None
 
 
-def point(ctx: PassContext, name: str, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+def point(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, at_least: int) -> Pointing:
     """Makes Service `name` select `target`, once `at_least` of its pods are available.
 
     An unsteered Service is taken over only when all of the target's pods are there: until then it serves whatever its own
@@ -66,7 +66,7 @@ def point(ctx: PassContext, name: str, target: ReplicaSet | None, *, at_least: i
             assert_never(never)
 
 
-def _absent(ctx: PassContext, name: str, *, at_s: float, message: str) -> Pointing:
+def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) -> Pointing:
     message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(ctx, wait, asked_at_s=at_s)
@@ -147,21 +147,19 @@ def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
     return None
 
 
-def is_subset(name: str) -> bool:
-    """Whether that is the name of a subset of a DestinationRule: `rule/subset`."""
-    return subset_name(name) is not None
+def is_subset(name: ServiceRef) -> bool:
+    """Whether that is a subset of a DestinationRule."""
+    return isinstance(name, SubsetName)
 
 
-def told(name: str) -> str:
+def told(name: ServiceRef) -> str:
     """How people are told of a Service, or of a subset."""
-    found = subset_name(name)
-    return f"Service {name}" if found is None else f"subset {found.subset} of DestinationRule {found.rule}"
+    return f"subset {name.subset} of DestinationRule {name.rule}" if isinstance(name, SubsetName) else f"Service {name}"
 
 
-def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[str, str]) -> Pointing:
+def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[ServiceRef, ServiceRef]) -> Pointing:
     """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
-    subsets = [found for name in names if (found := subset_name(name)) is not None]
-    of_one_rule = len({each.rule for each in subsets}) == 1
+    of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
     if of_one_rule and any(isinstance(each, PointService) for each in stable.intents):
         return replace(canary, intents=(), notices=())
     return canary
@@ -171,13 +169,15 @@ def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
     """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
     named = named_services(ctx.spec.strategy)
     return tuple(
-        ReleaseService(name=service.name, uid=service.uid, resource_version=service.resource_version)
+        ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version)
         for service in _seen(ctx.seen.services.values())
-        if service.managed_by == ctx.seen.rollout.name and service.name not in named
+        if service.managed_by == ctx.seen.rollout.name
+        and (name := service.name) not in named
+        and not isinstance(name, SubsetName)
     )
 
 
-def selected_revision(ctx: PassContext, name: str | None) -> str:
+def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
     """The revision in the selector of Service `name`, "" when it names none or was not seen."""
     service = ctx.seen.services.get(name or "")
     return service.revision if isinstance(service, ServiceSeen) else ""
@@ -188,7 +188,7 @@ def none_available(ctx: PassContext) -> bool:
     return ctx.new is not None and ctx.new.spec_replicas > 0 and lasting(ctx.new) == 0
 
 
-def no_worse(ctx: PassContext, name: str, target: ReplicaSet | None, *, enough: int) -> int:
+def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
     """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
     service = ctx.seen.services.get(name)
     if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:

@@ -27,7 +27,7 @@ _NOT_YET = "its data plane does not do so yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RouteVerification:
     """One route.
 
     Args:
@@ -45,17 +45,17 @@ class Outcome:
     wake_at_s: float | None = None
 
 
-def verified(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
+def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
     traffic = ctx.status.traffic
     if traffic is not None and traffic.verified_by is not None and says(traffic, split):
-        return Outcome(said=True, verified_by=traffic.verified_by)
+        return RouteVerification(said=True, verified_by=traffic.verified_by)
     if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     return _counted(ctx, route, split) if route.counted else _asked(ctx, route, split)
 
 
-def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> Outcome:
+def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerification:
     """The same for a split `there` that is only on the way to what is wanted, so that nothing of it is on record but the wait."""
     if route.can_be_asked and not route.counted and not there.sticky:
         return _asked(ctx, route, there)
@@ -63,12 +63,12 @@ def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> Outcome:
     return _waited(ctx, route, there, since_s=since_s)
 
 
-def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
+def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
     live = route.live
     if live is not None and live.resource_version == route.resource_version:
         if live.live:
-            return Outcome(said=True, verified_by=live.by)
+            return RouteVerification(said=True, verified_by=live.by)
         since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
         again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
         wait = Wait(
@@ -76,14 +76,14 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
             f"{route.route} says {told(split)}; {live.message or _NOT_YET}",
         )
         if ctx.now_s < again_s:
-            return Outcome(said=True, wait=wait, wake_at_s=again_s)
+            return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
     else:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {told(split)}; its data plane is asked")
     ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
-    return Outcome(said=True, intents=(ask,), wait=wait)
+    return RouteVerification(said=True, intents=(ask,), wait=wait)
 
 
-def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
+def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Counters of requests tell, where there are requests: what they show holds, and their silence is waited out.
 
     They count from when the gateways have taken the route. They cannot tell requests that a managed route brings from others, so
@@ -98,7 +98,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
     if live is None or live.resource_version != route.resource_version or live.at_s < since_s:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; its requests are counted", until_s)
     elif live.live:
-        return Outcome(said=True, timed=True, verified_by=live.by)
+        return RouteVerification(said=True, timed=True, verified_by=live.by)
     elif not live.evidence and ctx.now_s >= until_s:
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     else:
@@ -107,7 +107,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; {live.message or _NOT_YET}", deadline_s)
         again_s = live.at_s + COUNT_AGAIN_S
         if ctx.now_s < again_s:
-            return Outcome(said=True, timed=True, wait=wait, wake_at_s=again_s)
+            return RouteVerification(said=True, timed=True, wait=wait, wake_at_s=again_s)
     traffic = ctx.status.traffic
     observed = traffic.observed_percent if traffic is not None else None
     ask = AskLive(
@@ -117,7 +117,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> Outcome:
         since_s=since_s,
         before=None if observed is None else Fraction(observed) / 100,
     )
-    return Outcome(said=True, timed=True, intents=(ask,), wait=wait)
+    return RouteVerification(said=True, timed=True, intents=(ask,), wait=wait)
 
 
 def _seen_at_s(ctx: PassContext, split: Split) -> float:
@@ -128,24 +128,26 @@ def _seen_at_s(ctx: PassContext, split: Split) -> float:
     return ctx.now_s
 
 
-def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> Outcome:
+def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
     """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
     match route.accepted.answer:
         case Answer.NO:
             message = f"{route.route} was not accepted: {route.accepted.message}"
-            return Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+            return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.UNKNOWN:
             message = f"no gateway has taken {route.route} yet: {route.accepted.message}".removesuffix(": ")
-            return Outcome(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
+            return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.YES:
             pass
         case never:
             assert_never(never)
     until_s = since_s + route.settle_s
     if ctx.now_s >= until_s:
-        return Outcome(said=True, timed=True)
+        return RouteVerification(said=True, timed=True)
     message = f"{route.route} says {told(split)}; its data plane is given {route.settle_s:g} s"
-    return Outcome(said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s)
+    return RouteVerification(
+        said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s
+    )
 
 
 def says(traffic: Traffic, split: Split) -> bool:

@@ -21,6 +21,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, PointService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, named_services
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.steps import (
     MatchTrafficWeight,
@@ -153,7 +154,7 @@ def canary_rules(ctx: PassContext, strategy: Canary) -> CanaryRules:
     return CanaryRules(strategy=strategy, weight_percent=asked_weight(ctx, strategy))
 
 
-def _stable_service(ctx: PassContext, rules: CanaryRules, name: str) -> Pointing:
+def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> Pointing:
     target = ctx.stable or ctx.new
     at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, name, target, enough=ctx.promised))
     if ctx.stable is not None and _cuts_over(ctx, rules):
@@ -161,7 +162,7 @@ def _stable_service(ctx: PassContext, rules: CanaryRules, name: str) -> Pointing
     return point(ctx, name, target, at_least=at_least)
 
 
-def _canary_service(ctx: PassContext, rules: CanaryRules, name: str) -> Pointing:
+def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> Pointing:
     leaves = ctx.aborted or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
     new_serves = ctx.new is not None and lasting(ctx.new) > 0 and not leaves
     target = ctx.new if new_serves or ctx.stable is None else ctx.stable

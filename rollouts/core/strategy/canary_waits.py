@@ -160,12 +160,12 @@ def _new_pods_unobserved(progress: Progress) -> Wait | None:
     return pods_wait(progress.ctx.status.current_revision, wanted=wanted, available=new.available)
 
 
-Check: TypeAlias = Callable[[Progress], Wait | None]
+WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
 
-_PERSON: tuple[Check, ...] = (_replica_failure, _service_needs_a_person)
-ABORTED: tuple[Check, ...] = (*_PERSON, _route)
-AT_PAUSE: tuple[Check, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _pause)
-AT_STEP: tuple[Check, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival)
-AT_END: tuple[Check, ...] = (
+_PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
+ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
+AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _pause)
+AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival)
+AT_END: tuple[WaitCheck, ...] = (
     *(*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival, _old_pods, _new_pods_unobserved, _service),
 )

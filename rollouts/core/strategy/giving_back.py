@@ -26,7 +26,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RouteName, RouteSeen, RouteUnasked
+from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import forget_elsewhere
 from rollouts.core.routing.routes import left_routes, pods_behind
 from rollouts.core.routing.services import lasting, point
@@ -37,9 +37,6 @@ LATEST_S = 60.0
 
 Which router it was may not be known any more.
 """
-
-UNSEEN = "a route of before"
-"""Just after a restart no route is seen that no spec names, though status tells that there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +73,11 @@ def _of_left(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     percent = _brings_percent(ctx, route)
     if percent is None:
         return _Part(intents=(_release(route),))
-    name = _name(route.route)
-    entry = GivenBack(route=name, percent=percent, settle_s=max(LATEST_S, route.settle_s))
+    place = route.route.place
+    entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
     if pods is not None:
         return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
-    if any(each.route == name and each.gone_at_s is None for each in ctx.recorded.given_back):
+    if any(each.route == place and each.gone_at_s is None for each in ctx.recorded.given_back):
         return _Part(entry, intents=(_release(route),))
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
 
@@ -90,7 +87,7 @@ def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
     until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
     if ctx.now_s >= until_s:
         return _Part()
-    message = f"{entry.route} was given back; until its proxies have let go the canary keeps its pods"
+    message = f"{entry.display_name} was given back; until its proxies have let go the canary keeps its pods"
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
 
 
@@ -110,8 +107,8 @@ def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
     percent = _known_percent(ctx)
     if percent is None or any(each.entry is not None for each in others):
         return _Part()
-    wait = Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {UNSEEN}")
-    return _Part(GivenBack(route=UNSEEN, percent=percent, settle_s=LATEST_S), wait=wait)
+    entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {entry.display_name}"))
 
 
 def stands_still(ctx: PassContext) -> bool:
@@ -160,7 +157,7 @@ def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
 
 
 def _recorded_percents(ctx: PassContext, route: RouteSeen) -> tuple[WeightPercent, ...]:
-    return tuple(each.percent for each in ctx.status.given_back if each.route == _name(route.route))
+    return tuple(each.percent for each in ctx.status.given_back if each.route == route.route.place)
 
 
 def _wait_for_pods(ctx: PassContext) -> Wait | None:
@@ -198,9 +195,9 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
 
 def _gone(ctx: PassContext, left: Iterable[RouteSeen]) -> list[GivenBack]:
     """Those on record that are ours no longer, since now or since then; one that is ours and named again is left out."""
-    still = {_name(each.route) for each in left}
+    still = {each.route.place for each in left}
     again = {
-        _name(each.route)
+        each.route.place
         for each in ctx.seen.routes.values()
         if isinstance(each, RouteSeen) and each.named and each.managed_by == ctx.seen.rollout.name
     }
@@ -223,7 +220,3 @@ def _stable(ctx: PassContext) -> ReplicaSet | None:
 
 def _release(route: RouteSeen) -> ReleaseRoute:
     return ReleaseRoute(route=route.route, uid=route.uid, resource_version=route.resource_version)
-
-
-def _name(route: RouteName) -> str:
-    return f"{route.kind} {route.namespace}/{route.name}"

@@ -12,7 +12,7 @@ from typing import Any
 from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
-from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -58,7 +58,7 @@ class EndpointSliceController(Actor):
         if new != stored.manifest:
             self.world.verbs.update(resource, stored, new, self.options)
 
-    def _on_service(self, change: Change) -> None:
+    def _on_service(self, change: CommittedWrite) -> None:
         namespace, name = change.new.key
         before = self._services[namespace].pop(name, None)
         if before:
@@ -71,7 +71,7 @@ class EndpointSliceController(Actor):
             self._by_label[namespace, *min(selector.items())].add(name)
         self.mark(change.new.key)
 
-    def _on_slice(self, change: Change) -> None:
+    def _on_slice(self, change: CommittedWrite) -> None:
         labels = change.new.labels
         if labels.get(MANAGED_BY) != "endpointslice-controller.k8s.io":
             return
@@ -82,7 +82,7 @@ class EndpointSliceController(Actor):
         else:
             self._slices[key] = change.new.metadata["name"]
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: CommittedWrite) -> None:
         namespace = change.new.metadata["namespace"]
         if change.old is not None:
             for label in change.old.labels.items():

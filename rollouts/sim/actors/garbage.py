@@ -10,7 +10,7 @@ from collections import defaultdict
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
-from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import Refused
 from rollouts.sim.storage.registry import NAMESPACE
 
@@ -52,7 +52,7 @@ class GarbageCollector(Actor):
             elif self._where[uid][0] == NAMESPACE:
                 self._empty(stored)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: CommittedWrite) -> None:
         uid = change.new.metadata["uid"]
         owners = change.new.metadata.get("ownerReferences") or ()
         if change.event == DELETED:

@@ -13,7 +13,7 @@ from rollouts.objects import POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
-from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.registry import NODE
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
@@ -94,7 +94,7 @@ class Kubelets(Actor):
         elif not pod_facts.is_ready(pod) and not _waiting_reason(pod):
             self._make_ready(pod)
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: CommittedWrite) -> None:
         pod, uid = change.new, change.new.metadata["uid"]
         if change.event == DELETED:
             self._serving.discard(uid)

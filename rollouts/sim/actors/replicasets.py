@@ -19,7 +19,7 @@ from rollouts.objects import POD, REPLICA_SET, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
-from rollouts.sim.storage.history import ADDED, DELETED, Change, ObjectKey, Stored
+from rollouts.sim.storage.history import ADDED, DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import Refused
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -39,7 +39,7 @@ class ReplicaSetController(Actor):
     def __init__(self, world: World, *, lag_s: float = 0.002, pods_lag_s: float = 0.001) -> None:
         super().__init__(world, lag_s=lag_s)
         self.pods_lag_s = pods_lag_s
-        self._on_their_way: deque[tuple[TimerHandle, Change]] = deque()
+        self._on_their_way: deque[tuple[TimerHandle, CommittedWrite]] = deque()
         self._expected: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._pods: defaultdict[str, dict[ObjectKey, Stored]] = defaultdict(dict)
         self._key_of: dict[str, ObjectKey] = {}
@@ -68,7 +68,7 @@ class ReplicaSetController(Actor):
             timer.cancel()
         self._on_their_way.clear()
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: CommittedWrite) -> None:
         if pod_facts.controller_uid(change.new) is not None:
             timer = self.world.loop.call_later(self.pods_lag_s, self._hear)
             self._on_their_way.append((timer, change))
@@ -87,7 +87,7 @@ class ReplicaSetController(Actor):
         if uid in self._key_of:
             self.mark(self._key_of[uid])
 
-    def _on_replica_set(self, change: Change) -> None:
+    def _on_replica_set(self, change: CommittedWrite) -> None:
         uid, key = change.new.metadata["uid"], change.new.key
         if change.event == DELETED:
             self._key_of.pop(uid, None)

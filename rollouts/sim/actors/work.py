@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rollouts.objects import Kind
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.apiserver.verbs import Verbs, WriteOptions
-from rollouts.sim.storage.history import Change, History, ObjectKey
+from rollouts.sim.storage.history import CommittedWrite, ObjectHistory, ObjectKey
 from rollouts.sim.storage.registry import Resource
 
 
@@ -29,7 +29,7 @@ class World:
     rng: random.Random
 
     @property
-    def history(self) -> History:
+    def history(self) -> ObjectHistory:
         """The objects."""
         return self.server.history
 
@@ -88,17 +88,17 @@ class Actor:
         """Does what is due for one key."""
         raise NotImplementedError
 
-    def listen(self, kind: Kind, listener: Callable[[Change], None]) -> None:
+    def listen(self, kind: Kind, listener: Callable[[CommittedWrite], None]) -> None:
         """Hears of every object of a kind: those that exist as additions, then changes."""
         for stored in list(self.world.history.select(kind)):
-            listener(Change(kind, "ADDED", stored, None))
+            listener(CommittedWrite(kind, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(kind, listener))
 
-    def listen_to_all(self, listener: Callable[[Change], None]) -> None:
+    def listen_to_all(self, listener: Callable[[CommittedWrite], None]) -> None:
         """Hears of every object of every kind."""
         for kind in self.world.history.kinds():
             for stored in list(self.world.history.select(kind)):
-                listener(Change(kind, "ADDED", stored, None))
+                listener(CommittedWrite(kind, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(None, listener))
 
     def mark(self, key: ObjectKey, after_s: float | None = None) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from rollouts.objects import Manifest
 from rollouts.sim.apiserver.watches import WatchFilter
-from rollouts.sim.storage.history import History, Stored
+from rollouts.sim.storage.history import ObjectHistory, Stored
 from rollouts.sim.storage.refusals import bad_request, expired, options_invalid, too_large_resource_version
 from rollouts.sim.storage.registry import Resource
 from rollouts.sim.storage.selectors import field_test, label_test
@@ -28,7 +28,7 @@ class Listings:
         history: of which objects.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: ObjectHistory) -> None:
         self._history = history
         self._pages: dict[str, tuple[int, list[Stored]]] = {}
         self._next_page = 0

@@ -23,7 +23,7 @@ from rollouts.sim.apiserver.listing import Listings, watch_filter
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
 from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
 from rollouts.sim.apiserver.watches import RefusedWatch, SimWatch
-from rollouts.sim.storage.history import History, Stored
+from rollouts.sim.storage.history import ObjectHistory, Stored
 from rollouts.sim.storage.refusals import NoSuchPath, Refused, bad_request, method_not_allowed, options_invalid
 from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
 
@@ -31,7 +31,7 @@ FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """What a path stands for.
 
     Args:
@@ -72,7 +72,7 @@ class SimServer:
         latency_s: float = 0.0,
         default_manager: str = "rollouts",
     ) -> None:
-        self.history = History()
+        self.history = ObjectHistory()
         self.registry = Registry()
         self.registry.add(BUILT_IN)
         self.verbs = Verbs(self.registry, self.history, clock, random.Random(seed))  # noqa: S311  # a simulation's seed
@@ -82,7 +82,7 @@ class SimServer:
         self._default_manager = default_manager
         self._listings = Listings(self.history)
         self._watches: dict[SimWatch, None] = {}  # in the order they were opened: a set's would be that of addresses
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, RequestTarget] = {}
         self._targets_as_of = 0
         for crd in crds:
             self.verbs.create(self.registry.of(CRD), "", crd, WriteOptions(manager="crds"))
@@ -111,7 +111,7 @@ class SimServer:
 
     def answer(self, request: ports.Request) -> ports.Response:
         """Carries out one request at once; `request` without the waiting."""
-        target: Target | None = None
+        target: RequestTarget | None = None
         try:
             target = self.target(request.path)
             if target is None:
@@ -138,7 +138,7 @@ class SimServer:
         self.history.compact()
         self._listings.forget()
 
-    def target(self, path: str) -> Target | None:
+    def target(self, path: str) -> RequestTarget | None:
         """What a path stands for; None when it is no resource's. Raises: Refused (404) for a type that is not served."""
         if self._targets_as_of != self.registry.changes or len(self._targets) > 50_000:
             self._targets.clear()
@@ -150,7 +150,7 @@ class SimServer:
                 self._targets[path] = target
         return target
 
-    def _parse(self, path: str) -> Target | None:
+    def _parse(self, path: str) -> RequestTarget | None:
         steps = [unquote(step) for step in path.strip("/").split("/")]
         if steps[0] == "api" and len(steps) >= 3:
             group, version, rest = "", steps[1], steps[2:]
@@ -169,9 +169,9 @@ class SimServer:
                   "eviction": resource.kind == POD}  # fmt: skip
         if not served.get(part, False) or (name and resource.kind.namespaced and namespace is None):
             raise NoSuchPath
-        return Target(resource, namespace, name, part)
+        return RequestTarget(resource, namespace, name, part)
 
-    def _dispatch(self, request: ports.Request, target: Target) -> ports.Response:
+    def _dispatch(self, request: ports.Request, target: RequestTarget) -> ports.Response:
         verbs, resource, query = self.verbs, target.resource, request.query
         if target.name is None:
             return self._dispatch_collection(request, target)
@@ -204,7 +204,7 @@ class SimServer:
             case _:
                 raise method_not_allowed()
 
-    def _dispatch_collection(self, request: ports.Request, target: Target) -> ports.Response:
+    def _dispatch_collection(self, request: ports.Request, target: RequestTarget) -> ports.Response:
         resource, query = target.resource, request.query
         match request.method:
             case "GET":
@@ -222,7 +222,7 @@ class SimServer:
             case _:
                 raise method_not_allowed()
 
-    def _patch(self, request: ports.Request, target: Target, name: str) -> ports.Response:
+    def _patch(self, request: ports.Request, target: RequestTarget, name: str) -> ports.Response:
         verbs, resource = self.verbs, target.resource
         content_type = request.content_type.partition(";")[0].strip()
         is_apply = content_type == ports.APPLY_PATCH

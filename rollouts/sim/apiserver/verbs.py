@@ -16,7 +16,7 @@ from rollouts import ports
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage.builtin_rules import metadata_problems
-from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, History, Stored
+from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
 from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
 from rollouts.sim.storage.refusals import (
     Cause,
@@ -101,7 +101,7 @@ class Verbs:
     """
 
     registry: Registry
-    history: History
+    history: ObjectHistory
     clock: ports.Clock
     rng: random.Random
     _stamp: tuple[int, str] = field(default=(-1, ""))

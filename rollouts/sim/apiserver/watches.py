@@ -11,7 +11,7 @@ import msgspec
 
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import Manifest
-from rollouts.sim.storage.history import ADDED, DELETED, Change, History, Stored
+from rollouts.sim.storage.history import ADDED, DELETED, CommittedWrite, ObjectHistory, Stored
 from rollouts.sim.storage.refusals import Refused, expired
 from rollouts.sim.storage.registry import Resource
 
@@ -35,7 +35,7 @@ class WatchFilter:
     selects: Callable[[Stored], bool]
     selects_all: bool
 
-    def line(self, change: Change) -> bytes | None:
+    def line(self, change: CommittedWrite) -> bytes | None:
         """The event's line, None when it is not shown.
 
         An object that leaves the selection is shown as DELETED, one that enters it as ADDED.
@@ -59,7 +59,7 @@ class WatchFilter:
 
 
 class SimWatch:
-    """`ports.WatchStream` over a `History`.
+    """`ports.WatchStream` over a `ObjectHistory`.
 
     Args:
         history: of whose changes.
@@ -74,7 +74,7 @@ class SimWatch:
 
     def __init__(
         self,
-        history: History,
+        history: ObjectHistory,
         shown: WatchFilter,
         *,
         silence_s: float,
@@ -158,7 +158,7 @@ class SimWatch:
     def _follow(self) -> None:
         self._unlisten = self._history.listen(self._shown.resource.kind, self._on_change)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: CommittedWrite) -> None:
         line = self._shown.line(change)
         if line is not None:
             self._send(line)

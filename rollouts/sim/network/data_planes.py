@@ -22,7 +22,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.ports import Clock, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway import Gateway, Proxy
-from rollouts.sim.network.route_table import Rule, ServiceKey, WebRequest
+from rollouts.sim.network.route_table import ProxyRule, ServiceKey, WebRequest
 
 _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 
@@ -109,7 +109,7 @@ def _problem(proxy: Proxy, question: LiveQuestion) -> str:
     return ""
 
 
-def _weights(rule: Rule, stable: ServiceKey, canary: ServiceKey) -> tuple[int, int]:
+def _weights(rule: ProxyRule, stable: ServiceKey, canary: ServiceKey) -> tuple[int, int]:
     return (
         sum(each.weight for each in rule.backends if each.service == stable),
         sum(each.weight for each in rule.backends if each.service == canary),

@@ -19,8 +19,17 @@ from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import WriteOptions
 from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, GROUP, GRPC_ROUTE, HTTP_ROUTE
-from rollouts.sim.network.route_table import PLAIN, Copies, Place, RouteTable, Rule, ServiceKey, WebRequest, services_of
-from rollouts.sim.storage.history import DELETED, Change, ObjectKey, Stored
+from rollouts.sim.network.route_table import (
+    PLAIN,
+    Copies,
+    ProxyRule,
+    RouteTable,
+    RuleIndex,
+    ServiceKey,
+    WebRequest,
+    services_of,
+)
+from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 
 REVISION_LABEL = "rollouts.dev/revision"
 ROUTES: tuple[Kind, ...] = (HTTP_ROUTE, GRPC_ROUTE)
@@ -104,7 +113,7 @@ class Proxy:
         """Requests that it waits for, by the revision of their pods; its clients keep the count."""
         self.table = RouteTable(())
         self._world = world
-        self._warm_at_s: dict[Place, float] = {}
+        self._warm_at_s: dict[RuleIndex, float] = {}
         self._services: set[ServiceKey] = set()
         self._slices: dict[ServiceKey, _Slices] = {}
         self._told: dict[str, float] = {}
@@ -168,7 +177,7 @@ class Proxy:
         for change in waiting:
             change()
 
-    def is_warm(self, rule: Rule) -> bool:
+    def is_warm(self, rule: ProxyRule) -> bool:
         """Whether it has endpoints for a rule by now."""
         return self._world.loop.time() >= self._warm_at_s.get((rule.route, rule.number), 0.0)
 
@@ -262,7 +271,7 @@ class Gateway(Actor):
             conditions = [self._condition("Accepted", stored), self._condition("Programmed", stored)]
             self._update_status(GATEWAY, stored, {"conditions": conditions})
 
-    def _on_service(self, change: Change) -> None:
+    def _on_service(self, change: CommittedWrite) -> None:
         exists = change.event != DELETED
         if change.old is not None and exists:
             return
@@ -272,14 +281,14 @@ class Gateway(Actor):
             if change.new.key in services_of(manifest):
                 self.mark(key)
 
-    def _on_slice(self, change: Change) -> None:
+    def _on_slice(self, change: CommittedWrite) -> None:
         service = (change.new.key[0], change.new.labels.get(SERVICE_NAME, ""))
         endpoints = None if change.event == DELETED else tuple(self._ready(change.new))
         name = change.new.metadata["name"]
         for proxy in self.proxies:
             self._tell(proxy, partial(proxy.load_slice, service, name, endpoints))
 
-    def _on_route(self, change: Change) -> None:
+    def _on_route(self, change: CommittedWrite) -> None:
         kind, manifest = change.kind.kind, change.new.manifest
         if change.event == DELETED or not self._is_ours(manifest):
             if self._routes.pop((kind, change.new.key), None) is None:

@@ -25,7 +25,7 @@ _REUSE_SAFE_KERNEL = (5, 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ProxyEndpoint:
     """A pod in an EndpointSlice."""
 
     namespace: str
@@ -64,7 +64,7 @@ IPTABLES = ProxySettings()
 class _Server:
     """A pod in an ipvs table."""
 
-    endpoint: Endpoint
+    endpoint: ProxyEndpoint
     weight: int
 
 
@@ -96,15 +96,15 @@ class NodeProxy:
         self.settings = settings
         self._loop = loop
         self._rng = rng
-        self._slices: dict[str, tuple[Endpoint, ...]] = {}
-        self._usable: tuple[Endpoint, ...] = ()
+        self._slices: dict[str, tuple[ProxyEndpoint, ...]] = {}
+        self._usable: tuple[ProxyEndpoint, ...] = ()
         self._table = _Table()
         self._synced_at_s = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._check: asyncio.TimerHandle | None = None
         self._check_phase_s = loop.time() + rng.uniform(0.0, settings.check_s) if settings.mode == "ipvs" else 0.0
 
-    def hear(self, name: str, endpoints: tuple[Endpoint, ...], *, at_once: bool = False) -> None:
+    def hear(self, name: str, endpoints: tuple[ProxyEndpoint, ...], *, at_once: bool = False) -> None:
         """A slice was written; `at_once` for what was there before anybody looked."""
         self._slices[name] = endpoints
         if at_once:
@@ -116,7 +116,7 @@ class NodeProxy:
                 wait_s = settings.min_sync_period_s - since_s + self._rng.uniform(*settings.held_s)
             self._timer = self._loop.call_later(wait_s, self._sync)
 
-    def connect(self, port: int) -> Endpoint | None:
+    def connect(self, port: int) -> ProxyEndpoint | None:
         """Where a new connection from that client's port goes; None when it goes nowhere."""
         if self.settings.mode != "ipvs":
             return self._rng.choice(self._usable) if self._usable else None

@@ -17,7 +17,7 @@ from rollouts.sim.network.gateway_types import HTTP_ROUTE
 
 ServiceKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
-Place: TypeAlias = tuple[ServiceKey, int]
+RuleIndex: TypeAlias = tuple[ServiceKey, int]
 """A route and the number of one of its rules."""
 
 
@@ -51,7 +51,7 @@ class Backend:
 
 
 @dataclass
-class Rule:
+class ProxyRule:
     """One rule of one route, as one proxy carries it out.
 
     Args:
@@ -123,7 +123,7 @@ class _Entry:
     rank: _Rank
     match: Manifest
     is_grpc: bool
-    rule: Rule
+    rule: ProxyRule
 
 
 class RouteTable:
@@ -143,17 +143,17 @@ class RouteTable:
                 self._entries += _entries(manifest, rule, number)
         self._entries.sort(key=lambda entry: entry.rank)  # stable: the oldest route first, then the order of the rules
 
-    def find(self, request: WebRequest) -> Rule | None:
+    def find(self, request: WebRequest) -> ProxyRule | None:
         """The rule that a request falls under; None for no route at all."""
         return next((each.rule for each in self._entries if _matches(each, request)), None)
 
-    def places(self) -> set[Place]:
+    def places(self) -> set[RuleIndex]:
         """Every route with the numbers of its rules."""
         return {(each.rule.route, each.rule.number) for each in self._entries}
 
-    def rules_of(self, route: ServiceKey) -> Iterator[Rule]:
+    def rules_of(self, route: ServiceKey) -> Iterator[ProxyRule]:
         """Every rule of a route, each once."""
-        seen: list[Rule] = []
+        seen: list[ProxyRule] = []
         for each in self._entries:
             if each.rule.route == route and not any(each.rule is other for other in seen):
                 seen.append(each.rule)
@@ -186,12 +186,12 @@ def _entries(manifest: Manifest, rule: Manifest, number: int) -> list[_Entry]:
     return [_Entry(rank(match), match, is_grpc, parsed) for match in matches]
 
 
-def _rule(manifest: Manifest, rule: Manifest, number: int = 0) -> Rule:
+def _rule(manifest: Manifest, rule: Manifest, number: int = 0) -> ProxyRule:
     home = manifest["metadata"]["namespace"]
     backends = tuple(Backend(_service(each, home), each.get("weight", 1)) for each in rule.get("backendRefs") or ())
     mirrors = [each["requestMirror"] for each in rule.get("filters") or () if each["type"] == "RequestMirror"]
     copies = tuple(Copies(_service(each["backendRef"], home), _part(each)) for each in mirrors)
-    return Rule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()), number)
+    return ProxyRule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()), number)
 
 
 def _service(reference: Manifest, home: str) -> ServiceKey:

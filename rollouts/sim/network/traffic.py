@@ -16,8 +16,8 @@ from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
-from rollouts.sim.network.proxies import IPTABLES, Endpoint, NodeProxy, ProxySettings
-from rollouts.sim.storage.history import DELETED, Change
+from rollouts.sim.network.proxies import IPTABLES, NodeProxy, ProxyEndpoint, ProxySettings
+from rollouts.sim.storage.history import DELETED, CommittedWrite
 
 REVISION_LABEL = "rollouts.dev/revision"
 NO_REVISION = ""
@@ -55,7 +55,7 @@ class Connections:
 NEW = Connections()
 
 
-class Traffic:
+class ClientTraffic:
     """Clients of one Service.
 
     Args:
@@ -88,7 +88,7 @@ class Traffic:
         self._interval_s = 1.0 / rate_per_s
         self._duration_s = duration_s
         self.proxies = tuple(NodeProxy(world.loop, world.rng, proxy) for _ in kubelets.nodes)
-        self._kept: list[tuple[int, Endpoint] | None] = [None] * connections.kept
+        self._kept: list[tuple[int, ProxyEndpoint] | None] = [None] * connections.kept
         self._ports = connections.ports
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -97,7 +97,7 @@ class Traffic:
     def start(self) -> None:
         """Begins to send; every proxy starts with what the slices say now."""
         for stored in self._world.history.select(ENDPOINT_SLICE, self._where[0]):
-            self._on_slice(Change(ENDPOINT_SLICE, "ADDED", stored, None), at_once=True)
+            self._on_slice(CommittedWrite(ENDPOINT_SLICE, "ADDED", stored, None), at_once=True)
         self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
         self._timer = self._world.loop.call_later(self._interval_s, self._send)
 
@@ -110,13 +110,13 @@ class Traffic:
         for proxy in self.proxies:
             proxy.stop()
 
-    def _on_slice(self, change: Change, *, at_once: bool = False) -> None:
+    def _on_slice(self, change: CommittedWrite, *, at_once: bool = False) -> None:
         if change.new.key[0] != self._where[0] or change.new.labels.get(SERVICE_NAME) != self._where[1]:
             return
-        endpoints: tuple[Endpoint, ...] = ()
+        endpoints: tuple[ProxyEndpoint, ...] = ()
         if change.event != DELETED:
             endpoints = tuple(
-                Endpoint(
+                ProxyEndpoint(
                     entry["targetRef"]["namespace"],
                     entry["targetRef"]["name"],
                     entry["targetRef"]["uid"],
@@ -148,12 +148,12 @@ class Traffic:
         else:
             self._finish(proxy, port, chosen.uid, revision, second)
 
-    def _through_new(self, number: int) -> tuple[NodeProxy, int, Endpoint | None]:
+    def _through_new(self, number: int) -> tuple[NodeProxy, int, ProxyEndpoint | None]:
         port = number % self._ports if self._ports else number
         proxy = self.proxies[port % len(self.proxies)] if self._ports else self._world.rng.choice(self.proxies)
         return proxy, port, proxy.connect(port)
 
-    def _through_kept(self, number: int) -> tuple[NodeProxy, int, Endpoint | None]:
+    def _through_kept(self, number: int) -> tuple[NodeProxy, int, ProxyEndpoint | None]:
         index = number % len(self._kept)
         proxy, kept = self.proxies[index % len(self.proxies)], self._kept[index]
         if kept is not None and self._kubelets.serves(kept[1].uid):

@@ -15,8 +15,8 @@ import msgspec
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage.fields import (
+    FieldPath,
     FieldSet,
-    Path,
     as_fields_v1,
     compare,
     item_step,
@@ -25,7 +25,7 @@ from rollouts.sim.storage.fields import (
     reading_order,
 )
 from rollouts.sim.storage.refusals import apply_conflict
-from rollouts.sim.storage.shapes import Shape
+from rollouts.sim.storage.shapes import MergeShape
 
 APPLY = "Apply"
 UPDATE = "Update"
@@ -81,7 +81,7 @@ class Owner:
 
 
 def owners_after_update(
-    owners: tuple[Owner, ...], writer: Owner, old: Manifest, new: Manifest, shape: Shape
+    owners: tuple[Owner, ...], writer: Owner, old: Manifest, new: Manifest, shape: MergeShape
 ) -> tuple[Owner, ...]:
     """Ownership after a write that is not an apply: the writer owns what it changed, nobody owns what is gone."""
     removed, changed = compare(old, new, shape)
@@ -113,7 +113,7 @@ def _keep(kept: list[Owner], owner: Owner, fields: FieldSet) -> None:
 
 
 def apply(
-    live: Manifest, owners: tuple[Owner, ...], config: Manifest, writer: Owner, shape: Shape, *, force: bool
+    live: Manifest, owners: tuple[Owner, ...], config: Manifest, writer: Owner, shape: MergeShape, *, force: bool
 ) -> tuple[Manifest, tuple[Owner, ...]]:
     """The object after a server-side apply of `config`, and who owns what then.
 
@@ -149,7 +149,7 @@ def apply(
     return pruned, tuple(kept)
 
 
-def _merge(live: Any, config: Any, shape: Shape) -> Any:
+def _merge(live: Any, config: Any, shape: MergeShape) -> Any:
     if isinstance(live, dict) and isinstance(config, dict) and not shape.atomic:
         merged = dict(live)
         for name, value in config.items():
@@ -163,7 +163,7 @@ def _merge(live: Any, config: Any, shape: Shape) -> Any:
     return live if live == config else config
 
 
-def _merge_list_map(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
+def _merge_list_map(live: list[Any], config: list[Any], shape: MergeShape) -> list[Any]:
     wanted = {item_step(item, shape): item for item in config}
     there = {item_step(item, shape): item for item in live}
     merged = [_merge(item, wanted[step], shape.item) if step in wanted else item for step, item in there.items()]
@@ -171,7 +171,7 @@ def _merge_list_map(live: list[Any], config: list[Any], shape: Shape) -> list[An
     return live if merged == live else merged
 
 
-def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: Shape) -> Manifest:
+def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: MergeShape) -> Manifest:
     """Removes what its only owner no longer speaks of, a list item whole unless somebody holds a part of it."""
     for path in sorted(dropped, key=len):
         if any(other[: len(path)] == path for other in held):
@@ -180,7 +180,7 @@ def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: Shape) 
     return manifest
 
 
-def _without(value: Any, path: Path, shape: Shape) -> Any:
+def _without(value: Any, path: FieldPath, shape: MergeShape) -> Any:
     """`value` without what is at `path`; maps that become empty go too."""
     kind, _, rest = path[0].partition(":")
     if kind == "f" and isinstance(value, dict) and rest in value:
@@ -196,7 +196,7 @@ def _without(value: Any, path: Path, shape: Shape) -> Any:
     return value
 
 
-def _without_field(value: Manifest, name: str, path: Path, shape: Shape) -> Manifest:
+def _without_field(value: Manifest, name: str, path: FieldPath, shape: MergeShape) -> Manifest:
     rest = {key: part for key, part in value.items() if key != name}
     if not path:
         return rest

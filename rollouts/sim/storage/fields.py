@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.shapes import METADATA, Shape
+from rollouts.sim.storage.shapes import METADATA, MergeShape
 
-Path: TypeAlias = tuple[str, ...]
-FieldSet: TypeAlias = frozenset[Path]
+FieldPath: TypeAlias = tuple[str, ...]
+FieldSet: TypeAlias = frozenset[FieldPath]
 
 UNOWNED_METADATA = frozenset(
     ("name", "generateName", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion",
@@ -30,7 +30,7 @@ def field_step(name: str) -> str:
     return f"f:{name}"
 
 
-def item_step(item: Any, shape: Shape) -> str:
+def item_step(item: Any, shape: MergeShape) -> str:
     """The step to an item of a list-map."""
     names = item if isinstance(item, dict) else {}
     return _key_step(shape.keys, tuple(names.get(name, shape.key_defaults.get(name)) for name in shape.keys))
@@ -41,15 +41,15 @@ def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
     return "k:" + json.dumps(dict(zip(keys, values, strict=True)), separators=(",", ":"), sort_keys=True)
 
 
-def owned_fields(manifest: Manifest, shape: Shape) -> FieldSet:
+def owned_fields(manifest: Manifest, shape: MergeShape) -> FieldSet:
     """The fields that an applied configuration speaks of: leaves and list items."""
-    found: set[Path] = set()
+    found: set[FieldPath] = set()
     for name, value, child in _owned_parts(manifest, shape):
         _collect(value, child, (name,), found, inner=False)
     return frozenset(found)
 
 
-def _owned_parts(manifest: Manifest, shape: Shape) -> Iterable[tuple[str, Any, Shape]]:
+def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, Any, MergeShape]]:
     for name, value in manifest.items():
         if name == "metadata":
             yield "f:metadata", {k: v for k, v in value.items() if k not in UNOWNED_METADATA}, METADATA
@@ -57,7 +57,7 @@ def _owned_parts(manifest: Manifest, shape: Shape) -> Iterable[tuple[str, Any, S
             yield field_step(name), value, shape.child(name)
 
 
-def _collect(value: Any, shape: Shape, path: Path, found: set[Path], *, inner: bool) -> None:
+def _collect(value: Any, shape: MergeShape, path: FieldPath, found: set[FieldPath], *, inner: bool) -> None:
     """Adds the leaves under `value`; with `inner` also the maps on the way, as a comparison reports them."""
     if isinstance(value, dict) and not shape.atomic:
         if (inner or not value) and len(path) > 1:  # nobody owns `metadata`, `spec` or `status` as such
@@ -81,10 +81,10 @@ def _collect(value: Any, shape: Shape, path: Path, found: set[Path], *, inner: b
         found.add(path)
 
 
-def compare(old: Manifest, new: Manifest, shape: Shape) -> tuple[set[Path], set[Path]]:
+def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldPath], set[FieldPath]]:
     """Paths that `new` no longer has, and paths that it has added or changed. Equal parts that are one object cost nothing."""
-    removed: set[Path] = set()
-    changed: set[Path] = set()
+    removed: set[FieldPath] = set()
+    changed: set[FieldPath] = set()
     before = {name: (value, child) for name, value, child in _owned_parts(old, shape)}
     for name, value, child in _owned_parts(new, shape):
         known = before.pop(name, None)
@@ -98,7 +98,7 @@ def compare(old: Manifest, new: Manifest, shape: Shape) -> tuple[set[Path], set[
 
 
 def _compare(
-    old: Any, new: Any, shape: Shape, path: Path, removed: set[Path], changed: set[Path]
+    old: Any, new: Any, shape: MergeShape, path: FieldPath, removed: set[FieldPath], changed: set[FieldPath]
 ) -> None:  # six parts of one walk
     if old is new:
         return
@@ -137,7 +137,7 @@ def _compare(
 _MISSING = object()
 
 
-def as_fields_v1(fields: Iterable[Path]) -> Manifest:
+def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:
     """The tree form that `managedFields` carries."""
     tree: Manifest = {}
     for path in sorted(fields):
@@ -151,7 +151,7 @@ def as_fields_v1(fields: Iterable[Path]) -> Manifest:
     return tree
 
 
-def _mark_members(node: Manifest, path: Path, members: set[Path]) -> None:
+def _mark_members(node: Manifest, path: FieldPath, members: set[FieldPath]) -> None:
     for step, child in list(node.items()):
         here = (*path, step)
         if child:
@@ -160,12 +160,12 @@ def _mark_members(node: Manifest, path: Path, members: set[Path]) -> None:
                 child["."] = {}
 
 
-def reading_order(path: Path) -> tuple[tuple[bool, str], ...]:
+def reading_order(path: FieldPath) -> tuple[tuple[bool, str], ...]:
     """Sorts paths as the real server reads a set: at every level first what ends there, then what goes deeper."""
     return tuple((depth < len(path) - 1, step) for depth, step in enumerate(path))
 
 
-def path_text(path: Path) -> str:
+def path_text(path: FieldPath) -> str:
     """A path as conflict messages write it: `.spec.containers[name="app"].image`."""
     text = ""
     for step in path:

@@ -77,7 +77,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CommittedWrite:
     """One committed write.
 
     Args:
@@ -93,10 +93,10 @@ class Change:
     old: Stored | None
 
 
-Listener: TypeAlias = Callable[[Change], None]
+WriteListener: TypeAlias = Callable[[CommittedWrite], None]
 
 
-class History:
+class ObjectHistory:
     """All objects, and the recent changes to them.
 
     Args:
@@ -107,10 +107,10 @@ class History:
         self.version = 1
         self._kept_changes = kept_changes
         self._objects: defaultdict[Kind, dict[ObjectKey, Stored]] = defaultdict(dict)
-        self._log: defaultdict[Kind, list[Change]] = defaultdict(list)
+        self._log: defaultdict[Kind, list[CommittedWrite]] = defaultdict(list)
         self._floor: defaultdict[Kind, int] = defaultdict(int)
-        self._listeners: defaultdict[Kind, list[Listener]] = defaultdict(list)
-        self._listeners_of_all: list[Listener] = []
+        self._listeners: defaultdict[Kind, list[WriteListener]] = defaultdict(list)
+        self._listeners_of_all: list[WriteListener] = []
         self._sorted: dict[Kind, list[ObjectKey]] = {}
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
@@ -151,7 +151,7 @@ class History:
             self._objects[kind][key] = new
         if event != MODIFIED:
             self._sorted.pop(kind, None)
-        change = Change(kind, event, new, old)
+        change = CommittedWrite(kind, event, new, old)
         log = self._log[kind]
         log.append(change)
         if len(log) > self._kept_changes:
@@ -162,7 +162,7 @@ class History:
             listener(change)
         return new
 
-    def listen(self, kind: Kind | None, listener: Listener) -> Callable[[], None]:
+    def listen(self, kind: Kind | None, listener: WriteListener) -> Callable[[], None]:
         """Calls `listener` on every commit of a kind, or of all kinds, from now on; the answer ends that."""
         listeners = self._listeners_of_all if kind is None else self._listeners[kind]
         listeners.append(listener)
@@ -172,7 +172,7 @@ class History:
         """The kinds of which there are objects."""
         return [kind for kind, objects in self._objects.items() if objects]
 
-    def since(self, kind: Kind, version: int) -> list[Change] | None:
+    def since(self, kind: Kind, version: int) -> list[CommittedWrite] | None:
         """The changes after `version`; None when some of them are no longer kept."""
         if version < self._floor[kind]:
             return None

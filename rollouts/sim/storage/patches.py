@@ -10,7 +10,7 @@ from typing import Any
 from rollouts.manifests import json_patch as rfc6902
 from rollouts.objects import Manifest
 from rollouts.sim.storage.refusals import bad_request, patch_refused
-from rollouts.sim.storage.shapes import Shape
+from rollouts.sim.storage.shapes import MergeShape
 
 
 def merge_patch(value: Any, patch: Any) -> Any:
@@ -47,7 +47,7 @@ def json_patch(value: Any, operations: Any) -> Any:
         raise patch_refused() from exc
 
 
-def strategic_merge_patch(value: Any, patch: Any, shape: Shape) -> Any:
+def strategic_merge_patch(value: Any, patch: Any, shape: MergeShape) -> Any:
     """`value` after a strategic merge patch: as a merge patch, with list-maps merged by their first key.
 
     Knows `$patch: delete|replace`, `$retainKeys` and `$deleteFromPrimitiveList`; the order asked for by `$setElementOrder`
@@ -63,7 +63,7 @@ def strategic_merge_patch(value: Any, patch: Any, shape: Shape) -> Any:
     return value if value == patch else patch
 
 
-def _strategic_map(value: Manifest, patch: Manifest, shape: Shape) -> Manifest:
+def _strategic_map(value: Manifest, patch: Manifest, shape: MergeShape) -> Manifest:
     if patch.get("$patch") == "replace":
         return {name: part for name, part in patch.items() if name != "$patch"}
     merged = dict(value)
@@ -82,7 +82,7 @@ def _strategic_map(value: Manifest, patch: Manifest, shape: Shape) -> Manifest:
     return value if merged == value else merged
 
 
-def _strategic_list(value: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
+def _strategic_list(value: list[Any], patch: list[Any], shape: MergeShape) -> list[Any]:
     key = shape.keys[0]
     if any(item.get("$patch") == "replace" for item in patch):
         return [item for item in patch if "$patch" not in item]

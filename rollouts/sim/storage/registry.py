@@ -58,7 +58,7 @@ class Resource:
     """
 
     kind: Kind
-    shape: shapes.Shape = shapes.PLAIN
+    shape: shapes.MergeShape = shapes.PLAIN
     has_status: bool = False
     scale: ScalePaths | None = None
     has_generation: bool = False

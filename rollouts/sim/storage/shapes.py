@@ -14,7 +14,7 @@ from rollouts.objects import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MergeShape:
     """How one value is owned and merged.
 
     Args:
@@ -26,53 +26,55 @@ class Shape:
         is_set: a list of scalars merged by value.
     """
 
-    fields: Mapping[str, Shape] = field(default_factory=dict)
-    element: Shape | None = None
+    fields: Mapping[str, MergeShape] = field(default_factory=dict)
+    element: MergeShape | None = None
     atomic: bool = False
     keys: tuple[str, ...] = ()
     key_defaults: Mapping[str, Any] = field(default_factory=dict)
     is_set: bool = False
 
-    def child(self, name: str) -> Shape:
+    def child(self, name: str) -> MergeShape:
         """The shape of a map's field."""
         return self.fields.get(name) or self.element or DEDUCED
 
     @property
-    def item(self) -> Shape:
+    def item(self) -> MergeShape:
         """The shape of a list's items."""
         return self.element or DEDUCED
 
 
-DEDUCED = Shape()
+DEDUCED = MergeShape()
 """Of values that no schema describes: maps are merged by key, lists are atomic."""
 
-ATOMIC = Shape(atomic=True)
+ATOMIC = MergeShape(atomic=True)
 
 
-def list_map(*keys: str, element: Shape = DEDUCED, **key_defaults: Any) -> Shape:
+def list_map(*keys: str, element: MergeShape = DEDUCED, **key_defaults: Any) -> MergeShape:
     """A list whose items are identified by `keys`."""
-    return Shape(element=element, keys=keys, key_defaults=key_defaults)
+    return MergeShape(element=element, keys=keys, key_defaults=key_defaults)
 
 
-METADATA = Shape(fields={"ownerReferences": list_map("uid", element=ATOMIC), "finalizers": Shape(is_set=True)})
+METADATA = MergeShape(
+    fields={"ownerReferences": list_map("uid", element=ATOMIC), "finalizers": MergeShape(is_set=True)}
+)
 
-_ENV = Shape(
+_ENV = MergeShape(
     fields={
-        "valueFrom": Shape(
+        "valueFrom": MergeShape(
             fields=dict.fromkeys(("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"), ATOMIC)
         )
     }
 )
-_CONTAINER = Shape(
+_CONTAINER = MergeShape(
     fields={
         "env": list_map("name", element=_ENV),
         "ports": list_map("containerPort", "protocol", protocol="TCP"),
         "volumeMounts": list_map("mountPath"),
         "volumeDevices": list_map("devicePath"),
-        "resources": Shape(fields={"claims": list_map("name")}),
+        "resources": MergeShape(fields={"claims": list_map("name")}),
     }
 )
-POD_SPEC = Shape(
+POD_SPEC = MergeShape(
     fields={
         "containers": list_map("name", element=_CONTAINER),
         "initContainers": list_map("name", element=_CONTAINER),
@@ -84,54 +86,54 @@ POD_SPEC = Shape(
         "nodeSelector": ATOMIC,
     }
 )
-POD_TEMPLATE = Shape(fields={"metadata": METADATA, "spec": POD_SPEC})
+POD_TEMPLATE = MergeShape(fields={"metadata": METADATA, "spec": POD_SPEC})
 _CONDITIONS = list_map("type")
 
-POD = Shape(
+POD = MergeShape(
     fields={
         "metadata": METADATA,
         "spec": POD_SPEC,
-        "status": Shape(fields={"conditions": _CONDITIONS, "podIPs": list_map("ip"), "hostIPs": ATOMIC}),
+        "status": MergeShape(fields={"conditions": _CONDITIONS, "podIPs": list_map("ip"), "hostIPs": ATOMIC}),
     }
 )
-WORKLOAD = Shape(
+WORKLOAD = MergeShape(
     fields={
         "metadata": METADATA,
-        "spec": Shape(fields={"selector": ATOMIC, "template": POD_TEMPLATE}),
-        "status": Shape(fields={"conditions": _CONDITIONS}),
+        "spec": MergeShape(fields={"selector": ATOMIC, "template": POD_TEMPLATE}),
+        "status": MergeShape(fields={"conditions": _CONDITIONS}),
     }
 )
-SERVICE = Shape(
+SERVICE = MergeShape(
     fields={
         "metadata": METADATA,
-        "spec": Shape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}),
-        "status": Shape(fields={"conditions": _CONDITIONS}),
+        "spec": MergeShape(fields={"selector": ATOMIC, "ports": list_map("port", "protocol", protocol="TCP")}),
+        "status": MergeShape(fields={"conditions": _CONDITIONS}),
     }
 )
-POD_DISRUPTION_BUDGET = Shape(
+POD_DISRUPTION_BUDGET = MergeShape(
     fields={
         "metadata": METADATA,
-        "spec": Shape(fields={"selector": ATOMIC}),
-        "status": Shape(fields={"conditions": _CONDITIONS}),
+        "spec": MergeShape(fields={"selector": ATOMIC}),
+        "status": MergeShape(fields={"conditions": _CONDITIONS}),
     }
 )
-AUTOSCALER = Shape(
+AUTOSCALER = MergeShape(
     fields={
         "metadata": METADATA,
-        "spec": Shape(fields={"scaleTargetRef": ATOMIC}),
-        "status": Shape(fields={"conditions": _CONDITIONS}),
+        "spec": MergeShape(fields={"scaleTargetRef": ATOMIC}),
+        "status": MergeShape(fields={"conditions": _CONDITIONS}),
     }
 )
-PLAIN = Shape(fields={"metadata": METADATA})
+PLAIN = MergeShape(fields={"metadata": METADATA})
 
 
-def shape_of_schema(schema: Manifest) -> Shape:
+def shape_of_schema(schema: Manifest) -> MergeShape:
     """The shape of a custom resource, from its structural schema."""
     shape = _of_schema(schema)
-    return Shape(fields={**shape.fields, "metadata": METADATA}, element=shape.element)
+    return MergeShape(fields={**shape.fields, "metadata": METADATA}, element=shape.element)
 
 
-def _of_schema(schema: Manifest) -> Shape:
+def _of_schema(schema: Manifest) -> MergeShape:
     kind = schema.get("type")
     if kind == "array":
         return _of_list_schema(schema)
@@ -141,18 +143,18 @@ def _of_schema(schema: Manifest) -> Shape:
         return ATOMIC
     fields = {name: _of_schema(part) for name, part in (schema.get("properties") or {}).items()}
     rest = schema.get("additionalProperties")
-    return Shape(fields=fields, element=_of_schema(rest) if isinstance(rest, dict) else None)
+    return MergeShape(fields=fields, element=_of_schema(rest) if isinstance(rest, dict) else None)
 
 
-def _of_list_schema(schema: Manifest) -> Shape:
+def _of_list_schema(schema: Manifest) -> MergeShape:
     items = schema.get("items") or {}
     match schema.get("x-kubernetes-list-type"):
         case "map":
             keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
             properties = items.get("properties") or {}
             defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
-            return Shape(element=_of_schema(items), keys=keys, key_defaults=defaults)
+            return MergeShape(element=_of_schema(items), keys=keys, key_defaults=defaults)
         case "set":
-            return Shape(is_set=True)
+            return MergeShape(is_set=True)
         case _:
             return DEDUCED

@@ -13,7 +13,7 @@ from typing import Any
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context
-from rollouts.traffic.rules.weights import Pair
+from rollouts.traffic.rules.weights import WeightPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Action:
         found: list[Manifest] = get(self._config, "targetGroups", [])
         return found
 
-    def pair(self, context: Context) -> Pair:
+    def pair(self, context: Context) -> WeightPair:
         """The weights of the two Services; a target group without one has 1. Raises: Unroutable."""
         weights = {service_of(each): _weight(each) for each in self.groups}
         needed = (context.stable_service, *([context.canary_service] if context.ping_pong else []))
         for service in needed:
             if service not in weights:
                 raise Unroutable(f"its action has no target group for Service {service}; add one")
-        return Pair(weights[context.stable_service], weights.get(context.canary_service, 0))
+        return WeightPair(weights[context.stable_service], weights.get(context.canary_service, 0))
 
     def changed(self, groups: list[Manifest], stickiness: Manifest | None) -> str:
         """The annotation's text with these target groups; None leaves what it says of stickiness."""

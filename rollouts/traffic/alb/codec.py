@@ -17,14 +17,14 @@ from fractions import Fraction
 from typing import Any
 
 from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
-from rollouts.core.model.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb.action import Action, service_of, weighted
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.rules.annotations import OneAnnotation
 from rollouts.traffic.rules.weights import weights_for
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 USE_ANNOTATION = "use-annotation"
@@ -44,7 +44,7 @@ class _Alb(OneAnnotation):
     name = "alb"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
         port = read.number("servicePort", needed=True, least=1, most=_PORT_MOST)
         options: dict[str, Any] = {
@@ -98,9 +98,9 @@ class _Alb(OneAnnotation):
             groups.append(_group(context.canary_service, target, weights.canary))
         return action.changed(groups, target.options.get("sticky"))
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """The load balancer's controller writes Events, and an address into the status; nothing about this generation."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()
@@ -110,7 +110,7 @@ def _group(service: str, target: Target, weight: int) -> Manifest:
     return {"serviceName": service, "servicePort": str(target.service_port), "weight": weight}
 
 
-def _stickiness(read: Settings) -> Manifest:
+def _stickiness(read: SettingsReader) -> Manifest:
     """What is written of it: a duration counts only where it is enabled, so any other is taken as Argo Rollouts takes it."""
     enabled = read.flag("enabled")
     duration_s = read.number("durationSeconds", default=_STICKY_DEFAULT_S)

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, MatchKind, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, Split
 from rollouts.errors import (
     ExpressionFailed,
     ExpressionInvalid,
@@ -45,19 +45,19 @@ from rollouts.errors import (
 )
 from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
 from rollouts.traffic.declared.oracle import Oracle, read_oracle, run_answers
 from rollouts.traffic.rules.ledger import NOTHING, with_ledger
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side, rules_at
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side, rules_at
+from rollouts.traffic.settings import SettingsReader
 
 SETTLE_MAX_S = 300
 SPEC_BYTES_MAX = 12 * 1024
 TESTS_UNITS_MAX = 100_000
 """Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
 
-_TESTED = Context(rollout="test", namespace="test", stable_service="stable", canary_service="canary")
+_TESTED = Context(rollout="test", namespace="test", stable=Destination("stable"), canary=Destination("canary"))
 _WEIGHT_MOST = 2**31 - 1
 
 
@@ -72,7 +72,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
             f"has {size_bytes} bytes, and {SPEC_BYTES_MAX} are allowed; leave tests out, or make their objects smaller"
         )
         raise SpecInvalid((SpecProblem("tests", message),))
-    read = Settings(declaration)
+    read = SettingsReader(declaration)
     match, weight = read.part("match"), read.part("weight")
     places, service = read.text("backends", needed=True), _service(read, declaration)
     space = _named(read.part("serviceNamespace"))
@@ -120,7 +120,7 @@ def steered_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest)
 
     Raises: Unroutable.
     """
-    want = Split(Fraction(test["canaryPercent"], 100), read_headers(Settings({"headers": test.get("headers")})))
+    want = Split(Fraction(test["canaryPercent"], 100), read_headers(SettingsReader({"headers": test.get("headers")})))
     with _as_declared(provider):
         return _tested(provider).with_us(user, want), want
 
@@ -150,7 +150,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class AcceptedWhen:
     """What tells that the router has taken an object: a condition in a list, or an expression over the object."""
 
     conditions: str = ""
@@ -179,14 +179,14 @@ class Declared(Rules):
     service: Named
     service_namespace: Named | None = None
     dialect_of: type[Dialect]
-    accepts: Acceptance | None = None
+    accepts: AcceptedWhen | None = None
     settle_s: float | None = None
     live: Oracle | None = None
     header: HeaderTemplate | None = None
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
         """One object."""
-        read = Settings(settings)
+        read = SettingsReader(settings)
         where = read.object_name("namespace", default=namespace)
         name = read.object_name("name", needed=True)
         if where != namespace and self.service_namespace is None:
@@ -221,15 +221,15 @@ class Declared(Rules):
         """Weights, and headers where it is declared how."""
         return frozenset() if self.header is None else self.header.features
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """What is declared to tell it, of this generation; yes when nothing is declared, which proves nothing."""
         if self.accepts is None:
-            return Verdict(Answer.YES)
+            return Acceptance(Answer.YES)
         user = objects.user
         generation = user.get("metadata", {}).get("generation", 0)
         status = user.get("status")
         if isinstance(status, dict) and _older(status.get("observedGeneration"), generation):
-            return Verdict(Answer.UNKNOWN, f"its status is not of generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"its status is not of generation {generation} yet")
         if self.accepts.expression is not None:
             return _by_expression(self.accepts.expression, user)
         return _by_condition(self.accepts, user, generation)
@@ -239,24 +239,24 @@ class Declared(Rules):
         return ()
 
 
-def _by_expression(expression: Expression, user: Manifest) -> Verdict:
+def _by_expression(expression: Expression, user: Manifest) -> Acceptance:
     try:
         if expression.truth({"object": user}):
-            return Verdict(Answer.YES)
+            return Acceptance(Answer.YES)
     except ExpressionFailed as error:  # before its router has looked at it, an object has no status
-        return Verdict(Answer.UNKNOWN, str(error))
-    return Verdict(Answer.UNKNOWN, f"not true yet: {expression.source}")
+        return Acceptance(Answer.UNKNOWN, str(error))
+    return Acceptance(Answer.UNKNOWN, f"not true yet: {expression.source}")
 
 
-def _by_condition(accepts: Acceptance, user: Manifest, generation: int) -> Verdict:
+def _by_condition(accepts: AcceptedWhen, user: Manifest, generation: int) -> Acceptance:
     conditions = _get(user, accepts.conditions.split("."))
     told = [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
     found = next((each for each in told if each.get("type") == accepts.type), None)
     if found is None or _older(found.get("observedGeneration"), generation):
-        return Verdict(Answer.UNKNOWN, f"{accepts.type} is not told of generation {generation} yet")
+        return Acceptance(Answer.UNKNOWN, f"{accepts.type} is not told of generation {generation} yet")
     if found.get("status") == "True":
-        return Verdict(Answer.YES)
-    return Verdict(Answer.NO, f"{accepts.type} is {found.get('status')}: {found.get('message', '')}")
+        return Acceptance(Answer.YES)
+    return Acceptance(Answer.NO, f"{accepts.type} is {found.get('status')}: {found.get('message', '')}")
 
 
 def _older(observed: Any, generation: int) -> bool:
@@ -275,7 +275,7 @@ def _as_declared(provider: Declared) -> Iterator[None]:
         ) from error
 
 
-def _kinds(match: Settings) -> tuple[Kind, ...]:
+def _kinds(match: SettingsReader) -> tuple[Kind, ...]:
     group, kind, plural = (match.text(field, needed=True) for field in ("group", "kind", "plural"))
     versions = match.texts("versions")
     if not versions:
@@ -283,7 +283,7 @@ def _kinds(match: Settings) -> tuple[Kind, ...]:
     return tuple(Kind(group, version, kind, plural) for version in versions)
 
 
-def _service(read: Settings, declaration: Mapping[str, Any]) -> Named:
+def _service(read: SettingsReader, declaration: Mapping[str, Any]) -> Named:
     if not isinstance(declaration.get("service"), Mapping):
         return Named(tuple(read.text("service", needed=True).split(".")))
     named = _named(read.part("service"))
@@ -291,7 +291,7 @@ def _service(read: Settings, declaration: Mapping[str, Any]) -> Named:
     return named
 
 
-def _named(part: Settings | None) -> Named | None:
+def _named(part: SettingsReader | None) -> Named | None:
     if part is None:
         return None
     path, source = part.text("path"), part.text("cel")
@@ -303,11 +303,11 @@ def _named(part: Settings | None) -> Named | None:
     return Named(expression=_compiled(part, source, variable="item", result=Result.TEXT))
 
 
-def _acceptance(part: Settings | None) -> Acceptance | None:
+def _acceptance(part: SettingsReader | None) -> AcceptedWhen | None:
     if part is None:
         return None
     source = part.text("cel")
-    found = Acceptance(
+    found = AcceptedWhen(
         conditions=part.text("conditions", needed=not source),
         type=part.text("type", needed=not source),
         expression=_compiled(part, source, variable="object", result=Result.TRUTH) if source else None,
@@ -318,7 +318,7 @@ def _acceptance(part: Settings | None) -> Acceptance | None:
     return found
 
 
-def _compiled(part: Settings, source: str, *, variable: str, result: Result) -> Expression | None:
+def _compiled(part: SettingsReader, source: str, *, variable: str, result: Result) -> Expression | None:
     try:
         return compiled(source, variables=(variable,), result=result)
     except ExpressionInvalid as error:
@@ -326,7 +326,7 @@ def _compiled(part: Settings, source: str, *, variable: str, result: Result) -> 
         return None
 
 
-def _settle_s(read: Settings) -> float | None:
+def _settle_s(read: SettingsReader) -> float | None:
     seconds = read.number("settleSeconds", default=-1)
     if seconds == 0 or seconds > SETTLE_MAX_S:
         read.refuse("settleSeconds", f"must be 1 to {SETTLE_MAX_S}")
@@ -334,10 +334,10 @@ def _settle_s(read: Settings) -> float | None:
 
 
 def _dialect(
-    read: Settings,
+    read: SettingsReader,
     places: str,
     named_by: tuple[Named, Named | None],
-    weight: Settings | None,
+    weight: SettingsReader | None,
     template: HeaderTemplate | None,
 ) -> type[Dialect]:
     *holders, key = places.split(".")
@@ -373,13 +373,13 @@ class _Backends(Dialect):
     space: ClassVar[Named | None]
     header: ClassVar[HeaderTemplate | None]
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         if self.header is None:
             return tuple(place for place in _places(user, self.steps) if isinstance(_get(user, place), dict))
         heads = (*self.steps[:-1], self.steps[-1].removesuffix("[]"))  # of lists of rules: copies are put there
         return tuple(place for place in _places(user, heads) if isinstance(_get(user, place), list))
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return self.header is not None
 
     def side(self, backend: Manifest) -> Side | None:
@@ -428,7 +428,7 @@ def _tested(provider: Declared) -> Dialect:
     return provider.dialect(Target(kinds=provider.kinds, namespace="test", name="test"), _TESTED)
 
 
-def _check_tried(read: Settings, provider: Declared, tried: frozenset[object]) -> None:
+def _check_tried(read: SettingsReader, provider: Declared, tried: frozenset[object]) -> None:
     """Whether the tests try what is declared.
 
     Args:
@@ -443,7 +443,7 @@ def _check_tried(read: Settings, provider: Declared, tried: frozenset[object]) -
             read.refuse("tests", f"need one with headers for header, with one that is {kind}")
 
 
-def _run(provider: Declared, test: Settings, *, usable: bool) -> frozenset[object]:
+def _run(provider: Declared, test: SettingsReader, *, usable: bool) -> frozenset[object]:
     """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that.
 
     Gives what it tried: how headers are matched, and what its answers mean, true or false.
@@ -474,9 +474,9 @@ def _run(provider: Declared, test: Settings, *, usable: bool) -> frozenset[objec
     return meant | {each.value.kind for route in matches for each in route.match.headers}
 
 
-def _places(user: Manifest, steps: Sequence[str]) -> list[Path]:
+def _places(user: Manifest, steps: Sequence[str]) -> list[RulePath]:
     """Where the path leads: `[]` is every item of a list."""
-    places: list[Path] = [()]
+    places: list[RulePath] = [()]
     for step in steps:
         places = [(*place, step.removesuffix("[]")) for place in places]
         if step.endswith("[]"):
@@ -484,7 +484,7 @@ def _places(user: Manifest, steps: Sequence[str]) -> list[Path]:
     return places
 
 
-def _get(value: Any, steps: Path | list[str]) -> Any:
+def _get(value: Any, steps: RulePath | list[str]) -> Any:
     for step in steps:
         named = value.get(step) if isinstance(value, dict) else None
         value = value[step] if isinstance(step, int) else named

@@ -25,7 +25,7 @@ from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest
 from rollouts.traffic.rules.text_matches import as_regex
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 VARIABLES = ("rule", "name", "headers")
 EXPRESSIONS_MAX = 16
@@ -82,7 +82,7 @@ class HeaderTemplate:
         return {"name": header.name, "kind": "regex", "value": as_regex(header.value)}
 
 
-def read_header(part: Settings | None, *, places: str) -> HeaderTemplate | None:
+def read_header(part: SettingsReader | None, *, places: str) -> HeaderTemplate | None:
     """That of a declaration, None when it has none; what is wrong is noted in `part`.
 
     Args:
@@ -106,7 +106,7 @@ def read_header(part: Settings | None, *, places: str) -> HeaderTemplate | None:
     return HeaderTemplate(last=insert == "last", regex=regex, fields=found)
 
 
-def read_headers(test: Settings) -> tuple[MatchRoute, ...]:
+def read_headers(test: SettingsReader) -> tuple[MatchRoute, ...]:
     """The header route of a declaration's test, named `test`; () when it has none."""
     headers: list[NamedMatch] = []
     for each in test.parts("headers"):
@@ -120,7 +120,7 @@ def read_headers(test: Settings) -> tuple[MatchRoute, ...]:
     return (MatchRoute("test", RequestMatch(headers=tuple(headers))),) if headers else ()
 
 
-def _compiled(part: Settings, path: str, value: Any, count: list[int], *, depth: int) -> Any:
+def _compiled(part: SettingsReader, path: str, value: Any, count: list[int], *, depth: int) -> Any:
     if depth > _DEPTH_MAX:
         part.refuse(path, "is too deep")
         return None

@@ -17,11 +17,11 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
 
-from rollouts.core.model.traffic import Answer, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Split
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 PATH_VARIABLES = ("object",)
 ANSWER_VARIABLES = ("body", "want", "object", "stable", "canary")
@@ -55,7 +55,7 @@ class Oracle:
             )
         return found
 
-    def judged(self, answer: bytes, user: Manifest, want: Split, *, stable: str, canary: str) -> Verdict:
+    def judged(self, answer: bytes, user: Manifest, want: Split, *, stable: str, canary: str) -> Acceptance:
         """What the answer means: YES when it does what is wanted, NO when not, UNKNOWN when that cannot be told.
 
         Args:
@@ -65,7 +65,7 @@ class Oracle:
         try:
             body = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            return Verdict(Answer.UNKNOWN, f"its answer is no JSON: {str(error)[:200]}")
+            return Acceptance(Answer.UNKNOWN, f"its answer is no JSON: {str(error)[:200]}")
         data: Mapping[str, Any] = {
             "body": body,
             "want": float(
@@ -77,13 +77,13 @@ class Oracle:
         }
         try:
             if self.says.truth(data):
-                return Verdict(Answer.YES)
+                return Acceptance(Answer.YES)
         except ExpressionFailed as error:
-            return Verdict(Answer.UNKNOWN, str(error))
-        return Verdict(Answer.NO, f"not true yet: {self.says.source}")
+            return Acceptance(Answer.UNKNOWN, str(error))
+        return Acceptance(Answer.NO, f"not true yet: {self.says.source}")
 
 
-def read_oracle(part: Settings | None) -> Oracle | None:
+def read_oracle(part: SettingsReader | None) -> Oracle | None:
     """That of a declaration, None when it has none; what is wrong is noted in `part`."""
     if part is None:
         return None
@@ -105,7 +105,7 @@ def read_oracle(part: Settings | None) -> Oracle | None:
     return Oracle(url=url.rstrip("/"), path=below, says=says) if says is not None else None
 
 
-def run_answers(oracle: Oracle | None, test: Settings, user: Manifest, percent: int) -> frozenset[bool]:
+def run_answers(oracle: Oracle | None, test: SettingsReader, user: Manifest, percent: int) -> frozenset[bool]:
     """Holds the answers of one test against what they are to mean; which meanings there were.
 
     Args:
@@ -145,7 +145,7 @@ def _is_base(url: str) -> bool:
     return named and plain and not re.search(r"\s", url)
 
 
-def _compiled(part: Settings, source: str, variables: tuple[str, ...], result: Result) -> Expression | None:
+def _compiled(part: SettingsReader, source: str, variables: tuple[str, ...], result: Result) -> Expression | None:
     try:
         return compiled(source, variables=variables, result=result)
     except ExpressionInvalid as error:

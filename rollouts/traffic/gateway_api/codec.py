@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Feature, MirrorRoute, RequestMatch, Split
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_api.features import CLASS_FEATURES, check_mirror, lacking
@@ -20,9 +20,9 @@ from rollouts.traffic.gateway_api.limits import check_limits
 from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank
 from rollouts.traffic.gateway_api.mirrors import with_mirror, without_mirrors
 from rollouts.traffic.gateway_api.parents import GROUP, gateways_of, taken_by_parents
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.warming import Warming
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 _HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, and that can be matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
@@ -45,7 +45,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
 class _Route(Warming):
     backends: ClassVar[str] = "backendRefs"
     weight_most: ClassVar[int] = 1_000_000
-    path: ClassVar[Path] = ("spec", "rules")
+    path: ClassVar[RulePath] = ("spec", "rules")
 
     def side(self, backend: Manifest) -> Side | None:
         here = backend.get("namespace") or self.target.namespace
@@ -57,7 +57,7 @@ class _Route(Warming):
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "name": self.context.canary_service}
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return self.target.kinds[0].kind in ("HTTPRoute", "GRPCRoute")
 
     def identity(self, rule: Manifest) -> Any:
@@ -108,7 +108,7 @@ class _GatewayApi(Rules):
     name = "gatewayAPI"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = Settings(settings)
+        read = SettingsReader(settings)
         found: list[Target] = []
         for old, field in (
             ("httpRoute", "httpRoutes"),
@@ -149,7 +149,7 @@ class _GatewayApi(Rules):
             check_mirror(mirror, objects.user)
         return super().plan(objects, target, context, want)
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         return taken_by_parents(objects.user, namespace=target.namespace)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollouts.core.model.traffic import Answer, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Manifest
 
 GROUP = "gateway.networking.k8s.io"
 
 
-def taken_by_parents(route: Manifest, *, namespace: str) -> Verdict:
+def taken_by_parents(route: Manifest, *, namespace: str) -> Acceptance:
     """Yes when every parent that the spec names has taken the latest generation whole; else what the worst one says.
 
     Entries of parents that the spec does not name count for nothing.
@@ -24,7 +24,7 @@ def taken_by_parents(route: Manifest, *, namespace: str) -> Verdict:
     entries = status.get("parents") or ()
     verdicts = [_parent(each, entries, generation, namespace=namespace) for each in spec.get("parentRefs") or ()]
     if not verdicts:
-        return Verdict(Answer.UNKNOWN, "it names no parent")
+        return Acceptance(Answer.UNKNOWN, "it names no parent")
     worst = {verdict.answer: verdict for verdict in reversed(verdicts)}
     return worst.get(Answer.NO) or worst.get(Answer.UNKNOWN) or worst[Answer.YES]
 
@@ -46,7 +46,7 @@ def _reference(reference: Manifest, namespace: str) -> Manifest:
     return {"group": GROUP, "kind": "Gateway", "namespace": namespace, **reference}
 
 
-def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *, namespace: str) -> Verdict:
+def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *, namespace: str) -> Acceptance:
     """The best that any controller says of this parent: a controller that is gone leaves its entry for ever."""
     wanted = _reference(reference, namespace)
     name = f"{wanted['kind']} {wanted['name']}"
@@ -56,21 +56,21 @@ def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *
         if _reference(each.get("parentRef") or {}, namespace) == wanted
     ]
     by_answer = {verdict.answer: verdict for verdict in reversed(found)}
-    nobody = Verdict(
+    nobody = Acceptance(
         Answer.UNKNOWN, f"{name} has not said anything yet; does it exist, and does a controller serve it?"
     )
     return by_answer.get(Answer.YES) or by_answer.get(Answer.NO) or by_answer.get(Answer.UNKNOWN) or nobody
 
 
-def _entry(entry: Manifest, name: str, generation: int) -> Verdict:
+def _entry(entry: Manifest, name: str, generation: int) -> Acceptance:
     conditions = {each.get("type"): each for each in entry.get("conditions") or ()}
     for kind, good in (("Accepted", "True"), ("ResolvedRefs", "True"), ("PartiallyInvalid", "False")):
         condition = conditions.get(kind)
         if condition is None and kind == "PartiallyInvalid":
             continue
         if condition is None or condition.get("observedGeneration", 0) < generation:
-            return Verdict(Answer.UNKNOWN, f"{name} has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"{name} has not looked at generation {generation} yet")
         if condition.get("status") != good:
             told = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-            return Verdict(Answer.NO, f"{name} says {kind} {condition.get('status')}: {told}")
-    return Verdict(Answer.YES)
+            return Acceptance(Answer.NO, f"{name} says {kind} {condition.get('status')}: {told}")
+    return Acceptance(Answer.YES)

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rollouts.core.model.traffic import Answer, Feature, MirrorRoute, RequestMatch, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
-from rollouts.traffic.codec import Context, Objects, Op, Target
+from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.istio.matches import narrower
+from rollouts.traffic.istio.rule_names import RuleName
 from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
-from rollouts.traffic.rules.steering import Dialect, Path, Rules, Side
+from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
@@ -33,43 +34,31 @@ class _VirtualService(Dialect):
     weight_most: ClassVar[int] = 2**31 - 1
     weight_alone: ClassVar[int] = 100
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return tuple(("spec", name) for name in _LISTS)
 
-    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
-        kind, _, rest = name.partition(" ")
-        if kind != path[-1]:
-            return False
-        if kind == "http":
-            return bool(rule.get("name") == rest)
-        port, _, hosts = rest.partition(" ")
-        # Matches are alternatives, and none at all matches everything.
-        there = [each for each in rule.get("match") or [{}] if not port or str(each.get("port", "")) == port]
-        names = {name for each in there for name in each.get("sniHosts") or ()}
-        return bool(there) and set(filter(None, hosts.split(","))) <= names
+    def is_named(self, rule: Manifest, path: RulePath, name: RuleName) -> bool:
+        return name.means(rule, of=str(path[-1]))
 
     def side(self, backend: Manifest) -> Side | None:
         destination = backend.get("destination", {})
         host = str(destination.get("host", ""))
         if "." not in host and self.target.namespace != self.context.namespace:
             return None
-        name = service_of_host(host, namespace=self.context.namespace)
-        if "/" in self.context.stable_service:
-            name = f"{name}/{destination.get('subset', '')}"
-        sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
-        return sides.get(name)
+        subset = str(destination.get("subset", "")) if self.context.stable.subset else ""
+        sides = {self.context.stable: Side.STABLE, self.context.canary: Side.CANARY}
+        return sides.get(Destination(service_of_host(host, namespace=self.context.namespace), subset))
 
     def beside(self, stable: Manifest) -> Manifest:
         destination = stable["destination"]
-        _, is_subset, subset = self.context.canary_service.partition("/")
-        if is_subset:
-            to = {**destination, "subset": subset}
+        if self.context.canary.subset:
+            to = {**destination, "subset": self.context.canary.subset}
         else:
             host = str(destination["host"]).replace(self.context.stable_service, self.context.canary_service, 1)
             to = {**destination, "host": host}
         return {**self._weighted(stable, None), "destination": to}
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         return path[-1] == "http"
 
     def weight_of(self, backend: Manifest, rule: Manifest) -> int:
@@ -121,9 +110,9 @@ class _Istio(Rules):
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Istio writes no status unless it is told to (PILOT_ENABLE_STATUS): what is invalid its webhook has refused."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         named = (objects.user.get("spec") or {}).get("gateways") or ()

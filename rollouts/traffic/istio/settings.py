@@ -11,8 +11,9 @@ from typing import Any
 
 from rollouts.objects import Kind
 from rollouts.traffic.codec import Target
+from rollouts.traffic.istio.rule_names import HttpRule, RuleName, StreamRule
 from rollouts.traffic.istio.subsets import RULE_KINDS
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 SERVICE_KINDS = tuple(
     Kind("networking.istio.io", version, "VirtualService", "virtualservices")
@@ -23,7 +24,7 @@ _SETTLE_S = 15.0  # PILOT_DEBOUNCE_MAX, and half as much for the push
 
 def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
     """The places that it names. Raises: SpecInvalid, with every problem at once."""
-    read = Settings(settings)
+    read = SettingsReader(settings)
     one = read.part("virtualService")
     services = [each for each in (one, *read.parts("virtualServices")) if each is not None]
     found = [_target(each, namespace) for each in services]
@@ -35,7 +36,7 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
     return tuple(found)
 
 
-def _rule_target(read: Settings, namespace: str) -> Target:
+def _rule_target(read: SettingsReader, namespace: str) -> Target:
     """In the Rollout's namespace, as its host's pods are."""
     name = read.object_name("name", needed=True)
     stable, canary = (read.text(field, needed=True) for field in ("stableSubsetName", "canarySubsetName"))
@@ -47,14 +48,13 @@ def _rule_target(read: Settings, namespace: str) -> Target:
     return Target(kinds=RULE_KINDS, namespace=namespace, name=name, subsets=(stable, canary))
 
 
-def _target(read: Settings, namespace: str) -> Target:
+def _target(read: SettingsReader, namespace: str) -> Target:
     """`name` may be `name.namespace`, as Argo Rollouts has it."""
     name, _, elsewhere = read.object_name("name", needed=True).partition(".")
-    named = [f"http {each}" for each in read.texts("routes")]
+    named: list[RuleName] = [HttpRule(each) for each in read.texts("routes")]
     for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):
         for route in read.parts(field):
-            hosts = ",".join(route.texts("sniHosts"))
-            named.append(f"{kind} {route.number('port') or ''} {hosts}".rstrip())
+            named.append(StreamRule(kind, route.number("port"), route.texts("sniHosts")))
             route.done()
     read.done()
     options = {"rules": tuple(named)}

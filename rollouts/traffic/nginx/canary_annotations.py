@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rollouts.core.model.grammar import is_label_key, is_snippet
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 VALUE_MOST = 1_024  # characters
 
@@ -20,7 +20,7 @@ OURS = _BY_STEPS | _BY_WEIGHT
 """Names of the annotations that the controller writes."""
 
 
-def read_annotations(read: Settings, prefix: str) -> Mapping[str, str]:
+def read_annotations(read: SettingsReader, prefix: str) -> Mapping[str, str]:
     """Both maps of the settings as one, with whole keys; what may not be there is noted as a problem."""
     found: dict[str, str] = {}
     for field in ("additionalIngressAnnotations", "canaryIngressAnnotations"):

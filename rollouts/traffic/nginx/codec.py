@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Answer, Feature, MatchKind, NamedMatch, Split, Verdict
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
@@ -72,9 +72,9 @@ class _Nginx:
     def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return () if objects.owned is None else (DeleteOwned(),)
 
-    def accepted(self, objects: Objects, target: Target) -> Verdict:
+    def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """An Ingress has no generation in its status, so it says nothing."""
-        return Verdict(Answer.YES)
+        return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()

@@ -14,7 +14,7 @@ from typing import Any
 from rollouts.objects import Kind
 from rollouts.traffic.codec import Target
 from rollouts.traffic.nginx.canary_annotations import read_annotations
-from rollouts.traffic.settings import Settings
+from rollouts.traffic.settings import SettingsReader
 
 INGRESS_KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
@@ -34,7 +34,7 @@ _SETTLE_S = {
 
 def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
     """The Ingresses that it names. Raises: SpecInvalid, with every problem at once."""
-    read = Settings(settings)
+    read = SettingsReader(settings)
     names = tuple(filter(None, (read.object_name("stableIngress"), *read.object_names("stableIngresses"))))
     prefix = read.text("annotationPrefix", default=DEFAULT_PREFIX).rstrip("/")
     if prefix not in _SETTLE_S:

@@ -14,7 +14,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.rules.difference import patch_of
-from rollouts.traffic.rules.ledger import NOTHING, Ledger, Text, ledger_of, with_annotation, with_ledger
+from rollouts.traffic.rules.ledger import NOTHING, Ledger, NotedAnnotation, ledger_of, with_annotation, with_ledger
 
 
 class OneAnnotation(ABC):
@@ -67,7 +67,7 @@ class OneAnnotation(ABC):
         if self.share(before, pristine, target, context) == want.share:
             return pristine
         text = self.text(before, want.share, pristine, target, context)
-        return with_ledger(with_annotation(pristine, name, text), Ledger(texts=(Text(name, before, text),)))
+        return with_ledger(with_annotation(pristine, name, text), Ledger(texts=(NotedAnnotation(name, before, text),)))
 
 
 def _without_us(user: Manifest) -> Manifest:

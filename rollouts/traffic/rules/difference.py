@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
+from rollouts.json_pointer import json_pointer
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Op, PatchUser
 
@@ -24,15 +25,6 @@ def patch_of(before: Manifest, after: Manifest) -> tuple[Op, ...]:
 def operations(before: Manifest, after: Manifest) -> tuple[Mapping[str, Any], ...]:
     """What turns `before` into `after`; () when they are equal."""
     return tuple(_between(before, after, ""))
-
-
-def pointer(*steps: str | int) -> str:
-    """A JSON Pointer (RFC 6901) to that place."""
-    return "".join(f"/{_escaped(str(step))}" for step in steps)
-
-
-def _escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1")
 
 
 def _between(before: Any, after: Any, path: str) -> Iterator[Mapping[str, Any]]:
@@ -49,7 +41,7 @@ def _between(before: Any, after: Any, path: str) -> Iterator[Mapping[str, Any]]:
 
 def _in_map(before: Manifest, after: Manifest, path: str) -> Iterator[Mapping[str, Any]]:
     for name, value in before.items():
-        there = path + pointer(name)
+        there = path + json_pointer(name)
         if name in after:
             yield from _between(value, after[name], there)
         else:
@@ -57,7 +49,7 @@ def _in_map(before: Manifest, after: Manifest, path: str) -> Iterator[Mapping[st
             yield {"op": "remove", "path": there}
     for name, value in after.items():
         if name not in before:
-            yield {"op": "add", "path": path + pointer(name), "value": value}
+            yield {"op": "add", "path": path + json_pointer(name), "value": value}
 
 
 def _in_list(before: list[Any], after: list[Any], path: str) -> Iterator[Mapping[str, Any]]:
@@ -80,21 +72,21 @@ def _in_block(before: list[Any], after: list[Any], path: str, *, first: int) -> 
         return
     skip = max(offsets, key=lambda at: _likeness(before, after[at : at + paired]))
     for item in reversed(after[skip + paired :]):
-        yield {"op": "add", "path": path + pointer(first + paired), "value": item}
+        yield {"op": "add", "path": path + json_pointer(first + paired), "value": item}
     yield from _pairs(before, after[skip : skip + paired], path, first=first)
     for item in reversed(after[:skip]):
-        yield {"op": "add", "path": path + pointer(first), "value": item}
+        yield {"op": "add", "path": path + json_pointer(first), "value": item}
 
 
 def _pairs(before: list[Any], after: list[Any], path: str, *, first: int) -> Iterator[Mapping[str, Any]]:
     for at, (old, new) in enumerate(zip(before, after, strict=True), start=first):
-        yield from _between(old, new, path + pointer(at))
+        yield from _between(old, new, path + json_pointer(at))
 
 
 def _removed(items: list[Any], places: range, path: str, *, first: int) -> Iterator[Mapping[str, Any]]:
     for at in reversed(places):
-        yield {"op": "test", "path": path + pointer(first + at), "value": items[at]}
-        yield {"op": "remove", "path": path + pointer(first + at)}
+        yield {"op": "test", "path": path + json_pointer(first + at), "value": items[at]}
+        yield {"op": "remove", "path": path + json_pointer(first + at)}
 
 
 def _likeness(before: list[Any], after: list[Any]) -> int:

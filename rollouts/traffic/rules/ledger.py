@@ -14,7 +14,7 @@ from typing import Any
 
 from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER
+from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class NotedAnnotation:
     """One annotation: the text that the user wrote, None for none, and the one that we wrote."""
 
     annotation: str
@@ -49,17 +49,17 @@ class Ledger:
     """What we did to one object.
 
     Args:
-        between: names of the stable and the canary Service that it was done for.
+        between: the stable and the canary destination that it was done for; None for nothing done.
         made: what each rule looks like that we put in.
         sticky, share: the share that is one of clients, and by what; None and 0 for one of requests, which weights say.
     """
 
-    between: tuple[str, str] = ("", "")
+    between: tuple[Destination, Destination] | None = None
     pairs: tuple[Noted, ...] = ()
     matches: tuple[MatchRoute, ...] = ()
     mirrors: tuple[MirrorRoute, ...] = ()
     made: tuple[str, ...] = ()
-    texts: tuple[Text, ...] = ()
+    texts: tuple[NotedAnnotation, ...] = ()
     sticky: Sticky | None = None
     share: Fraction = Fraction(0)
 
@@ -74,9 +74,8 @@ def ledger_of(user: Manifest) -> Ledger:
         return NOTHING
     try:
         noted = json.loads(text)
-        stable, canary = noted.get("between") or ("", "")
         return Ledger(
-            between=(str(stable), str(canary)),
+            between=_between(noted.get("between")),
             pairs=tuple(
                 Noted(rule=rule, stable=s, canary=c, added=added, wrote=(int(wrote[0]), int(wrote[1])))
                 for rule, s, c, added, wrote in noted.get("pairs", ())
@@ -87,7 +86,7 @@ def ledger_of(user: Manifest) -> Ledger:
                 for name, matches, percent in noted.get("mirrors", ())
             ),
             made=tuple(noted.get("made", ())),
-            texts=tuple(Text(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
+            texts=tuple(NotedAnnotation(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
             sticky=Sticky(*map(str, noted["sticky"])) if noted.get("sticky") else None,
             share=Fraction(noted.get("share", 0)),
         )
@@ -117,7 +116,7 @@ def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manife
 
 def _text(ledger: Ledger) -> str:
     said: dict[str, Any] = {
-        "between": ledger.between if any(ledger.between) else (),
+        "between": [str(each) for each in ledger.between or ()],
         "pairs": [[each.rule, each.stable, each.canary, each.added, each.wrote] for each in ledger.pairs],
         "matches": [[each.name, _told(each.match)] for each in ledger.matches],
         "mirrors": [[each.name, list(map(_told, each.matches)), each.percent] for each in ledger.mirrors],
@@ -127,6 +126,13 @@ def _text(ledger: Ledger) -> str:
         "share": str(ledger.share) if ledger.sticky else "",
     }
     return json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _between(said: Any) -> tuple[Destination, Destination] | None:
+    if not said:
+        return None
+    stable, canary = said
+    return destination_of(str(stable)), destination_of(str(canary))
 
 
 def _told(match: RequestMatch) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
-from rollouts.traffic.rules.weights import Pair, weights_for
+from rollouts.traffic.rules.weights import WeightPair, weights_for
 
-Path: TypeAlias = tuple[str | int, ...]
-Place: TypeAlias = tuple[Path, int]
+RulePath: TypeAlias = tuple[str | int, ...]
+RulePlace: TypeAlias = tuple[RulePath, int]
 """Where a rule is: the list that it is in, and its index there."""
 
 
@@ -52,7 +52,7 @@ class Dialect(ABC):
     weight_most: ClassVar[int]
 
     @abstractmethod
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         """Where lists of rules are; a place that holds one object instead is a list of one, into which nothing is put."""
 
     @abstractmethod
@@ -63,15 +63,15 @@ class Dialect(ABC):
     def beside(self, stable: Manifest) -> Manifest:
         """The canary's backend, without a weight, for a rule that has only the stable one."""
 
-    def named(self) -> tuple[str, ...]:
-        """The rules that the spec names; () for all that can be steered."""
+    def named(self) -> tuple[Any, ...]:
+        """The rules that the spec names, each by its text or by a value that has one; () for all that can be steered."""
         return tuple(self.target.options.get("rules") or ())
 
-    def is_named(self, rule: Manifest, path: Path, name: str) -> bool:
+    def is_named(self, rule: Manifest, path: RulePath, name: Any) -> bool:
         """Whether that is the rule's name."""
         return bool(rule.get("name") == name)
 
-    def takes_requests(self, path: Path) -> bool:
+    def takes_requests(self, path: RulePath) -> bool:
         """Whether the rules of this list are for requests, so that managed routes can be made of them."""
         return True
 
@@ -168,9 +168,9 @@ class Dialect(ABC):
 
     def without_us(self, user: Manifest, ledger: Ledger) -> Manifest:
         """The object as its user wrote it, also after edits of theirs: a weight that is not the one we wrote is theirs."""
-        if any(ledger.between) and ledger.between != (self.context.stable_service, self.context.canary_service):
+        if ledger.between is not None and ledger.between != (self.context.stable, self.context.canary):
             stable, canary = ledger.between
-            there = replace(self.context, stable_service=stable, canary_service=canary)
+            there = replace(self.context, stable=stable, canary=canary)
             return replace(self, context=there).without_us(user, ledger)
         user, _ = self._stripped(user, ledger)
         paths = self.lists(user) if ledger.pairs else ()
@@ -242,7 +242,7 @@ class Dialect(ABC):
         self.check(user)
         if not notes and not made:
             return pristine
-        between = (self.context.stable_service, self.context.canary_service)
+        between = (self.context.stable, self.context.canary)
         ledger = Ledger(
             between=between,
             pairs=tuple(notes),
@@ -259,7 +259,7 @@ class Dialect(ABC):
         backends: list[Manifest] = list(rule[self.backends])
         stable, canary = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
-        users = Pair(self._weight_at(rule, stable), self._weight_at(rule, canary))
+        users = WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary))
         others = any(self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary))
         weights = weights_for(share, users=users, most=self.weight_most, fixed_total=others)
         if weights == users:
@@ -302,7 +302,7 @@ class Dialect(ABC):
                 copies.append(self.mirrored(copy, mirror, canary))
         return copies, whole
 
-    def _steered(self, user: Manifest) -> list[Place]:
+    def _steered(self, user: Manifest) -> list[RulePlace]:
         """The rules that have both Services as backends; those with the stable one if there is no such rule, or it is named."""
         rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
         named = self.named()
@@ -320,8 +320,8 @@ class Dialect(ABC):
         alone = [(path, at) for path, at, (stable, _) in places if stable is not None]
         if not alone:
             raise Unroutable(
-                f"none of its {'named ' if named else ''}rules has Service {self.context.stable_service} as a backend; "
-                f"add it, and {self.context.canary_service} beside it with weight 0"
+                f"none of its {'named ' if named else ''}rules has Service {self.context.stable} as a backend; "
+                f"add it, and {self.context.canary} beside it with weight 0"
             )
         return alone if named or not both else both
 
@@ -329,7 +329,7 @@ class Dialect(ABC):
         """Raises: Unroutable for a rule with one of two Services that change roles: it would come to lead to the canary alone."""
         for stable, canary in pairs:
             if (stable is None) != (canary is None):
-                there, missing = self.context.stable_service, self.context.canary_service
+                there, missing = self.context.stable, self.context.canary
                 if stable is None:
                     there, missing = missing, there
                 raise Unroutable(
@@ -347,7 +347,7 @@ class Dialect(ABC):
 
     def _share(self, rule: Manifest) -> Fraction:
         stable, canary = self._find(rule)
-        return Pair(self._weight_at(rule, stable), self._weight_at(rule, canary)).share
+        return WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary)).share
 
     def _weight_at(self, rule: Manifest, at: int | None) -> int:
         return 0 if at is None else self.weight_of(rule[self.backends][at], rule)
@@ -357,9 +357,9 @@ class Dialect(ABC):
             return {name: value for name, value in backend.items() if name != self.weight}
         return {**backend, self.weight: weight}
 
-    def _looks(self, user: Manifest) -> dict[Place, str]:
+    def _looks(self, user: Manifest) -> dict[RulePlace, str]:
         """What each rule of the user's looks like without our part; those that look the same are counted."""
-        found: dict[Place, str] = {}
+        found: dict[RulePlace, str] = {}
         seen: Counter[str] = Counter()
         for path in self.lists(user):
             for at, rule in enumerate(rules_at(user, path)):
@@ -406,7 +406,7 @@ class Rules(ABC):
         return self.dialect(target, context).undo(objects.user)
 
 
-def rules_at(user: Manifest, path: Path) -> list[Manifest]:
+def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:
     """The rules of a list; of a place that holds one object, that one."""
     found: Any = user
     for step in path:
@@ -416,7 +416,7 @@ def rules_at(user: Manifest, path: Path) -> list[Manifest]:
     return found if isinstance(found, list) else []
 
 
-def put_rules(value: Any, path: Path, rules: list[Manifest]) -> Any:
+def put_rules(value: Any, path: RulePath, rules: list[Manifest]) -> Any:
     """A copy with those rules at that place, or the same where nothing is at it."""
     if not path:
         return rules if isinstance(value, list) else rules[0] if isinstance(value, dict) else value

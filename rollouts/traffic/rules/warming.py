@@ -19,14 +19,14 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
-from rollouts.traffic.rules.steering import Dialect, Path, put_rules, rules_at
+from rollouts.traffic.rules.steering import Dialect, RulePath, put_rules, rules_at
 
 
 @dataclass(frozen=True, slots=True)
 class Warming(Dialect):
     """A dialect with one list of rules, in which what `stands_anywhere` comes and goes by way of an idle rule."""
 
-    path: ClassVar[Path]
+    path: ClassVar[RulePath]
     """Where the rules are."""
 
     @abstractmethod
@@ -37,7 +37,7 @@ class Warming(Dialect):
     def is_idle(self, rule: Manifest) -> bool:
         """Whether it was made by `idle`."""
 
-    def lists(self, user: Manifest) -> tuple[Path, ...]:
+    def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         """See `Dialect`."""
         return (self.path,)
 
@@ -74,7 +74,7 @@ class Warming(Dialect):
     def _with_idle(self, user: Manifest, copies: Sequence[Manifest]) -> Manifest:
         idle = [self.idle(each) for each in copies]
         ledger = ledger_of(user)
-        between = (self.context.stable_service, self.context.canary_service)
+        between = (self.context.stable, self.context.canary)
         noted = replace(ledger, between=between, made=(*ledger.made, *map(self.look, idle)))
         return with_ledger(put_rules(user, self.path, [*rules_at(user, self.path), *idle]), noted)
 

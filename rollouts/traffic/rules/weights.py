@@ -9,7 +9,7 @@ from rollouts.errors import Unroutable
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class WeightPair:
     """Weights of the stable and the canary Service beside each other; never both 0."""
 
     stable: int
@@ -25,7 +25,7 @@ class Pair:
         return Fraction(self.canary, self.stable + self.canary)
 
 
-def weights_for(share: Fraction, *, users: Pair, most: int, fixed_total: bool) -> Pair:
+def weights_for(share: Fraction, *, users: WeightPair, most: int, fixed_total: bool) -> WeightPair:
     """The pair that says `share` exactly: of the user's total, or of its least multiple that can.
 
     Args:
@@ -51,7 +51,7 @@ def weights_for(share: Fraction, *, users: Pair, most: int, fixed_total: bool) -
             f"{_percent(share)} needs a total weight of {total}, and a weight is {most} at most; "
             "write smaller weights, or ask for a rounder share"
         )
-    return Pair(total - canary, canary)
+    return WeightPair(total - canary, canary)
 
 
 def _percent(share: Fraction) -> str:

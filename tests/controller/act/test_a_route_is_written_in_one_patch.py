@@ -25,7 +25,7 @@ from rollouts.ports import JSON_PATCH
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, PatchUser, Target
+from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Destination, Objects, Op, PatchUser, Target
 from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route_manifest, routed
 from tests.controller.world import World, rollout
 
@@ -212,7 +212,7 @@ def owning(seen: Seen, *ops: Op, owned: Manifest | None = None) -> dict[RouteNam
     assert read.objects is not None and isinstance(read.route, RouteSeen)
     target = Target(kinds=(HTTP_ROUTE,), namespace="shop", name="cart", owned_name="cart-weights")
     place: Any = Place(ROUTE, Owning(ops), target)  # type: ignore[arg-type]
-    context = Context(rollout="cart", namespace="shop", stable_service="cart", canary_service="cart-canary")
+    context = Context(rollout="cart", namespace="shop", stable=Destination("cart"), canary=Destination("cart-canary"))
     return {
         ROUTE: RouteRead(
             place=place,

@@ -107,20 +107,20 @@ def test_a_steered_service_needs_a_selector() -> None:
 )
 def test_what_a_service_has_to_do_with_a_rollout(strategy: Strategy, name: str, relation: Relation) -> None:
     """Named: it is switched. Not named, and of the same pods: it shows both revisions, which a switch must not be mixed with."""
-    assert relation_of(service(name), spec(strategy), LABELS) is relation
+    assert relation_of(service(name), spec(strategy, template_labels=LABELS)) is relation
 
 
 @pytest.mark.parametrize("selector", [{"app": "other"}, {"app": "cart", "tier": "db"}, {}, None])
 def test_a_service_of_other_pods_is_nobodys_business(selector: dict[str, str] | None) -> None:
     """A namespace has many Services."""
-    assert relation_of(service(selector=selector), spec(Canary()), LABELS) is None
+    assert relation_of(service(selector=selector), spec(Canary(), template_labels=LABELS)) is None
 
 
 def test_the_revision_in_a_selector_is_ours() -> None:
     """A Service that was steered by an earlier spec still selects these pods."""
     steered = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
 
-    assert relation_of(steered, spec(Canary()), LABELS) is Relation.SHARED
+    assert relation_of(steered, spec(Canary(), template_labels=LABELS)) is Relation.SHARED
 
 
 def test_a_service_beside_the_switch_is_told() -> None:
@@ -138,7 +138,9 @@ def with_services(there: World, **traits: ServiceTraits) -> World:
     """The world with those traits given to its Services."""
     return replace(
         there,
-        services={name: replace(each, traits=traits.get(name, each.traits)) for name, each in there.services.items()},
+        services={
+            name: replace(each, traits=traits.get(str(name), each.traits)) for name, each in there.services.items()
+        },
     )
 
 

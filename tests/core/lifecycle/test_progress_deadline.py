@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World
+from tests.core.model import World, router
 from tests.core.worlds import (
     edited,
     later,
@@ -207,7 +207,7 @@ def test_an_update_is_aborted_when_the_deadline_has_passed_since_the_last_pod_be
 
 def test_a_wait_that_knows_its_end_is_given_until_then() -> None:
     """A router's settle time may be longer than the deadline; status says when it is over."""
-    routing = TrafficRouting(routers=(Router("istio", b"cart"),))
+    routing = TrafficRouting(routers=(router("istio", "cart"),))
     strategy = Canary(
         steps=(SetWeight(50), PauseUntilPromoted()),
         stable_service="cart",

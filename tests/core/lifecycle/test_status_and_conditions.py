@@ -131,6 +131,37 @@ def test_pods_that_do_not_come_are_named_with_their_trouble() -> None:
     there = settled(replace(there, pods=pods), seconds=50)
 
     assert "ImagePullBackOff: no such image" in there.status.message
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.problem in there.status.message
+
+
+def test_their_trouble_is_told_on_while_nobody_has_asked_again() -> None:
+    """The answer is in memory alone, so a restart forgets it; status would change to and fro, a write and an Event each time."""
+    there = reconciled(edited(running(STEPS), revision="b"))
+    there = replica_sets_caught_up(replace(there, bad=frozenset("b")))
+    pods = tuple(
+        replace(pod, problem="ImagePullBackOff: no such image") if pod.revision == "b" else pod for pod in there.pods
+    )
+    there = settled(replace(there, pods=pods), seconds=50)
+
+    restarted = reconciled(replace(there, pods_seen=None))
+
+    assert restarted.status.waiting_for == there.status.waiting_for
+
+
+def test_the_trouble_of_a_revision_is_not_that_of_the_next_one() -> None:
+    """Its pods are others."""
+    there = reconciled(edited(running(STEPS), revision="b"))
+    there = replica_sets_caught_up(replace(there, bad=frozenset("bc")))
+    pods = tuple(
+        replace(pod, problem="ImagePullBackOff: no such image") if pod.revision == "b" else pod for pod in there.pods
+    )
+    there = settled(replace(there, pods=pods), seconds=50)
+
+    there = reconciled(edited(replace(there, pods_seen=None), revision="c"))
+
+    assert there.status.waiting_for is not None
+    assert (there.status.current_revision, there.status.waiting_for.problem) == ("c", "")
 
 
 def test_a_replica_set_that_cannot_make_pods_says_why() -> None:

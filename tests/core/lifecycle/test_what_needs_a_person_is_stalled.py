@@ -11,22 +11,26 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef
+from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, route, service, world
+from tests.core.model import World, annotated, route, router, service, world
 from tests.core.worlds import edited, later, route_put_back, running, settled, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
 SERVICES = Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary")
 GREEN = BlueGreen(active_service="cart")
-ROUTED = replace(SERVICES, traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)))
+ROUTED = replace(SERVICES, traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)))
 
 Change = Callable[[World], World]
 
 
 def _with_services(there: World, **changes: object) -> World:
-    services = {name: service(name, resource_version=str(there.version), **changes) for name in ("cart", "cart-canary")}
+    services: dict[ServiceRef, ServiceSeen] = {
+        name: service(name, resource_version=str(there.version), **changes) for name in ("cart", "cart-canary")
+    }
     return replace(there, services=services)
 
 

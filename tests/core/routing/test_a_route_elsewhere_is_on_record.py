@@ -11,12 +11,12 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import AskRoute, ReleaseRoute, SetTraffic
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
-from tests.core.model import World, route, snapshot
+from tests.core.model import World, route, router, snapshot
 from tests.core.worlds import edited, running, settled, steps_of
 from tests.invariants.every import broken_by
 
@@ -26,7 +26,7 @@ STRATEGY = Canary(
     steps=(SetWeight(50), PauseUntilPromoted()),
     stable_service="cart",
     canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(Router("gatewayAPI", b"edge/asked-cart"),)),
+    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "edge/asked-cart"),)),
 )
 BY_PODS = replace(STRATEGY, traffic_routing=None)
 

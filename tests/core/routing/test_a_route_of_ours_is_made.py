@@ -9,18 +9,18 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import MakeRoute
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.api_server import RefusedError, applied
-from tests.core.model import World, annotated, route, snapshot, world
+from tests.core.model import World, annotated, route, router, snapshot, world
 from tests.core.worlds import edited, reconciled, running, settled, without_route
 
 OURS = RouteName("istio", "HTTPRoute", "shop", "own-cart")
 CANARY = Canary(
     steps=(SetWeight(25),),
-    traffic_routing=TrafficRouting(routers=(Router("istio", b"own-cart"),)),
+    traffic_routing=TrafficRouting(routers=(router("istio", "own-cart"),)),
     stable_service="cart",
     canary_service="cart-canary",
 )

@@ -10,10 +10,11 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import AskLive, Decision, SetTraffic
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
     SETTLE_S,
+    Acceptance,
     Answer,
     Feature,
     LiveSeen,
@@ -23,10 +24,9 @@ from rollouts.core.model.traffic import (
     RouteName,
     RouteSeen,
     TextMatch,
-    Verdict,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import edited, reconciled, running, settled
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
@@ -37,7 +37,7 @@ MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, 
 
 def at_the_header_step(name: RouteName) -> World:
     """5 % are live, and the header route is to be made next."""
-    routing = TrafficRouting(routers=(Router(name.router, name.name.encode()),), managed_routes=("insiders",))
+    routing = TrafficRouting(routers=(router(name.router, name.name),), managed_routes=("insiders",))
     steps = (SetWeight(5), PauseUntilPromoted(), SetHeaderRoute("insiders", MATCH), PauseUntilPromoted())
     strategy = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
     there = settled(edited(running(strategy), revision="b"))
@@ -105,9 +105,9 @@ def test_what_it_has_is_woken() -> None:
 
 def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:
     """As for any other change, and the wait says until when."""
-    there = on_the_way(at_the_header_step(TIMED), TIMED, accepted=Verdict(Answer.YES))
+    there = on_the_way(at_the_header_step(TIMED), TIMED, accepted=Acceptance(Answer.YES))
     there = reconciled(there)
-    there = on_the_way(there, TIMED, accepted=Verdict(Answer.YES))
+    there = on_the_way(there, TIMED, accepted=Acceptance(Answer.YES))
 
     early = decide(snapshot(there))
     late = decide(snapshot(replace(there, now_s=there.now_s + SETTLE_S)))

@@ -10,11 +10,12 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import AskLive
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
+    Acceptance,
     Answer,
     MatchKind,
     NamedMatch,
@@ -22,11 +23,10 @@ from rollouts.core.model.traffic import (
     RouteName,
     Split,
     TextMatch,
-    Verdict,
     VerifiedBy,
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -46,7 +46,7 @@ MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, 
 
 def canary(*steps: object) -> Canary:
     """A canary of Services `cart` and `cart-canary` with one route whose requests are counted."""
-    routing = TrafficRouting(routers=(Router(COUNTED.router, COUNTED.name.encode()),), managed_routes=("insiders",))
+    routing = TrafficRouting(routers=(router(COUNTED.router, COUNTED.name),), managed_routes=("insiders",))
     return Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def told(there: World) -> World:
     for _ in range(40):
         there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
         there = reconciled(there)
-    taken = replace(there.routes[COUNTED], accepted=Verdict(Answer.YES))
+    taken = replace(there.routes[COUNTED], accepted=Acceptance(Answer.YES))
     return reconciled(replace(there, routes={COUNTED: taken}))
 
 
@@ -124,7 +124,7 @@ def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
     """Silence of the counters and a refusal together: the refusal is told, and nothing goes on."""
     start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
     there = told(edited(start, revision="b"))
-    refused = replace(there.routes[COUNTED], accepted=Verdict(Answer.NO, "no such port"))
+    refused = replace(there.routes[COUNTED], accepted=Acceptance(Answer.NO, "no such port"))
     there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
 
     assert there.status.step_index == 0

@@ -9,11 +9,11 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import PointService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef, SubsetName, service_ref
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.routing.services import is_subset, told
-from rollouts.core.routing.subset_name import SubsetName, subset_name
-from tests.core.model import World, snapshot, world
+from rollouts.core.routing.services import told
+from tests.core.model import World, router, snapshot, world
 from tests.core.worlds import (
     edited,
     one,
@@ -26,24 +26,25 @@ from tests.core.worlds import (
     slices_caught_up,
 )
 
-PAIRS = {
+STABLE, CANARY = SubsetName("cart-rule", "stable"), SubsetName("cart-rule", "canary")
+PAIRS: dict[str, tuple[ServiceRef, ServiceRef]] = {
     "Services": ("cart", "cart-canary"),
-    "subsets": ("cart-rule/stable", "cart-rule/canary"),
-    "subsets of two rules": ("cart-rule/stable", "other-rule/canary"),
+    "subsets": (STABLE, CANARY),
+    "subsets of two rules": (STABLE, SubsetName("other-rule", "canary")),
 }
 
 
-def canary(stable: str, other: str) -> Canary:
+def canary(stable: ServiceRef, other: ServiceRef) -> Canary:
     """Between any two, by one route whose time is waited for."""
     return Canary(
         steps=(SetWeight(50), PauseUntilPromoted()),
         stable_service=stable,
         canary_service=other,
-        traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),)),
+        traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
     )
 
 
-def pointed(there: World) -> list[set[str]]:
+def pointed(there: World) -> list[set[ServiceRef]]:
     """Names of those that each pass changed, on the way to the first revision."""
     passes = []
     for _ in range(40):
@@ -70,7 +71,7 @@ def test_a_change_is_told_by_the_pass_that_makes_it() -> None:
     there = world(canary(*PAIRS["subsets"]))
     named = {name: replace(each, revision="before") for name, each in there.services.items()}
 
-    assert pointed(replace(there, services=named)) == [{"cart-rule/stable"}, {"cart-rule/canary"}]
+    assert pointed(replace(there, services=named)) == [{STABLE}, {CANARY}]
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -109,15 +110,12 @@ def test_an_update_goes_between_any_two(pair: str) -> None:
 
 
 def test_a_subsets_name_is_read_as_it_was_written() -> None:
-    """One value, for the spec, for core and for the object behind it."""
-    name = SubsetName("cart-rule", "canary")
-
-    assert subset_name(str(name)) == name
-    assert subset_name("cart-canary") is None
-    assert (is_subset(str(name)), is_subset("cart-canary")) == (True, False)
+    """Status has its text."""
+    assert service_ref(str(CANARY)) == CANARY
+    assert service_ref("cart-canary") == "cart-canary"
 
 
 def test_people_are_told_of_the_rule_and_the_subset() -> None:
     """`rule/subset` is in no object that they know."""
-    assert told("cart-rule/canary") == "subset canary of DestinationRule cart-rule"
+    assert told(CANARY) == "subset canary of DestinationRule cart-rule"
     assert told("cart-canary") == "Service cart-canary"

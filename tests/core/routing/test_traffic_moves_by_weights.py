@@ -11,7 +11,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import AskLive, SetTraffic
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight
 from rollouts.core.model.traffic import (
@@ -26,7 +26,7 @@ from rollouts.core.model.traffic import (
     TextMatch,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, route, snapshot, world
+from tests.core.model import World, annotated, route, router, snapshot, world
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -54,7 +54,7 @@ TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
 def canary(*steps: object, names: tuple[RouteName, ...] = (ASKED,), **changes: object) -> Canary:
     """A canary of Services `cart` and `cart-canary` with one route for each name."""
     routing = TrafficRouting(
-        routers=tuple(Router(each.router, each.name.encode()) for each in names),
+        routers=tuple(router(each.router, each.name) for each in names),
         managed_routes=("insiders", "copies"),
         **{key: each for key, each in changes.items() if key in ("dynamic_stable_scale", "min_pods_per_replica_set")},  # type: ignore[arg-type]
     )

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
-from tests.core.model import World, annotated
+from tests.core.model import World, annotated, router
 from tests.core.worlds import edited, running, settled, steps_of
 
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
@@ -23,9 +23,7 @@ def at_weight(percent: int, *, dynamic: bool = False, threshold: ProgressThresho
         canary_service="cart-canary",
         max_unavailable=0,
         replica_progress_threshold=threshold,
-        traffic_routing=TrafficRouting(
-            routers=(Router(ROUTE.router, ROUTE.name.encode()),), dynamic_stable_scale=dynamic
-        ),
+        traffic_routing=TrafficRouting(routers=(router(ROUTE.router, ROUTE.name),), dynamic_stable_scale=dynamic),
     )
     there = settled(edited(running(strategy), revision="b"))
     assert said(there) == Split(Fraction(percent, 100))

@@ -15,7 +15,7 @@ from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, PointService, ReleaseRoute
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
@@ -28,7 +28,7 @@ from rollouts.core.model.traffic import (
     RouteSeen,
     TextMatch,
 )
-from tests.core.model import World, annotated, deleted, snapshot
+from tests.core.model import World, annotated, deleted, router, snapshot
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -53,10 +53,10 @@ BEFORE = Canary(
     max_unavailable=0,
     stable_service="cart",
     canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),), dynamic_stable_scale=True),
+    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),), dynamic_stable_scale=True),
 )
 ANOTHER_ROUTER = replace(
-    BEFORE, traffic_routing=TrafficRouting(routers=(Router("istio", b"cart"),), dynamic_stable_scale=True)
+    BEFORE, traffic_routing=TrafficRouting(routers=(router("istio", "cart"),), dynamic_stable_scale=True)
 )
 BY_PODS = replace(BEFORE, traffic_routing=None)
 NO_SERVICES = replace(BY_PODS, stable_service=None, canary_service=None)
@@ -282,7 +282,7 @@ def test_pods_that_the_slices_do_not_show_take_nothing() -> None:
 
 def of_two(strategy: Canary) -> Canary:
     """The same by two routes."""
-    routers = (Router("gatewayAPI", b"asked-cart"), Router("istio", b"cart"))
+    routers = (router("gatewayAPI", "asked-cart"), router("istio", "cart"))
     return replace(strategy, traffic_routing=TrafficRouting(routers=routers, dynamic_stable_scale=True))
 
 

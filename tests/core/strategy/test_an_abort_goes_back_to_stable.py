@@ -10,11 +10,11 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.intents import PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
     edited,
     later,
@@ -200,7 +200,7 @@ def test_an_abort_waits_for_stable_pods_before_the_canary_goes() -> None:
 def test_after_an_abort_another_revision_gets_a_weight_only_when_it_is_on_record() -> None:
     """S5: C, aborted by name before it came, between two tries of B, whose pods and Service are there still."""
     route = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
-    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    routing = TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),))
     strategy = replace(HALF, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
     there = annotated(edited(running(strategy), revision="b"), "abort", "c")
     there = next(each for each in steps_of(there) if each.services["cart-canary"].revision == "b")

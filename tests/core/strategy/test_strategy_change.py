@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.model.rollout import BlueGreen, Canary, Router, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName
-from tests.core.model import annotated, route, service
+from tests.core.model import annotated, route, router, service
 from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
@@ -56,7 +56,7 @@ def test_pods_that_the_active_service_went_to_stay_until_it_has_come_back() -> N
     assert switched.status.stable_revision == "a"
     there = replica_sets_caught_up(pods_unready(replace(switched, bad=frozenset("a")), "a"))
 
-    routing = TrafficRouting(routers=(Router("gatewayAPI", b"asked-cart"),))
+    routing = TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),))
     steps = (SetCanaryReplicas(1), PauseUntilPromoted())
     routed = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
     there = edited(there, strategy=routed)

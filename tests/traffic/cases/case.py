@@ -20,7 +20,7 @@ from rollouts.core.model.traffic import (
     TextMatch,
 )
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER, Context, Objects, Provider
+from rollouts.traffic.codec import LEDGER, Context, Objects, Provider, destination_of
 from tests.traffic.situation import CONTEXT
 
 Edit = Callable[[Manifest], Manifest]
@@ -71,7 +71,7 @@ class Case:
     @property
     def context(self) -> Context:
         """Whom its splits are between."""
-        return replace(CONTEXT, stable_service=self.pair[0], canary_service=self.pair[1])
+        return replace(CONTEXT, stable=destination_of(self.pair[0]), canary=destination_of(self.pair[1]))
 
     @property
     def edits(self) -> tuple[Edit, ...]:

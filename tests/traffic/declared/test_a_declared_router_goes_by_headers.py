@@ -13,12 +13,13 @@ from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
+from rollouts.traffic.codec import Destination
 from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases.declared import GLOO, with_headers
 from tests.traffic.situation import CONTEXT, Situation
 
 BASE = with_headers()
-BETWEEN = replace(CONTEXT, stable_service="stable", canary_service="canary")
+BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("canary"))
 
 
 def beta(kind: MatchKind = MatchKind.EXACT, **other: Any) -> Split:

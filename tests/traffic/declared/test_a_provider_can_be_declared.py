@@ -14,6 +14,7 @@ import yaml
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import SpecInvalid, Unroutable
+from rollouts.traffic.codec import Destination
 from rollouts.traffic.declared.codec import declared
 from rollouts.traffic.registry import registry
 from tests.traffic.cases.declared import APISIX, GLOO
@@ -56,7 +57,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
         "tests[0].object",
     ),
 ]
-BETWEEN = replace(CONTEXT, stable_service="stable", canary_service="canary")
+BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("canary"))
 BY_NAME = {"cel": "item.host.split('.')[0]"}
 
 

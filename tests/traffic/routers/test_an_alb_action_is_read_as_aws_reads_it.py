@@ -20,6 +20,7 @@ from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.alb import codec as alb
+from rollouts.traffic.codec import Destination
 from tests.traffic.situation import CONTEXT, Situation
 
 ACTION = "alb.ingress.kubernetes.io/actions.cart"
@@ -147,7 +148,7 @@ def test_the_root_service_names_the_annotation_and_the_paths() -> None:
     start = ingress(spec={"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}, rootService="root")
 
     steered = start.steered(A_TENTH)
-    swapped = replace(steered, context=replace(CONTEXT, stable_service="cart-canary", canary_service="cart"))
+    swapped = replace(steered, context=replace(CONTEXT, stable=CONTEXT.canary, canary=CONTEXT.stable))
 
     assert "alb.ingress.kubernetes.io/actions.root" in steered.objects.user["metadata"]["annotations"]
     assert swapped.read().share == Fraction(9, 10)
@@ -217,7 +218,7 @@ def test_settings_that_the_api_server_or_aws_would_refuse_are_refused_first(
 def test_a_stable_service_whose_annotation_would_be_too_long_is_refused_with_the_way_out() -> None:
     """`rootService` gives the annotation another name."""
     name = "c" * 56
-    situation = replace(ingress(service=name), context=replace(CONTEXT, stable_service=name))
+    situation = replace(ingress(service=name), context=replace(CONTEXT, stable=Destination(name)))
 
     with pytest.raises(Unroutable, match="rootService"):
         situation.read()

@@ -22,7 +22,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic.codec import LEDGER
+from rollouts.traffic.codec import LEDGER, Destination
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.matches import narrowed_matches
@@ -267,7 +267,7 @@ def test_a_route_of_another_pair_of_services_is_given_back_first() -> None:
         PROVIDER,
         steered.target,
         steered.objects,
-        context=replace(steered.context, canary_service="v2"),
+        context=replace(steered.context, canary=Destination("v2")),
     )
 
     assert weights(rules_of(renamed.steered(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]

@@ -13,13 +13,15 @@ from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic.codec import LEDGER, Context, Objects, Op, PatchUser, Target
+from rollouts.traffic.codec import LEDGER, Context, Destination, Objects, Op, PatchUser, Target
 from rollouts.traffic.istio import codec as istio
 from rollouts.traffic.istio.subsets import RULE_KINDS, host_of, pointed, released, service_of_host, subset_of
 
 REVISION = "rollouts.dev/revision"
 TARGET = Target(kinds=RULE_KINDS, namespace="shop", name="cart", subsets=("stable", "canary"))
-CONTEXT = Context(rollout="cart", namespace="shop", stable_service="cart/stable", canary_service="cart/canary")
+CONTEXT = Context(
+    rollout="cart", namespace="shop", stable=Destination("cart", "stable"), canary=Destination("cart", "canary")
+)
 TEXTS = st.sampled_from(["cart", "v1", "a~b/c"])
 LABELS = st.none() | st.dictionaries(st.sampled_from(["app", "example.com/tier", REVISION]), TEXTS, max_size=2)
 

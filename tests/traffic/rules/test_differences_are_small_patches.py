@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollouts.json_pointer import json_pointer, steps_of
 from rollouts.sim.storage.patches import json_patch
-from rollouts.traffic.rules.difference import operations, pointer
+from rollouts.traffic.rules.difference import operations
 
 NAMES = st.sampled_from(["a", "b/c", "d~e", "weight"])
 VALUES = st.recursive(
@@ -50,4 +51,12 @@ def test_an_item_put_into_a_list_leaves_the_others_where_they_are() -> None:
 
 def test_a_pointer_escapes_what_has_a_meaning() -> None:
     """RFC 6901: annotations have slashes in their names."""
-    assert pointer("metadata", "annotations", "rollouts.dev/a~b", 3) == "/metadata/annotations/rollouts.dev~1a~0b/3"
+    assert (
+        json_pointer("metadata", "annotations", "rollouts.dev/a~b", 3) == "/metadata/annotations/rollouts.dev~1a~0b/3"
+    )
+
+
+@given(steps=st.lists(st.text()))
+def test_what_is_read_of_a_pointer_is_what_was_written(steps: list[str]) -> None:
+    """An escape that is undone in the wrong order would make `~1` of `~01`."""
+    assert steps_of(json_pointer(*steps)) == steps

@@ -1,0 +1,24 @@
+"""Parts of the spec that the API leaves free: the settings of routers, the manifests of `trafficRouting.own`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def json_value(value: Any) -> Any:
+    """A copy with the names of objects in order, so that nothing depends on theirs, and without nulls, which Kubernetes drops.
+
+    Nobody may change it: a spec is parsed once.
+
+    Raises: UnicodeEncodeError for a text that JSON cannot hold (a lone surrogate, from a YAML file); RecursionError.
+    """
+    match value:
+        case dict():
+            return {name: json_value(part) for name, part in sorted(value.items()) if part is not None}
+        case list():
+            return [json_value(part) for part in value]
+        case str():
+            value.encode()
+            return value
+        case _:
+            return value

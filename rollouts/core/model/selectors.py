@@ -1,0 +1,27 @@
+"""Labels of pods, and the selectors of Services that find them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollouts.core.model.revision import REVISION_LABEL
+
+
+def template_labels(template: object) -> Mapping[str, Any]:
+    """Labels of the pods of a template; none where it has none, or none that can be read."""
+    return _mapping(_mapping(_mapping(template).get("metadata")).get("labels"))
+
+
+def users_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The selector without the revision, which is ours."""
+    return {key: value for key, value in selector.items() if key != REVISION_LABEL}
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Whether a pod with these labels matches every entry; a selector without entries matches any pod."""
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

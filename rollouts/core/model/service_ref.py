@@ -1,0 +1,31 @@
+"""How a strategy refers to a Service: by its name, or as a subset of a DestinationRule, which the policy takes for a Service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetName:
+    """One subset. Its text is `rule/subset`, which no Service can have for a name (RFC 1123 labels).
+
+    Args:
+        rule: name of the DestinationRule.
+        subset: its name in the rule.
+    """
+
+    rule: str
+    subset: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}/{self.subset}"
+
+
+ServiceRef: TypeAlias = str | SubsetName
+
+
+def service_ref(text: str) -> ServiceRef:
+    """The name whose text that is."""
+    rule, _, subset = text.partition("/")
+    return SubsetName(rule, subset) if subset else text

@@ -1,0 +1,48 @@
+"""How a spec names rules of a VirtualService, as Argo Rollouts does: http routes by name, tls and tcp routes by their matches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollouts.objects import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRule:
+    """The rule of that name in the list `http`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"http {self.name}"
+
+    def means(self, rule: Manifest, *, of: str) -> bool:
+        """Whether a rule of the list `of` is that one."""
+        return of == "http" and bool(rule.get("name") == self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRule:
+    """Each rule of the list `tls` or `tcp` whose matches for that port have all these hosts.
+
+    Args:
+        port: 0 for any.
+    """
+
+    of: str
+    port: int
+    sni_hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.of, str(self.port or ""), ",".join(self.sni_hosts))))
+
+    def means(self, rule: Manifest, *, of: str) -> bool:
+        """Whether a rule of the list `of` is one of those. Matches are alternatives, and none at all matches everything."""
+        if of != self.of:
+            return False
+        there = [each for each in rule.get("match") or [{}] if self.port in (0, each.get("port", 0))]
+        return bool(there) and set(self.sni_hosts) <= {name for each in there for name in each.get("sniHosts") or ()}
+
+
+RuleName: TypeAlias = HttpRule | StreamRule

@@ -20,8 +20,10 @@ NEVER_SILENT_S = 3_600.0
 
 
 ACCEPT_TURNS = 3
-"""So many turns of the event loop asyncio takes from accepting a connection until its server knows of it. A server that is closed in
-between forgets the connection and leaves its socket open (CPython issue 109564)."""
+"""So many turns of the event loop asyncio takes from accepting a connection until its server knows of it.
+
+A server that is closed in between forgets the connection and leaves its socket open (CPython issue 109564).
+"""
 
 
 class SimHttp:

@@ -19,8 +19,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
-# Twice as many workers as cores: the end-to-end tests wait for most of their time (tests/conftest.py begins with them).
-PYTEST_ARGS ?= -n 4 --dist worksteal --durations 12
+PYTEST_ARGS ?= -n 2 --dist worksteal --durations 12
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, and the rooms that are not named here, is in `make test`.
 UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests probes sim traffic) -m "not controlplane"
 UNIT_ARGS ?= -n 2 --dist worksteal --durations 12

@@ -120,7 +120,9 @@ def test_the_api_server_accepts_every_object(
     )
 
     assert done.stdout.count("(server dry run)") == len(documents)
-    assert "arning" not in done.stderr
+    # Another test of the same control plane may have applied the CRDs on the client's side.
+    told = [line for line in done.stderr.splitlines() if "last-applied-configuration" not in line]
+    assert "arning" not in "".join(told)
 
 
 @pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)

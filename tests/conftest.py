@@ -18,8 +18,8 @@ _END_TO_END = Path(__file__).parent / "e2e"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under pytest-xdist each worker begins with its part of the end-to-end tests.
 
-    They wait for most of their time, so more of them than there are cores run side by side; behind the others, which compute, the
-    last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin with.
+    They wait for most of their time; behind the others, which compute, the last of them would be waited for alone. pytest-xdist
+    gives each worker one stretch of the list to begin with.
     """
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:

@@ -377,7 +377,7 @@ def _step(
     startup: Startup | None,
     unsteered: Mapping[str, str],
 ) -> PlannedStep:
-    by_ratio = isinstance(spec.strategy, Canary) and spec.strategy.traffic_routing is None
+    by_ratio = spec.strategy.by_ratio
     total = stage.pods.total
     steered = sorted((str(name), revision) for name, revision in stage.services.items())
     roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}

@@ -23,7 +23,7 @@ class PassContext:
     """One Snapshot in the roles of the update that `status` describes. Facts depend on the Snapshot alone.
 
     Args:
-        recorded: the published status.
+        recorded: the published status; an abort that only a note tells of is on record, too.
         status: the same with what this pass records.
         now_s: the pass's one reading of the clock, in seconds since 1970.
         new: ReplicaSet of the revision that is to be stable in the end.

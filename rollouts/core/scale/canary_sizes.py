@@ -79,7 +79,7 @@ def _sizes(
     holding: bool,
     lacking: bool,
 ) -> Sizes:
-    if strategy.traffic_routing is not None:
+    if not strategy.by_ratio:
         routed = _routed_sizes(ctx, strategy, weight_percent, brought=brought, lacking=lacking)
         return _within_floor(ctx, routed)
     replicas = ctx.spec.replicas
@@ -205,7 +205,7 @@ def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:
 def _while_shown(ctx: PassContext, strategy: Canary, sizes: Sizes) -> Sizes:
     """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
     surge, _ = ctx.limits
-    if ctx.spec.replicas == 0 or (strategy.traffic_routing is None and ctx.spec.replicas + surge <= 1):
+    if ctx.spec.replicas == 0 or (strategy.by_ratio and ctx.spec.replicas + surge <= 1):
         return sizes
     shown = ctx.shown_revisions
 
@@ -238,7 +238,7 @@ def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanary
 def reach(ctx: PassContext, strategy: Canary) -> int:
     """Pods that the new revision can have while the last stable pods still serve."""
     replicas = ctx.spec.replicas
-    if strategy.traffic_routing is not None:
+    if not strategy.by_ratio:
         return replicas
     surge, _ = ctx.limits
     return max(min(replicas, replicas + surge - 1), min(1, replicas))

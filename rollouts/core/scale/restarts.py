@@ -17,7 +17,6 @@ from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.model.changes import RecordRestart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
-from rollouts.core.model.limits import resolved_surge
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
@@ -40,7 +39,7 @@ def without_restart_surge(seen: Snapshot) -> Snapshot:
 def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
     """How many of the pods that a restart has added a ReplicaSet keeps: all while the restart goes on, else none."""
     live = replica_set.revision in (ctx.status.current_revision, ctx.status.stable_revision)
-    return min(replica_set.restart_surge, _surge(ctx)) if live and restart_due_s(ctx) is not None else 0
+    return min(replica_set.restart_surge, ctx.limits[0]) if live and restart_due_s(ctx) is not None else 0
 
 
 def restart_due_s(ctx: PassContext) -> float | None:
@@ -113,7 +112,7 @@ def _added(ctx: PassContext, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
     count = Counter(pod.revision for pod in old)
     patches = []
     for each in _live(ctx):
-        surge = min(_surge(ctx), count[each.revision])
+        surge = min(ctx.limits[0], count[each.revision])
         if surge > each.restart_surge and each.count_is_true and _may_be_missing(ctx, each) == 0:
             patches.append(
                 PatchReplicaSet(
@@ -166,13 +165,9 @@ def _may_be_missing(ctx: PassContext, replica_set: ReplicaSet) -> int:
     Without a surge there is no other way to replace that one, as in an update.
     """
     missing = ctx.spec.replicas - ctx.promised
-    if _surge(ctx) == 0 or replica_set.revision not in ctx.shown_revisions:
+    if ctx.limits[0] == 0 or replica_set.revision not in ctx.shown_revisions:
         return missing
     return min(missing, max(0, replica_set.spec_replicas - 1))
-
-
-def _surge(ctx: PassContext) -> int:
-    return resolved_surge(ctx.spec.strategy.max_surge, replicas=ctx.spec.replicas)
 
 
 def _live(ctx: PassContext) -> list[ReplicaSet]:

@@ -99,7 +99,7 @@ class SettingsInvalid(TerminalError):
 
 
 class Unroutable(TerminalError):
-    """A route cannot be steered, or not as wanted; the message says why and what to do."""
+    """A route cannot be managed, or not as wanted; the message says why and what to do."""
 
 
 class ObjectUnreadable(TerminalError):

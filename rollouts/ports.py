@@ -183,7 +183,7 @@ class DrainQuestion:
         return any(isinstance(each, EnvoyProbe) for each in self.probes)
 
 
-class Planes(Protocol):
+class DataPlanes(Protocol):
     """The data planes of all gateways that somebody named.
 
     `probes/planes.py` asks real ones, `sim/network/data_planes.py` simulated ones.

@@ -54,7 +54,7 @@ class Settings:
         metrics_address: of /metrics, /healthz and /readyz; None to serve nothing.
         workers: passes that may run at the same time, each for another Rollout.
         proxy_mode: how nodes proxy Services, where the cluster cannot be asked; `auto` asks it.
-        routers: names of traffic providers whose routes may have been steered before this process began.
+        routers: names of traffic providers whose routes may have been managed before this process began.
         data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]` or `alb=aws:REGION`, read by `probes/named_planes.py`: who can be asked.
         data_plane_ca: certificates of authorities whose data planes and Prometheus are believed besides the public ones; None
             for none.

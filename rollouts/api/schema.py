@@ -38,7 +38,7 @@ _ROLLOUT_COLUMNS = (
 )
 _PROVIDER_COLUMNS = (
     ("Ready", "string", f"{_READY}.status", "", 0),
-    ("Kind", "string", ".spec.match.kind", "What it steers", 0),
+    ("Kind", "string", ".spec.match.kind", "What it manages", 0),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Message", "string", f"{_READY}.message", "", 1),
 )

@@ -114,7 +114,7 @@ def _add_traffic(add: Callable[..., object]) -> None:
         action="append",
         default=[],
         help=(
-            "look at the start for routes of this router that are still steered, so that those of a Rollout that was deleted "
+            "look at the start for routes of this router that are still managed, so that those of a Rollout that was deleted "
             "meanwhile are given back; repeatable. Every router works without it"
         ),
     )

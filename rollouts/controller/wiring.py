@@ -28,36 +28,36 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
+from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.live_providers import LiveProviders
-from rollouts.controller.facts.oracles import PlanesAndOracles
 from rollouts.controller.facts.proxies import Proxies
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.facts.server_time import following
 from rollouts.controller.facts.settle_times import parse_settle_times
 from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.health.server import HealthServer
-from rollouts.controller.loop.held import HeldStatus
+from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
-from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.core.model.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import ApiServer, Clock, Planes
+from rollouts.ports import ApiServer, Clock, DataPlanes
+from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.kube_proxy import learnt_lag_s
 from rollouts.probes.named_planes import parse_data_planes
-from rollouts.probes.oracles import Oracles
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
@@ -87,7 +87,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     stop: asyncio.Event | None = None,
     on_ready: Callable[[Telemetry], None] | None = None,
     own_process: bool = False,
-    planes: Planes | None = None,
+    planes: DataPlanes | None = None,
 ) -> int:
     """Runs the controller until `stop` is set or its lease is lost; answers the exit code for the process.
 
@@ -128,16 +128,10 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if planes is None:
             named = _data_planes(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
-        oracles = await stack.enter_async_context(contextlib.aclosing(Oracles(settings.data_plane_ca, clock=clock)))
+        declared = DeclaredProbes(settings.data_plane_ca, clock=clock)
+        probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
-            settings,
-            api=api,
-            elector=elector,
-            clock=clock,
-            rng=rng,
-            planes=planes,
-            oracles=oracles,
-            namespace=namespace,
+            settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes, probes=probes, namespace=namespace
         )
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
@@ -160,8 +154,8 @@ class Controller:
         elector: Elector | None,
         clock: Clock,
         rng: random.Random,
-        planes: Planes,
-        oracles: Oracles,
+        planes: DataPlanes,
+        probes: DeclaredProbes,
         namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
@@ -177,20 +171,20 @@ class Controller:
         self.readiness = Readiness(self._store, wake_all=self._wake_all)
         self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
-        self._steered = SteeredServices()
-        self._steered_routes = SteeredRoutes()
+        self._managed = ManagedServices()
+        self._managed_routes = ManagedRouteObjects()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
         providers = LiveProviders(_providers(settings))
-        self._planes = PlanesAndOracles(planes, oracles=oracles, providers=providers)
+        self._planes = AllDataPlanes(planes, probes=probes, providers=providers)
         self._routes = self._route_reader(providers)
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         named = rollouts_named(self._store.table(ROLLOUT))
         self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
-        self._held = HeldStatus(clock=clock)
+        self._deferred = DeferredStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:
             return Client(
@@ -211,7 +205,7 @@ class Controller:
         self._observer = Observer(
             store=self._store,
             inbox=self._inbox,
-            steered=self._steered,
+            managed=self._managed,
             clock=clock,
             routes=self._routes,
             facts=lambda: self._proxies.facts,
@@ -331,7 +325,7 @@ class Controller:
             store=self._store,
             inbox=self._inbox,
             kinds=self._kinds,
-            steered=self._steered_routes,
+            managed=self._managed_routes,
             providers=providers,
             planes=self._planes,
             classes=self._classes,
@@ -348,10 +342,10 @@ class Controller:
                 client=self._client,
                 store=self._store,
                 barrier=self._barrier,
-                steered=self._steered,
+                managed=self._managed,
                 routes=self._routes,
             ),
-            held=self._held,
+            deferred=self._deferred,
             events=self._events,
             telemetry=self.telemetry,
             clock=self._clock,
@@ -366,13 +360,13 @@ class Controller:
 
         async def look() -> None:
             await self._store.wait_synced()
-            await self._kinds.look_for_steered(routers, client=self._client, namespaces=self._scopes)
+            await self._kinds.look_for_managed(routers, client=self._client, namespaces=self._scopes)
 
         if self._group is not None:
             self._background.append(self._group.create_task(look()))
 
     def _watch_routes(self, kind: Kind) -> None:
-        """A Rollout names a route of this kind: those that are steered are watched from now on, until the process ends."""
+        """A Rollout names a route of this kind: those that are managed are watched from now on, until the process ends."""
         if self._group is None or self._store.watched(kind) is not None:
             return
         self.telemetry.follow_table(self._store.add(kind, RouteObject, namespaces=self._scopes))
@@ -397,9 +391,9 @@ class Controller:
         """One difference in the cluster, which the store shows already: wakes whom it concerns."""
         metadata = (after or before).metadata
         if kind == SERVICE:
-            self._steered.learn(before, after)
+            self._managed.learn(before, after)
         elif isinstance(after or before, RouteObject):
-            self._steered_routes.learn(kind, before, after)
+            self._managed_routes.learn(kind, before, after)
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -419,7 +413,7 @@ class Controller:
     def _forget(self, key: Key, uid: str) -> None:
         self._observer.forget(uid)
         self._inbox.forget(key)
-        self._held.settled(key)
+        self._deferred.settled(key)
         self._queue.forget(key)
         self.telemetry.set_phase(key, None)
 
@@ -430,7 +424,7 @@ class Controller:
         return [Key(metadata.namespace, metadata.name) for metadata in found]
 
     def _wake_naming(self, provider: str) -> None:
-        for key in (*self._naming(provider), *self._steered_routes.keys()):
+        for key in (*self._naming(provider), *self._managed_routes.keys()):
             self._queue.add(key)
 
     def _wake_all(self) -> None:
@@ -469,10 +463,10 @@ async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> As
         await connection.aclose()
 
 
-def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> DataPlanes:
+def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
     named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
     any_query = settings.drain_queries == "any"
-    return DataPlanes(
+    return NamedDataPlanes(
         named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
     )
 

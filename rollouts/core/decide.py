@@ -35,7 +35,7 @@ from rollouts.core.lifecycle.commands import (
     with_noted_abort,
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
-from rollouts.core.lifecycle.housekeeping import explained, held_by_user, metadata_intents, one_patch_each, surplus
+from rollouts.core.lifecycle.housekeeping import coalesced, explained, metadata_intents, paused_by_user, surplus
 from rollouts.core.lifecycle.progress import (
     can_abort,
     counted,
@@ -62,10 +62,10 @@ from rollouts.core.model.intents import (
     Intent,
     Notice,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
+    SwitchService,
 )
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
@@ -74,7 +74,7 @@ from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart, without_restart_surge
 from rollouts.core.scale.sizing import keep_pods_until, keeping_wait, settle_scale_downs, takes_away, with_fallback
-from rollouts.core.strategy.giving_back import give_back, plan_standing_still, stands_still
+from rollouts.core.strategy.route_release import give_back, plan_standing_still, stands_still
 from rollouts.core.strategy.rules import gates_of, rules_of
 from rollouts.core.strategy.skeleton import plan_update
 from rollouts.errors import SpecProblem
@@ -322,7 +322,7 @@ def _with_housekeeping(
         wait = keeping_wait(planned)
     return Contribution(
         changes=restart.changes if settled else (),
-        intents=one_patch_each((*_on_record(planned, plan.intents), *beside, *later)),
+        intents=coalesced((*_on_record(planned, plan.intents), *beside, *later)),
         wait=still_wanted(released, wait, plan.intents),
         wake_at_s=earliest([plan.wake_at_s, release.wake_at_s, restart.wake_at_s, look_again_s]),
         notices=(*plan.notices, *_released(back), *(restart.notices if settled else ())),
@@ -332,7 +332,7 @@ def _with_housekeeping(
 def _update_wait(ctx: PassContext, plan: Contribution, restart: Contribution) -> Wait | None:
     """What the update waits for, also while a restart has added pods."""
     surging = any(each.restart_surge for each in ctx.seen.replica_sets)
-    return held_by_user(ctx, _both(plan.wait, restart.wait) if surging else plan.wait)
+    return paused_by_user(ctx, _both(plan.wait, restart.wait) if surging else plan.wait)
 
 
 def _evictions(ctx: PassContext, plan: Contribution, restart: Contribution, *, settled: bool) -> tuple[Intent, ...]:
@@ -344,7 +344,7 @@ def _evictions(ctx: PassContext, plan: Contribution, restart: Contribution, *, s
 def _on_record(planned: PassContext, intents: tuple[Intent, ...]) -> Iterator[Intent]:
     """The same without Services whose wait starts again in this pass: they are pointed once that is on record."""
     again = begun_again(planned)
-    return (each for each in intents if not (isinstance(each, PointService) and each.name in again))
+    return (each for each in intents if not (isinstance(each, SwitchService) and each.name in again))
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:

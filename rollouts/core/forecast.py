@@ -76,7 +76,7 @@ class Stage:
         pods: told to exist when the stage is over.
         most_pods: told to exist at any moment of it.
         least_available: available at any moment of it.
-        services: the revision that each steered Service selects in the end; "" for all pods.
+        services: the revision that each managed Service selects in the end; "" for all pods.
     """
 
     kind: StageKind
@@ -115,7 +115,7 @@ def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
         seen: with every Service that the spec names.
         startup_s: seconds from the creation of a pod until it is ready.
     """
-    stage = _Theatre(seen, startup_s=startup_s)
+    stage = _Forecast(seen, startup_s=startup_s)
     stage.play()
     status = stage.seen.status
     finished = status.current_revision == status.stable_revision and status.waiting_for is None
@@ -135,7 +135,7 @@ def with_revision(seen: Snapshot, revision: str) -> Snapshot:
 
 
 @dataclass(slots=True)
-class _Theatre:
+class _Forecast:
     seen: Snapshot
     startup_s: float
     stages: list[Stage] = field(default_factory=list)

@@ -59,13 +59,13 @@ def route_patch(route: Manifest, operations: Iterable[Operation], marks: Marks) 
     return [_guard(route), *found] if found else []
 
 
-def route_undo(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
-    """The guard and the codec's operations that undo what it did; our marks stay."""
+def route_release_with_marks(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
+    """The guard and the codec's operations that bring back what was before us; our marks stay."""
     return [_guard(route), *operations]
 
 
 def route_release(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
-    """The guard, the codec's operations that undo what it did, and then our marks taken off."""
+    """The guard, the codec's operations that bring back what was before us, and then our marks taken off."""
     metadata = route["metadata"]
     off = [
         {"op": "remove", "path": json_pointer("metadata", field, name)}

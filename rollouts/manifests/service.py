@@ -7,13 +7,13 @@ a JSON Patch cannot make that parent without wiping one that appeared since.
 
 from __future__ import annotations
 
-from rollouts.core.model.intents import PointService, ReleaseService
+from rollouts.core.model.intents import ReleaseService, SwitchService
 from rollouts.manifests.ownership import MANAGED, MANAGED_BY, MANAGED_VALUE, REVISION
 from rollouts.objects import Manifest
 
 
-def point_service(intent: PointService, *, rollout: str) -> Manifest:
-    """Makes the Service select the intent's revision and marks it as steered by the Rollout named `rollout`."""
+def switch_service(intent: SwitchService, *, rollout: str) -> Manifest:
+    """Makes the Service select the intent's revision and marks it as managed by the Rollout named `rollout`."""
     return _patch(
         uid=intent.uid,
         resource_version=intent.resource_version,
@@ -24,7 +24,7 @@ def point_service(intent: PointService, *, rollout: str) -> Manifest:
 
 
 def mark_service(*, uid: str, resource_version: str, rollout: str) -> Manifest:
-    """Marks a Service whose pods are told apart elsewhere, by subsets: steered by `rollout`, and of every revision."""
+    """Marks a Service whose pods are told apart elsewhere, by subsets: managed by `rollout`, and of every revision."""
     return _patch(uid=uid, resource_version=resource_version, managed=MANAGED_VALUE, managed_by=rollout, revision=None)
 
 

@@ -28,7 +28,7 @@ _HEALTHY = "healthy"
 _DRAINING = "draining"
 _INITIAL = "initial"
 _IP = "ip"
-_TOLD = 3  # targets in a message
+_SHOWN = 3  # targets in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +247,8 @@ def _plain(address: str) -> str:
 
 
 def _few(problems: Sequence[str]) -> str:
-    rest = len(problems) - _TOLD
-    return ", ".join(problems[:_TOLD]) + (f", and {rest} more" if rest > 0 else "")
+    rest = len(problems) - _SHOWN
+    return ", ".join(problems[:_SHOWN]) + (f", and {rest} more" if rest > 0 else "")
 
 
 class _ServiceRef(msgspec.Struct):

@@ -40,12 +40,12 @@ class Replica:
     Args:
         base: URL with the address in place of the host name.
         host: the name, for the Host header and the certificate.
-        told: the address for people.
+        display_name: the address for people.
     """
 
     base: str
     host: str
-    told: str
+    display_name: str
 
 
 class Asker:
@@ -95,7 +95,7 @@ class Asker:
         if not found or len(found) > REPLICAS_MAX:
             raise Unanswered(f"{parts.host}: has {len(found)} addresses, 1 to {REPLICAS_MAX} are asked")
         return tuple(
-            Replica(str(parts.copy_with(host=each)).rstrip("/"), parts.netloc.decode(), _told(each, port))
+            Replica(str(parts.copy_with(host=each)).rstrip("/"), parts.netloc.decode(), _network_address(each, port))
             for each in found
         )
 
@@ -108,11 +108,11 @@ class Asker:
             async with asyncio.timeout(deadline_s):
                 return await self._get(replica, path, BODY_MAX_BYTES if most_bytes is None else most_bytes)
         except TimeoutError as exc:
-            raise Unanswered(f"{replica.told}: no answer within {deadline_s:g} s") from exc
+            raise Unanswered(f"{replica.display_name}: no answer within {deadline_s:g} s") from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             # Its text may have parts of the answer in it, and the message ends in a status.
-            log.info("not_answered", address=replica.told, error=type(exc).__name__, why=str(exc)[:_LOGGED])
-            raise Unanswered(f"{replica.told}: {_words(exc)}") from exc
+            log.info("not_answered", address=replica.display_name, error=type(exc).__name__, why=str(exc)[:_LOGGED])
+            raise Unanswered(f"{replica.display_name}: {_words(exc)}") from exc
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
@@ -124,15 +124,15 @@ class Asker:
         async with self._client.stream("GET", replica.base + path, headers=headers, extensions=extensions) as response:
             if response.status_code in _REDIRECTS:
                 raise Unanswered(
-                    f"{replica.told}: answers with a redirect ({response.status_code}), which is not followed"
+                    f"{replica.display_name}: answers with a redirect ({response.status_code}), which is not followed"
                 )
             if response.status_code != _OK:
-                raise Unanswered(f"{replica.told}: answers {response.status_code}")
+                raise Unanswered(f"{replica.display_name}: answers {response.status_code}")
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > most_bytes:
-                    raise Unanswered(f"{replica.told}: the answer has more than {_size(most_bytes)}")
+                    raise Unanswered(f"{replica.display_name}: the answer has more than {_size(most_bytes)}")
             return bytes(body)
 
 
@@ -164,6 +164,6 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
 
 
-def _told(address: str, port: int) -> str:
+def _network_address(address: str, port: int) -> str:
     six = ":" in address and ipaddress.ip_address(address.partition("%")[0]).version == 6
     return f"[{address}]:{port}" if six else f"{address}:{port}"

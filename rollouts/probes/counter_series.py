@@ -44,7 +44,7 @@ class SentTo(StrEnum):
 
     STABLE = "stable"
     CANARY = "canary"
-    UNTOLD = "untold"  # maybe the canary: what was not counted is not nothing
+    UNKNOWN = "untold"  # maybe the canary: what was not counted is not nothing
 
 
 KINDS: Mapping[Counters, frozenset[str]] = MappingProxyType(
@@ -103,7 +103,7 @@ def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestio
             name = _own(labels, "service")
             if (found := side_of_service(name, question)) is not None:
                 return SentTo(found)
-            return SentTo.UNTOLD if f"{namespace}-{canary}-" in name else None
+            return SentTo.UNKNOWN if f"{namespace}-{canary}-" in name else None
         case never:
             assert_never(never)
 

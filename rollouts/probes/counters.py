@@ -106,14 +106,14 @@ def judged_by_requests(
         wrong.append(f"the proxies with few requests gave the canary {_told(together)}, not {_percent(share)}")
     wrong += [] if share not in (0, 1) else _strays(busy, share)
     if wrong:
-        return Judgement(False, "; ".join(dict.fromkeys(wrong[:_TOLD])))
+        return Judgement(False, "; ".join(dict.fromkeys(wrong[:_SHOWN])))
     counted = sum(each.total for each in few)
     if together is None and counted > some * sum(each.requests for each in busy):
         return _nothing(f"{counted:g} requests were counted of the {needed} that are needed to tell")
     return Judgement(True)
 
 
-_TOLD = 3  # problems in a message
+_SHOWN = 3  # problems in a message
 _SCRAPES = 2  # make one interval
 
 
@@ -190,7 +190,7 @@ def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counter
     found: dict[tuple[str, str], list[tuple[SentTo, Mapping[float, float]]]] = {}
     for each in series:
         side = side_of(counters, each.labels, question)
-        if side is SentTo.UNTOLD:
+        if side is SentTo.UNKNOWN:
             return [], ", ".join(f"{name} {text}" for name, text in sorted(each.labels.items()) if "service" in name)
         if side is not None and each.samples:
             target = each.labels.get("job", ""), each.labels.get("instance", "the proxy")

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from rollouts.probes.asker import Asker, Replica
 
 _T = TypeVar("_T")
-_TOLD = 3  # replicas in a message
+_SHOWN = 3  # replicas in a message
 _LOGGED = 500  # characters of what a server said; a status repeats none of it
 
 log = structlog.get_logger()
 
 
-class DataPlanes:
+class NamedDataPlanes:
     """Asks. Every question is a few GETs with a deadline; nothing is kept between two.
 
     Args:
@@ -86,10 +86,10 @@ class DataPlanes:
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
         """How the data planes that do `route` can tell whether they do: the least good way of several; None when one has none."""
-        told = [each.tells for each in self._of(gateways, router=route.router)]
-        if not told or any(route.kind not in kinds for _, kinds in told):
+        found = [each.tells for each in self._of(gateways, router=route.router)]
+        if not found or any(route.kind not in kinds for _, kinds in found):
             return None
-        return VerifiedBy.COUNTERS if any(by is VerifiedBy.COUNTERS for by, _ in told) else VerifiedBy.CONFIG
+        return VerifiedBy.COUNTERS if any(by is VerifiedBy.COUNTERS for by, _ in found) else VerifiedBy.CONFIG
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether every replica does what the route says.
@@ -98,22 +98,22 @@ class DataPlanes:
         """
         at_s = self._clock.now_s()
         planes = self._of(question.gateways, router=question.route.router)
-        told = (
+        judgements = (
             []
             if planes
             else [Judgement(False, f"no --data-plane names {' or '.join(question.gateways) or 'a gateway'}")]
         )
         for answers in await asyncio.gather(*(self._live(each, question, deadline_s) for each in planes)):
-            told += answers
-        bad = [each.message for each in told if not each.live]
+            judgements += answers
+        bad = [each.message for each in judgements if not each.live]
         counted = any(isinstance(each, CountedPlane) for each in planes)
         return LiveSeen(
             at_s=at_s,
             resource_version=question.resource_version,
             live=not bad,
             by=VerifiedBy.COUNTERS if counted else VerifiedBy.CONFIG,
-            message="; ".join(_few(bad or [each.message for each in told if each.message])),
-            evidence=not bad or any(each.evidence for each in told if not each.live),
+            message="; ".join(_few(bad or [each.message for each in judgements if each.message])),
+            evidence=not bad or any(each.evidence for each in judgements if not each.live),
         )
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
@@ -192,10 +192,10 @@ class DataPlanes:
 
         found = await self._each_replica(plane, of_replica, deadline_s=deadline_s)
         return [
-            Judgement(False, f"{plane.kind} {told}")
-            if isinstance(told, str)
-            else Judgement(told.live, f"{plane.kind} {replica}: {told.message}" if told.message else "")
-            for replica, told in found
+            Judgement(False, f"{plane.kind} {answer}")
+            if isinstance(answer, str)
+            else Judgement(answer.live, f"{plane.kind} {replica}: {answer.message}" if answer.message else "")
+            for replica, answer in found
         ]
 
     async def _count(self, probe: DrainProbe, question: DrainQuestion, deadline_s: float) -> tuple[int | None, str]:
@@ -243,8 +243,8 @@ class DataPlanes:
                 except Unanswered as exc:  # another one may know
                     why = str(exc)
                 except (msgspec.DecodeError, RecursionError) as exc:
-                    why = f"{replica.told}: what it answers cannot be read"
-                    log.info("prometheus_not_understood", address=replica.told, error=str(exc)[:_LOGGED])
+                    why = f"{replica.display_name}: what it answers cannot be read"
+                    log.info("prometheus_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
         except Unanswered as exc:
             why = str(exc)
         return None, f"prometheus {why}"
@@ -284,14 +284,14 @@ class DataPlanes:
         async def one(replica: Replica) -> tuple[str, _T | str]:
             try:
                 async with asyncio.timeout(deadline_s):
-                    return replica.told, await ask(asker, replica)
+                    return replica.display_name, await ask(asker, replica)
             except Unanswered as exc:
-                return replica.told, str(exc)
+                return replica.display_name, str(exc)
             except TimeoutError:
-                return replica.told, f"{replica.told}: no answer within {deadline_s:g} s"
+                return replica.display_name, f"{replica.display_name}: no answer within {deadline_s:g} s"
             except (msgspec.DecodeError, RecursionError) as exc:
-                log.info("data_plane_not_understood", address=replica.told, error=str(exc)[:_LOGGED])
-                return replica.told, f"{replica.told}: what it answers cannot be read"
+                log.info("data_plane_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
+                return replica.display_name, f"{replica.display_name}: what it answers cannot be read"
 
         async def all_of(url: str) -> list[tuple[str, _T | str]]:
             try:
@@ -321,5 +321,5 @@ def _most(counts: list[int | None]) -> int | None:
 
 
 def _few(messages: list[str]) -> list[str]:
-    rest = len(messages) - _TOLD
-    return [*messages[:_TOLD], f"and {rest} more"] if rest > 0 else messages
+    rest = len(messages) - _SHOWN
+    return [*messages[:_SHOWN], f"and {rest} more"] if rest > 0 else messages

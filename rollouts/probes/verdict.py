@@ -71,11 +71,11 @@ def judged(entries: Sequence[Entry], split: Split) -> Judgement:
     """
     problems = list(dict.fromkeys(_problems(entries, split)))
     if problems:
-        return Judgement(False, "; ".join(problems[:_TOLD]) + ("; and more" if len(problems) > _TOLD else ""))
+        return Judgement(False, "; ".join(problems[:_SHOWN]) + ("; and more" if len(problems) > _SHOWN else ""))
     return Judgement(True, _not_compared(split))
 
 
-_TOLD = 3  # problems in a message
+_SHOWN = 3  # problems in a message
 _IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 

@@ -15,7 +15,7 @@ from rollouts.core.model.traffic import Acceptance, Feature, Split
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
-"""Annotation on a steered object: what was there before us and what of it is ours now, as JSON. It goes when the object is
+"""Annotation on a managed object: what was there before us and what of it is ours now, as JSON. It goes when the object is
 given back. It is the codec's memory, so that no other is needed."""
 
 
@@ -136,7 +136,7 @@ class Provider(Protocol):
 
     * `read(apply(plan(want))) == want`, in one write or in several, and `plan` of what is read already is empty;
     * nothing but the pair's weights, the managed routes and the ledger differs afterwards, byte for byte;
-    * `apply(undo)` is the object as the user wrote it, whatever was planned before, as far as the user has not changed it since;
+    * `apply(release)` is the object as the user wrote it, whatever was planned before, where the user has not changed it since;
     * a change of the share changes no managed route, and the other way round;
     * a share of clients (`Split.sticky`) is said as `core.stickiness.as_said` has it, and read back as it was wanted;
     * what another wrote between read and plan is never lost (the driver's guard makes it a conflict).
@@ -170,7 +170,7 @@ class Provider(Protocol):
         """The writes that make it so, in a safe order: () when it is so already. Raises: Unroutable."""
         ...
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The writes that give the user's object back as it was, ledger included; () when nothing of ours is in it."""
         ...
 

@@ -33,7 +33,7 @@ _BUILT_IN: tuple[Provider, ...] = (
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "ambassador": "Mappings of Ambassador and Emissary are not steered; write an HTTPRoute, and gatewayAPI for it",
+        "ambassador": "Mappings of Ambassador and Emissary are not managed; write an HTTPRoute, and gatewayAPI for it",
         "appMesh": "AWS ended App Mesh; VPC Lattice takes HTTPRoutes: write gatewayAPI",
         "kuma": "TrafficRoute is Kuma's old API; its MeshHTTPRoute has an HTTPRoute beside it: write gatewayAPI",
         "knative": "a Knative Service makes its own pods and leaves a Rollout none; use its own traffic block",

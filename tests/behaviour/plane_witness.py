@@ -193,7 +193,7 @@ class PlaneWitness:
         """There is no canary before there is a stable revision; how the first one comes is told by what users get."""
         return bool((self.rollout.get("status") or {}).get("stableRevision"))
 
-    def _is_steered(self) -> bool:
+    def _is_managed(self) -> bool:
         """The route is a Rollout's; one that was given back is its user's, but for what proxies still do (S2)."""
         route = self._cluster.get(HTTP_ROUTE, *self._route) or {"metadata": {}}
         return MANAGED_BY in (route["metadata"].get("annotations") or {})
@@ -284,14 +284,14 @@ class PlaneWitness:
             needed = min(needed, 1)
         if size < needed:
             self._tell("S2", f"{revision} shrinks from {was} to {size}, {share} of the requests may come to it")
-        if not size and self._is_steered() and self.reached(revision):
+        if not size and self._is_managed() and self.reached(revision):
             self._tell("S2", f"{revision} loses its last pod, and a proxy still has a way to it")
 
     def _on_status(self, change: CommittedWrite) -> None:
         traffic = (change.new.manifest.get("status") or {}).get("traffic") or {}
         if traffic == ((change.old.manifest.get("status") or {}).get("traffic") or {} if change.old else {}):
             return
-        if traffic.get("verifiedBy") not in ("Config", "Counters", "Probes") or not self._is_steered():
+        if traffic.get("verifiedBy") not in ("Config", "Counters", "Probes") or not self._is_managed():
             return
         desired, observed = traffic["desired"], traffic["observed"]
         if desired != observed:

@@ -17,7 +17,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import ABORT_ACCEPTED, PREFIX, REVISION
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Planes, Request
+from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import run_virtual
@@ -92,7 +92,7 @@ class Behind:
     """
 
     settings: GatewaySettings
-    planes: Callable[[SimDataPlanes], Planes] | None = lambda planes: planes
+    planes: Callable[[SimDataPlanes], DataPlanes] | None = lambda planes: planes
     pinned: bool = False
 
 
@@ -102,7 +102,7 @@ class Stage:
     def __init__(self, cluster: SimulatedCluster, *, grace_s: float = AT_ONCE_S, behind: Behind | None = None) -> None:
         self.cluster = cluster
         self.witness = Witness(cluster, KEY, grace_s=grace_s)
-        self.planes: Planes | None = None
+        self.planes: DataPlanes | None = None
         if behind is not None:
             self.gateway = cluster.gateway(namespace=KEY.namespace, name=GATEWAY_NAME, settings=behind.settings)
             self.plane = PlaneWitness(cluster, self.witness, self.gateway, KEY, route=KEY.name, pinned=behind.pinned)

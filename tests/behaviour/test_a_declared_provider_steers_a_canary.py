@@ -185,7 +185,7 @@ def test_a_provider_that_is_spoilt_in_the_middle_holds_everything_where_it_is() 
     done = play_routed(world(weight(10), {"pause": {}}, weight(50), {"pause": {}}), script)
 
     told, before, meanwhile, stalled, after, invalid_after, generation = seen
-    assert told.startswith(f"{PATH}: TrafficProvider {NAME} is not Ready: spec.tests[0].object: cannot be steered: ")
+    assert told.startswith(f"{PATH}: TrafficProvider {NAME} is not Ready: spec.tests[0].object: cannot be managed: ")
     assert (before, meanwhile, stalled) == ((90, 10), (90, 10), "True")
     assert (after, invalid_after, generation) == ((50, 50), "", 3)
     assert done.users.lost == 0

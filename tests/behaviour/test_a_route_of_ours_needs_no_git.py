@@ -1,4 +1,4 @@
-"""Promise: a route of `trafficRouting.own` is made by us from its manifest, steered as any other, and goes with its Rollout.
+"""Promise: a route of `trafficRouting.own` is made by us from its manifest, managed as any other, and goes with its Rollout.
 
 So Git has no copy that a GitOps tool would put back at every sync. People change it where they change the rest: in the Rollout.
 """
@@ -128,7 +128,7 @@ def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
     assert outcome.users.shares["changed"] == pytest.approx(0.25, abs=0.02)
 
 
-def test_one_that_was_steered_as_the_users_becomes_ours_without_a_gap() -> None:
+def test_one_that_was_managed_as_the_users_becomes_ours_without_a_gap() -> None:
     """How a team takes a route out of Git: `own` first, and what is there is taken over as it stands."""
     after: list[Manifest] = []
 

@@ -14,7 +14,7 @@ import pytest
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest
-from rollouts.ports import DrainQuestion, LiveQuestion, Planes
+from rollouts.ports import DataPlanes, DrainQuestion, LiveQuestion
 from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from tests.behaviour.routed import (
@@ -182,7 +182,7 @@ def hastily(planes: type[Believing | Counting] | None, settings: GatewaySettings
         stage.annotate("promote", "true")
         await stage.until_phase("Healthy", "3")
 
-    def asked(real: SimDataPlanes) -> Planes:
+    def asked(real: SimDataPlanes) -> DataPlanes:
         return planes(real) if planes is not None else real
 
     return play_routed(world(weight(50), MANUAL, **HASTY), script, behind=Behind(settings=settings, planes=asked))

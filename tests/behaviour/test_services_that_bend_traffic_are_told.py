@@ -55,7 +55,7 @@ def writes_of_two_revisions(*services: Manifest) -> tuple[Counter[str], Counter[
 
 
 def test_the_condition_comes_with_the_field_and_goes_with_it() -> None:
-    """The watch of steered Services brings the change: nobody has to touch the Rollout for it."""
+    """The watch of managed Services brings the change: nobody has to touch the Rollout for it."""
     seen: list[Manifest | None] = []
     told: list[str] = []
 

@@ -27,7 +27,7 @@ from rollouts.controller.observe.places import is_at
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer
-from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.intents import (
@@ -37,11 +37,11 @@ from rollouts.core.model.intents import (
     Intent,
     MakeRoute,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import SubsetName
@@ -112,21 +112,21 @@ class Truth:
             labels = (SERVICE_NAME,) if kind == ENDPOINT_SLICE else ()
             sets = kind == REPLICA_SET
             self._store.add(kind, struct, by_owner=sets, orphans_by=NAME if sets else "", labels=labels)
-        self._steered = SteeredServices()
-        self._steered_routes = SteeredRoutes()
+        self._managed = ManagedServices()
+        self._managed_routes = ManagedRouteObjects()
         self._providers = LiveProviders(registry())
         self._providers.listed()
         inbox = _AllKnown(clock=cluster.clock)
         self._observer = Observer(
             store=self._store,
             inbox=inbox,
-            steered=self._steered,
+            managed=self._managed,
             clock=cluster.clock,
             routes=RouteReader(
                 store=self._store,
                 inbox=inbox,
                 kinds=_Served(api=cluster.api, on_found=lambda _: None),
-                steered=self._steered_routes,
+                managed=self._managed_routes,
                 providers=self._providers,
             ),
             facts=lambda: FACTS,
@@ -219,7 +219,7 @@ class Truth:
             replicas=(body.get("spec") or {}).get("replicas"),
         )
 
-    def _marking(self, key: Key, body: Any) -> PointService | None:
+    def _marking(self, key: Key, body: Any) -> SwitchService | None:
         """The host of a DestinationRule is marked: the second half of pointing its subsets."""
         if body["spec"]["selector"][REVISION] is not None or body["metadata"]["labels"][MANAGED] is None:
             return None
@@ -227,7 +227,7 @@ class Truth:
         subsets = [each for each in (seen.services if seen else {}).values() if is_subset(each.name)]
         return next(
             (
-                PointService(
+                SwitchService(
                     name=each.name, uid=each.uid, resource_version=each.resource_version, revision=each.revision
                 )
                 for each in subsets
@@ -245,7 +245,7 @@ class Truth:
                 return MakeRoute(place.route, place.provider.read(Objects(manifest), place.target, read.context))
         return None
 
-    def _pointing_subset(self, namespace: str, name: str, operations: Any) -> PointService | ReleaseRoute | None:
+    def _pointing_subset(self, namespace: str, name: str, operations: Any) -> SwitchService | ReleaseRoute | None:
         """Which subset changes the revision that it selects."""
         found = self._patched(DESTINATION_RULE, namespace, name, operations)
         if found is None:
@@ -260,7 +260,7 @@ class Truth:
         changed = [now for was, now in zip(before, after["spec"]["subsets"], strict=True) if was != now]
         if host is None or len(changed) != 1 or after["spec"] | {"subsets": before} != stored.manifest["spec"]:
             return None
-        return PointService(
+        return SwitchService(
             name=SubsetName(name, changed[0]["name"]),
             uid=uid,
             resource_version=f"{version}/{host.metadata['resourceVersion']}",
@@ -319,9 +319,9 @@ class Truth:
         if change.kind == ROLLOUT and change.event == DELETED:
             self.deleted_at_s = asyncio.get_running_loop().time()
         if change.kind == SERVICE and difference is not None:
-            self._steered.learn(difference.before, difference.after)
+            self._managed.learn(difference.before, difference.after)
         if change.kind in ROUTE_KINDS and difference is not None:
-            self._steered_routes.learn(change.kind, difference.before, difference.after)
+            self._managed_routes.learn(change.kind, difference.before, difference.after)
 
     def _follow_pod(self, change: CommittedWrite) -> None:
         """Which pods of a set have been ready and are not on their way out: one that fails is no doing of a controller's."""
@@ -347,9 +347,9 @@ def _creation(body: Any) -> CreateReplicaSet:
     )
 
 
-def _pointing(name: str, body: Any) -> PointService | ReleaseService:
+def _pointing(name: str, body: Any) -> SwitchService | ReleaseService:
     uid, version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
     revision = body["spec"]["selector"][REVISION]
     if revision is None:
         return ReleaseService(name=name, uid=uid, resource_version=version)
-    return PointService(name=name, uid=uid, resource_version=version, revision=revision)
+    return SwitchService(name=name, uid=uid, resource_version=version, revision=revision)

@@ -92,7 +92,7 @@ def test_each_router_has_its_own_place(
 
 
 def test_subsets_are_left_alone_label_by_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing but our label of a subset is ours, whatever the steps make of the VirtualService; and no Service is steered."""
+    """Nothing but our label of a subset is ours, whatever the steps make of the VirtualService; and no Service is managed."""
     rule = {"name": "cart", "stableSubsetName": "stable", "canarySubsetName": "canary"}
     istio = {"virtualService": {"name": "cart"}, "destinationRule": rule}
     spec = canary(trafficRouting={"istio": istio, "managedRoutes": [{"name": "beta"}]})

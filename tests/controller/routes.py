@@ -1,4 +1,4 @@
-"""Builders for tests about routes: an HTTPRoute, a Rollout that steers it, and what reads both."""
+"""Builders for tests about routes: an HTTPRoute, a Rollout that manages it, and what reads both."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RolloutObject, RouteObject
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
-from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
-from rollouts.ports import Planes
+from rollouts.ports import DataPlanes
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.world import CART, World, metadata, rollout
@@ -47,7 +47,7 @@ def route(name: str = "cart", **more: Any) -> RouteObject:
 
 
 def routed(*, trafficRouting: Any = None, **more: Any) -> RolloutObject:  # noqa: N803 - as the manifest has it
-    """A Rollout that steers HTTPRoute cart."""
+    """A Rollout that manages HTTPRoute cart."""
     spec = {
         "replicas": 2,
         "selector": {"matchLabels": {"app": "cart"}},
@@ -74,21 +74,21 @@ class Reading:
         found: its kind is known to be served, and watched.
     """
 
-    def __init__(self, world: World, *, found: bool = True, planes: Planes | None = None) -> None:
+    def __init__(self, world: World, *, found: bool = True, planes: DataPlanes | None = None) -> None:
         self.world = world
-        self.steered_routes = SteeredRoutes()
+        self.managed_routes = ManagedRouteObjects()
         self.reader = RouteReader(
             store=world.store,
             inbox=world.inbox,
             kinds=world.kinds,
-            steered=self.steered_routes,
+            managed=self.managed_routes,
             providers=registry(),
             planes=planes,
         )
         self.observer = Observer(
             store=world.store,
             inbox=world.inbox,
-            steered=SteeredServices(),
+            managed=ManagedServices(),
             clock=world.clock,
             routes=self.reader,
         )
@@ -100,7 +100,7 @@ class Reading:
         """The watch shows a route."""
         change = self.table.put("", seen)
         assert change is not None
-        self.steered_routes.learn(HTTP_ROUTE, change.before, change.after)
+        self.managed_routes.learn(HTTP_ROUTE, change.before, change.after)
 
     def seen(self) -> Seen:
         """What is observed of Rollout cart, which can be carried out."""

@@ -171,9 +171,9 @@ def test_a_deleted_rollout_leaves_its_service_as_it_was() -> None:
         cluster.apply(WEB)
         cluster.apply(CART)
         await healthy(cluster)
-        steered = cluster.get(SERVICE, "default", "cart")
-        assert steered is not None
-        assert "rollouts.dev/revision" in steered["spec"]["selector"]
+        managed = cluster.get(SERVICE, "default", "cart")
+        assert managed is not None
+        assert "rollouts.dev/revision" in managed["spec"]["selector"]
 
         cluster.api.answer(Request("DELETE", ROLLOUT.path("default", "cart")))
         await asyncio.sleep(5)
@@ -244,14 +244,14 @@ def test_routes_of_a_rollout_that_went_while_nobody_ran_are_given_back() -> None
         "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
     }
     marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "gatewayAPI"}
-    steered = {
+    managed = {
         **users,
         "metadata": {**users["metadata"], "labels": {"rollouts.dev/managed": "true"}, "annotations": marks},
     }
 
     async def main() -> None:
         async with SimulatedCluster(seed=3, crds=(*crd_manifests(), *gateway_crds())) as cluster:
-            cluster.apply(steered)
+            cluster.apply(managed)
             running = Running(cluster, leader_elect=False, routers=("gatewayAPI",))
 
             def released(seen: Manifest | None) -> bool:

@@ -259,7 +259,7 @@ def test_an_unreadable_replica_set_is_not_taken_for_absent() -> None:
 
 
 def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept() -> None:
-    """Its status is not known, so it is not written; and it is not gone, so what it steers is not given back."""
+    """Its status is not known, so it is not written; and it is not gone, so what it manages is not given back."""
 
     async def scenario(cluster: SimulatedCluster) -> None:
         api = Spoiling(cluster.api)

@@ -25,7 +25,7 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import Planes, Request, Response, WatchStream
+from rollouts.ports import DataPlanes, Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
 
 CART = Key("shop", "cart")
@@ -88,9 +88,9 @@ def stored(manifest: dict[str, Any], *, version: int) -> ReplicaSetObject:
 
 
 def service(name: str = "web", *, version: int = 1, managed_by: str = "", **more: Any) -> ServiceObject:
-    """A Service, steered or not."""
-    steered = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": managed_by}}
-    meta = metadata(name, version=version, **(steered if managed_by else {}))
+    """A Service, managed or not."""
+    managed = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": managed_by}}
+    meta = metadata(name, version=version, **(managed if managed_by else {}))
     found: ServiceObject = obj(SERVICE, {"metadata": meta, "spec": {"selector": {"app": "cart"} | more}})
     return found
 
@@ -179,7 +179,7 @@ class World:
         return Triggers(inbox=self.inbox, find_service=self.services.get, named=rollouts_named(self.rollouts))
 
     def performer(
-        self, questions: asyncio.TaskGroup, *, planes: Planes | None = None, lags: GatewayLags | None = None
+        self, questions: asyncio.TaskGroup, *, planes: DataPlanes | None = None, lags: GatewayLags | None = None
     ) -> Performer:
         """A performer whose questions that group owns."""
         answers = Answers(

@@ -25,11 +25,11 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
@@ -45,7 +45,7 @@ def applied(there: World, intent: Intent) -> World:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(there, intent)
-        case PointService() | ReleaseService():
+        case SwitchService() | ReleaseService():
             return _with_service(there, intent)
         case PatchPod() | EvictPod():
             return _with_pods(there, intent)
@@ -98,7 +98,7 @@ def _replica_set(there: World, intent: AdoptReplicaSet | PatchReplicaSet | Delet
     return found
 
 
-def _with_service(there: World, intent: PointService | ReleaseService) -> World:
+def _with_service(there: World, intent: SwitchService | ReleaseService) -> World:
     found = there.services.get(intent.name)
     if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
         raise RefusedError(f"Service {intent.name} is not as it was seen")

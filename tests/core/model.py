@@ -105,7 +105,7 @@ class World:
 
 
 def service(name: ServiceRef, **changes: Any) -> ServiceSeen:
-    """A Service as its user made it: not steered by anybody yet."""
+    """A Service as its user made it: not managed by anybody yet."""
     given: dict[str, Any] = {
         "name": name, "uid": f"uid-{name}", "resource_version": "1", "revision": "", "managed_by": "", "watched": False,
     }  # fmt: skip
@@ -113,7 +113,7 @@ def service(name: ServiceRef, **changes: Any) -> ServiceSeen:
 
 
 def route(name: RouteName, **changes: Any) -> RouteSeen:
-    """A route as its user made it: all to the stable Service, not steered by anybody yet."""
+    """A route as its user made it: all to the stable Service, not managed by anybody yet."""
     given: dict[str, Any] = {
         "uid": f"uid-{name.name}",
         "resource_version": "1",
@@ -286,9 +286,9 @@ def _seen_service(there: World, name: ServiceRef) -> Service:
 def _seen_routes(there: World) -> dict[RouteName, Route]:
     named = named_routes(there.rollout.spec.strategy)
     known = {name for name in there.routes if name.namespace == there.rollout.namespace} | {*there.status.elsewhere}
-    steered = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name and name in known]
-    steered += [name for name in there.status.elsewhere if name in there.routes and name not in steered]
-    routes = {name: _seen_route(there, name, named=name in named) for name in dict.fromkeys((*named, *steered))}
+    managed = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name and name in known]
+    managed += [name for name in there.status.elsewhere if name in there.routes and name not in managed]
+    routes = {name: _seen_route(there, name, named=name in named) for name in dict.fromkeys((*named, *managed))}
     if there.status.pong_is_stable:
         return {name: seen_from_the_other_side(each) for name, each in routes.items()}
     return routes

@@ -337,8 +337,8 @@ def assert_healthy(there: World) -> None:
         if each.managed_by and replicas:
             assert (each.revision, set(each.ready_by_revision)) == (status.stable_revision, {status.stable_revision})
     share = Fraction(1 if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable else 0)
-    steered = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name]
-    assert [there.planes[name] for name in steered] == [Split(share)] * len(steered)
+    managed = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name]
+    assert [there.planes[name] for name in managed] == [Split(share)] * len(managed)
 
 
 def assert_comes_to_rest(there: World) -> None:

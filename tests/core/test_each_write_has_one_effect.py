@@ -16,11 +16,11 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.rollout import Canary, PodMetadata, TrafficRouting
 from rollouts.core.model.service_ref import ServiceRef
@@ -57,7 +57,7 @@ def _intents(seen: Snapshot) -> dict[str, Intent]:
         "grow": replace(patch, replicas=7),
         "name": replace(patch, pod_metadata=PodMetadata(labels={"role": "stable"})),
         "delete": DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version),
-        "point": PointService(**of_service, revision="b"),
+        "point": SwitchService(**of_service, revision="b"),
         "release": ReleaseService(**of_service),
         "split": SetTraffic(route=ROUTE, uid=route.uid, resource_version=route.resource_version, split=HALF),
         "give back": ReleaseRoute(route=ROUTE, uid=route.uid, resource_version=route.resource_version),

@@ -17,11 +17,11 @@ from rollouts.core.model.intents import (
     Intent,
     MakeRoute,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.rollout import Strategy, named_services
 from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
@@ -93,7 +93,7 @@ def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:
                 for each in there.replica_sets
                 if each.revision == revision
             )
-        case PointService(name=name) | ReleaseService(name=name):
+        case SwitchService(name=name) | ReleaseService(name=name):
             return name in there.answers
         case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
             return route_name in there.route_answers
@@ -104,7 +104,7 @@ def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:
 def _without_answer(there: World, call: Intent | RolloutStatus) -> World:
     """The world in which that Service or route is asked about again."""
     match call:
-        case PointService(name=name) | ReleaseService(name=name):
+        case SwitchService(name=name) | ReleaseService(name=name):
             return replace(there, answers={key: each for key, each in there.answers.items() if key != name})
         case SetTraffic(route=route_name) | MakeRoute(route=route_name) | ReleaseRoute(route=route_name):
             answers = {key: each for key, each in there.route_answers.items() if key != route_name}
@@ -420,7 +420,7 @@ def _next_available_s(there: World) -> float | None:
 def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
     """Whether more changed than pod counts and what the same phase waits for, which the controller may hold back a while."""
 
-    def lasting(status: RolloutStatus) -> RolloutStatus:
+    def staying_available(status: RolloutStatus) -> RolloutStatus:
         return replace(
             status,
             replicas=0,
@@ -434,4 +434,4 @@ def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
             message="",
         )
 
-    return lasting(before) != lasting(after)
+    return staying_available(before) != staying_available(after)

@@ -58,7 +58,7 @@ def shared(stage: Stage, canary: int) -> list[int]:
 
 
 def test_the_example_moves_weights_that_no_code_knows(stage: Stage) -> None:
-    """Applied as it is; tried by dry run; steered in steps; given back when the Rollout goes; and nothing was refused."""
+    """Applied as it is; tried by dry run; managed in steps; given back when the Rollout goes; and nothing was refused."""
     (written,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "TrafficSplit"]
     stage.kubectl("apply", "--validate=strict", "-f", str(EXAMPLE))
     stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")

@@ -31,7 +31,7 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
         stage.set_image(name, f"{name}:2")
     for name in ("web", "api"):
         stage.until_at(name, "PromotionNeeded", image=f"{name}:2")
-    steered = {name: stage.selected(name) for name in services}
+    managed = {name: stage.selected(name) for name in services}
 
     stage.kubectl("delete", "rollouts", "--all", "--timeout=20s")
     for app in ("web", "api"):
@@ -41,7 +41,7 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
         for name in services
     }
 
-    assert all(steered.values())
+    assert all(managed.values())
     assert stage.all("replicasets,pods") == []
     assert {name: one["spec"]["selector"] for name, one in released.items()} == {
         name: one["spec"]["selector"] for name, one in services.items()

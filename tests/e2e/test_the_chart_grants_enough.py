@@ -97,7 +97,7 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
         )
     )
     stage.wait_ready("web")
-    steered = stage.get("httproute", "web")
+    managed = stage.get("httproute", "web")
     stage.kubectl("delete", "rollout", "web", "--timeout=20s")
     left = stage.until("httproutes", "web", lambda one: "annotations" not in one["metadata"])
 
@@ -108,9 +108,9 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
         and event["objectRef"]["resource"] == "httproutes"
         and event["responseStatus"]["code"] < 300
     }
-    assert steered["metadata"]["annotations"]["rollouts.dev/managed-by"] == "web"
+    assert managed["metadata"]["annotations"]["rollouts.dev/managed-by"] == "web"
     assert "rollouts.dev/managed" not in left["metadata"].get("labels", {})
-    assert left["spec"] == steered["spec"]
+    assert left["spec"] == managed["spec"]
     assert used == {"get", "watch", "patch"}
 
 

@@ -103,7 +103,7 @@ def two_versions(node: RealNode, route: Route) -> Route:
 @pytest.fixture
 def shifting(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """The route's namespace with a controller of its own, which knows whom to ask about the gateway."""
-    yield from _steered(node, route, controller_kubeconfig, f"--data-plane={_named(route, route.gateway.asked_as)}")
+    yield from _managed(node, route, controller_kubeconfig, f"--data-plane={_named(route, route.gateway.asked_as)}")
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def counted(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterat
     """As `shifting`, but nobody lets the controller at the gateway: it knows a Prometheus, which scrapes it."""
     with prometheus.scraping(node, route.gateway) as url:
         told = f"--data-plane={_named(route, f'prometheus:{route.gateway.counters}')}"
-        yield from _steered(node, route, controller_kubeconfig, told, f"--prometheus-url={url}")
+        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={url}")
 
 
 def _named(route: Route, kind: str) -> str:
@@ -119,7 +119,7 @@ def _named(route: Route, kind: str) -> str:
     return f"{NAMESPACE}/{route.gateway.name}={kind}" if route.kind == "HTTPRoute" else f"*={kind}"
 
 
-def _steered(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
+def _managed(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
     log = Path(node.plane.folder, "logs", f"controller-{route.namespace}.log")
     arguments = ["-n", route.namespace, "--leader-elect", "--lease-name", route.namespace, *told]
     with Controller(kubeconfig, log=log, arguments=arguments):

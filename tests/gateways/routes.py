@@ -72,7 +72,7 @@ class Route:
 
     @property
     def router(self) -> Manifest:
-        """What a Rollout's `trafficRouting` says to have it steered."""
+        """What a Rollout's `trafficRouting` says to have it managed."""
         match self.kind:
             case "HTTPRoute":
                 # Neither Envoy Gateway (as it runs here) nor Contour lists in its GatewayClass that it knows mirrors.

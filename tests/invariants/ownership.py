@@ -20,11 +20,11 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
@@ -76,7 +76,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
     match intent:
         case AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _is_our_replica_set(before, intent)
-        case PointService() | ReleaseService():
+        case SwitchService() | ReleaseService():
             return _is_our_service(before, intent)
         case SetTraffic() | ReleaseRoute():
             return _is_our_route(before, intent)
@@ -104,11 +104,11 @@ def _is_our_replica_set(before: Snapshot, intent: _OfReplicaSet) -> bool:
     return grows or intent.resource_version == found.resource_version
 
 
-def _is_our_service(before: Snapshot, intent: PointService | ReleaseService) -> bool:
+def _is_our_service(before: Snapshot, intent: SwitchService | ReleaseService) -> bool:
     service, ours = before.services.get(intent.name), before.rollout.name
     if not isinstance(service, ServiceSeen):
         return False
-    owners = {"", ours} if isinstance(intent, PointService) else {ours}
+    owners = {"", ours} if isinstance(intent, SwitchService) else {ours}
     as_seen = (service.uid, service.resource_version) == (intent.uid, intent.resource_version)
     return as_seen and service.managed_by in owners
 

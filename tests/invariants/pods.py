@@ -8,13 +8,13 @@ from dataclasses import replace
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.after import after
 from rollouts.core.model.drain import DrainMode, OnTimeout
-from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, PointService
+from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, SwitchService
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Cutover, RolloutStatus
 from rollouts.core.scale.replicas import routed_stable_replicas, target_pair
-from tests.invariants.violation import Violation, available, held, lasting, limits, resized
+from tests.invariants.violation import Violation, available, held, limits, resized, staying_available
 
 
 def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:
@@ -24,7 +24,7 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     when it is taken from a revision: as many as `replicas` and `maxUnavailable` ask for, or no fewer than where it points now.
     `previewService` may be pointed at a revision without pods: looking is what it is for.
     """
-    if not isinstance(intent, PointService) or intent.name == _preview_service(before):
+    if not isinstance(intent, SwitchService) or intent.name == _preview_service(before):
         return []
     pods = available(before, intent.revision)
     replicas = before.rollout.spec.replicas
@@ -68,7 +68,7 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
         names.add(strategy.canary_service)
         surge, _ = limits(before)
         needed = 1 if strategy.traffic_routing is not None or replicas + surge > 1 else 0
-    if size >= min(needed, lasting(replica_set)):
+    if size >= min(needed, staying_available(replica_set)):
         return []
     return [
         Violation("S2", f"{replica_set.revision} shrinks to {size}, Service {service.name} still brings traffic")
@@ -105,7 +105,7 @@ def _least_while_drained(before: Snapshot, replica_set: ReplicaSet, status: Roll
     if not isinstance(strategy, Canary) or strategy.traffic_routing is not None:
         return replica_set.spec_replicas
     surge, _ = limits(before)
-    if replicas == 0 or replicas + surge <= 1 or not lasting(replica_set):
+    if replicas == 0 or replicas + surge <= 1 or not staying_available(replica_set):
         return 0
     return replica_set.spec_replicas if replica_set.revision == status.stable_revision else 1
 
@@ -183,7 +183,7 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
         surge, _ = limits(before)
         if strategy.traffic_routing is None:
             needed = target_pair(replicas=spec.replicas, weight_percent=max(weight, recorded), surge=surge).stable
-            needed = min(needed, lasting(replica_set))
+            needed = min(needed, staying_available(replica_set))
         else:
             needed = routed_stable_replicas(
                 replicas=spec.replicas,
@@ -235,7 +235,7 @@ def _shown(service: ServiceSeen) -> set[str]:
 
 def _serving(before: Snapshot) -> int:
     if not isinstance(before.rollout.spec.strategy, BlueGreen):
-        return sum(lasting(each) for each in before.replica_sets if not each.deleting)
+        return sum(staying_available(each) for each in before.replica_sets if not each.deleting)
     service = before.services.get(_users_service(before) or "")
     selected = service.revision if isinstance(service, ServiceSeen) else ""
     return available(before, selected or before.status.stable_revision)

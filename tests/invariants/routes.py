@@ -12,7 +12,7 @@ from typing import TypeAlias
 from rollouts.core.context.effective_weight import EffectiveWeight
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
-from rollouts.core.model.intents import Intent, MakeRoute, PointService, ReleaseRoute, SetTraffic
+from rollouts.core.model.intents import Intent, MakeRoute, ReleaseRoute, SetTraffic, SwitchService
 from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef
@@ -20,7 +20,7 @@ from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
-from tests.invariants.violation import Violation, available, held, lasting, limits, resized
+from tests.invariants.violation import Violation, available, held, limits, resized, staying_available
 
 _Write: TypeAlias = SetTraffic | MakeRoute
 
@@ -104,7 +104,7 @@ def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: Eff
         service = before.services.get(name or "")
         if not isinstance(service, ServiceSeen) or service.revision != replica_set.revision:
             continue
-        needed = min(ceil_percent(replicas, percent), lasting(replica_set))
+        needed = min(ceil_percent(replicas, percent), staying_available(replica_set))
         if size < needed:
             message = f"{replica_set.revision} shrinks to {size}, Service {name} may bring it {percent} %"
             return [Violation("S2", message)]
@@ -150,7 +150,7 @@ def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWei
     waited_for = left and _has_pods_to_wait_for(before, before.status.stable_revision)
     if not now.reaches_canary or not (waited_for or before.status.given_back):
         return []
-    if isinstance(intent, PointService):
+    if isinstance(intent, SwitchService):
         service = before.services.get(intent.name)
         kept = {each.revision for each in before.replica_sets}
         if isinstance(service, ServiceSeen) and service.revision not in kept:  # nothing can be lost of nothing
@@ -167,7 +167,7 @@ def _selected_pods_stay(before: Snapshot, intent: Intent, now: EffectiveWeight) 
     percent: WeightPercent = 100 if replica_set.revision == before.status.stable_revision else now.most_percent
     services = [each for each in before.services.values() if isinstance(each, ServiceSeen)]
     brought = any(each.revision == replica_set.revision for each in services)
-    if not brought or size >= min(ceil_percent(before.rollout.spec.replicas, percent), lasting(replica_set)):
+    if not brought or size >= min(ceil_percent(before.rollout.spec.replicas, percent), staying_available(replica_set)):
         return []
     message = f"{replica_set.revision} shrinks to {size}, {before.status.given_back} may bring it {percent} %"
     return [Violation("S2", message)]
@@ -205,5 +205,5 @@ def _pods(before: Snapshot, service_name: ServiceRef | None) -> int:
     if not isinstance(service, ServiceSeen):
         return 0
     if not service.revision:
-        return sum(map(lasting, before.replica_sets))
+        return sum(map(staying_available, before.replica_sets))
     return available(before, service.revision)

@@ -17,8 +17,8 @@ from rollouts.core.model.intents import (
     EvictPod,
     Intent,
     PatchReplicaSet,
-    PointService,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
@@ -52,10 +52,10 @@ def _rules(seen: Snapshot, *intents: Intent, **status: object) -> set[str]:
     return {each.rule for each in broken_by(seen, Decision(status=after, intents=intents))}
 
 
-def _point(seen: Snapshot, name: str, revision: str) -> PointService:
+def _point(seen: Snapshot, name: str, revision: str) -> SwitchService:
     found = seen.services[name]
     assert isinstance(found, ServiceSeen)
-    return PointService(name=name, uid=found.uid, resource_version=found.resource_version, revision=revision)
+    return SwitchService(name=name, uid=found.uid, resource_version=found.resource_version, revision=revision)
 
 
 def _size(seen: Snapshot, revision: str, replicas: int, *, version: str | None = None) -> PatchReplicaSet:

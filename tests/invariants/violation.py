@@ -38,10 +38,10 @@ def limits(before: Snapshot) -> tuple[int, int]:
 
 def available(before: Snapshot, revision: str) -> int:
     """Available pods of a revision that stay."""
-    return sum(lasting(each) for each in before.replica_sets if each.revision == revision)
+    return sum(staying_available(each) for each in before.replica_sets if each.revision == revision)
 
 
-def lasting(replica_set: ReplicaSet) -> int:
+def staying_available(replica_set: ReplicaSet) -> int:
     """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out.
 
     Told here once more, and not taken from the policy: an oracle that shares a mistake does not find it.

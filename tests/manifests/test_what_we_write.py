@@ -15,8 +15,8 @@ from rollouts.core.model.intents import (
     Notice,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseService,
+    SwitchService,
 )
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -34,7 +34,7 @@ from rollouts.manifests.ownership import (
     revision_number_of,
 )
 from rollouts.manifests.pod import eviction, pod_patch
-from rollouts.manifests.service import point_service, release_service
+from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import owner_reference, replica_set, replica_set_patch
 
 TEMPLATE: dict[str, Any] = {
@@ -380,9 +380,9 @@ def test_a_revision_number_that_cannot_be_read_is_0(text: str, number: int) -> N
     assert revision_number_of({"rollouts.dev/revision-number": text}) == number
 
 
-def test_a_service_is_steered_by_three_entries_and_a_guard() -> None:
+def test_a_service_is_managed_by_three_entries_and_a_guard() -> None:
     """A plan made from an older view must get a 409; nothing else of the user's Service is touched."""
-    assert point_service(PointService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart") == {
+    assert switch_service(SwitchService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart") == {
         "metadata": {
             "uid": "u",
             "resourceVersion": "9",
@@ -395,13 +395,13 @@ def test_a_service_is_steered_by_three_entries_and_a_guard() -> None:
 
 def test_a_released_service_has_nothing_of_ours() -> None:
     """The same three entries, as nulls, under the same guard."""
-    steered = point_service(PointService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart")
+    managed = switch_service(SwitchService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart")
     released = release_service(ReleaseService(name="s", uid="u", resource_version="9"))
 
     assert released["metadata"]["resourceVersion"] == "9"
     for part in ("labels", "annotations"):
-        assert released["metadata"][part] == dict.fromkeys(steered["metadata"][part])
-    assert released["spec"]["selector"] == dict.fromkeys(steered["spec"]["selector"])
+        assert released["metadata"][part] == dict.fromkeys(managed["metadata"][part])
+    assert released["spec"]["selector"] == dict.fromkeys(managed["spec"]["selector"])
 
 
 def test_a_pod_gets_its_role_only_if_it_is_the_pod_that_was_seen() -> None:

@@ -16,7 +16,7 @@ from rollouts.core.model.snapshot import DrainSeen
 from rollouts.ports import DrainQuestion
 from rollouts.probes.envoy_drain import requests_in_flight
 from rollouts.probes.named_planes import DataPlane, PlaneKind
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from rollouts.probes.prometheus import in_flight
 from tests.probes.servers import ok, raw, refused_port, serving
 
@@ -165,7 +165,7 @@ async def _drained(
     prometheus: str = "",
     any_query: bool = False,
 ) -> DrainSeen:
-    asked = DataPlanes(planes or {}, prometheus_url=prometheus, any_query=any_query, clock=SystemClock())
+    asked = NamedDataPlanes(planes or {}, prometheus_url=prometheus, any_query=any_query, clock=SystemClock())
     try:
         return await asked.drained(question, deadline_s=DEADLINE_S)
     finally:

@@ -263,7 +263,7 @@ def test_bindings_tell_the_target_groups_of_the_pair() -> None:
     ],
 )
 def test_a_target_group_tells_its_ingress(resource: str, ours: bool) -> None:
-    """A Service has a target group for each Ingress; those of others are steered by others."""
+    """A Service has a target group for each Ingress; those of others are managed by others."""
     assert is_of(STABLE, resource, asked(20)) is ours
 
 

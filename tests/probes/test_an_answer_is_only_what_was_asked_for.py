@@ -20,7 +20,7 @@ from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker
 from rollouts.probes.counter_series import Counters
 from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from tests.probes.dumps import NOTHING, ROUTE, contour_route, question, routes, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving
 
@@ -37,10 +37,10 @@ DEADLINE_S = 5.0
 @pytest.fixture
 async def asked() -> AsyncIterator[Any]:
     """Data planes of one gateway; closed afterwards."""
-    opened: list[DataPlanes] = []
+    opened: list[NamedDataPlanes] = []
 
-    def planes(*urls: str, kind: PlaneKind = PlaneKind.ENVOY, resolve: Any = None) -> DataPlanes:
-        made = DataPlanes({"infra/web": DataPlane(kind, urls)}, clock=SystemClock())
+    def planes(*urls: str, kind: PlaneKind = PlaneKind.ENVOY, resolve: Any = None) -> NamedDataPlanes:
+        made = NamedDataPlanes({"infra/web": DataPlane(kind, urls)}, clock=SystemClock())
         if resolve is not None:
             made._asker = Asker(tls=False, resolve=resolve)
         opened.append(made)
@@ -199,7 +199,7 @@ async def test_an_authority_that_was_not_named_is_not_believed(tmp_path: Path) -
     async with serving(GOOD, tls=served) as server:
         for ca_file in (None, tmp_path / "cert.pem"):
             plane = DataPlane(PlaneKind.ENVOY, (f"https://envoys.infra:{server.port}",))
-            planes = DataPlanes({"infra/web": plane}, ca_file=ca_file, clock=SystemClock())
+            planes = NamedDataPlanes({"infra/web": plane}, ca_file=ca_file, clock=SystemClock())
             assert planes._asker is not None
             planes._asker._resolve = _here
             seen.append(await planes.live(question(share(10)), deadline_s=DEADLINE_S))
@@ -221,7 +221,7 @@ def test_a_file_without_certificates_is_refused_at_the_start(tmp_path: Path, tex
         path.write_text(text)
 
     with pytest.raises(SettingsInvalid, match="--data-plane-ca"):
-        DataPlanes({"*": DataPlane(PlaneKind.ENVOY, ("https://a",))}, ca_file=path, clock=SystemClock())
+        NamedDataPlanes({"*": DataPlane(PlaneKind.ENVOY, ("https://a",))}, ca_file=path, clock=SystemClock())
 
 
 async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
@@ -238,7 +238,7 @@ async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
 
 async def test_a_star_names_the_data_plane_of_every_gateway() -> None:
     """Most clusters have one."""
-    planes = DataPlanes(parse_data_planes(["*=envoy:http://envoys:19000"]), clock=SystemClock())
+    planes = NamedDataPlanes(parse_data_planes(["*=envoy:http://envoys:19000"]), clock=SystemClock())
 
     assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
     assert planes.asked_by(ROUTE, ("infra/web", "infra/other")) is VerifiedBy.CONFIG
@@ -247,7 +247,7 @@ async def test_a_star_names_the_data_plane_of_every_gateway() -> None:
 
 async def test_nobody_is_asked_where_nothing_is_named() -> None:
     """And httpx is not even imported for it."""
-    planes = DataPlanes({}, clock=SystemClock())
+    planes = NamedDataPlanes({}, clock=SystemClock())
 
     assert planes.asked_by(ROUTE, ()) is None
     assert not (await planes.live(question(), deadline_s=DEADLINE_S)).live
@@ -260,7 +260,7 @@ def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:
 
     assert planes["istio"] == CountedPlane(Counters.ISTIO)
     with pytest.raises(SettingsInvalid, match="istio is told by Prometheus; give --prometheus-url too"):
-        DataPlanes(planes, clock=SystemClock())
+        NamedDataPlanes(planes, clock=SystemClock())
 
 
 async def test_a_router_names_all_of_its_gateways_and_a_gateway_goes_first() -> None:
@@ -271,7 +271,7 @@ async def test_a_router_names_all_of_its_gateways_and_a_gateway_goes_first() -> 
         "infra/web=envoy:http://a",
         "infra/in=prometheus:contour",
     ]
-    planes = DataPlanes(parse_data_planes(named), prometheus_url="http://p:9090", clock=SystemClock())
+    planes = NamedDataPlanes(parse_data_planes(named), prometheus_url="http://p:9090", clock=SystemClock())
     ingress, mesh = RouteName("nginx", "Ingress", "shop", "cart"), RouteName("istio", "VirtualService", "shop", "cart")
 
     assert planes.asked_by(ingress, ()) is VerifiedBy.COUNTERS
@@ -286,7 +286,7 @@ async def test_a_router_names_all_of_its_gateways_and_a_gateway_goes_first() -> 
 async def test_a_star_is_for_what_has_no_name_of_its_own() -> None:
     """An Ingress names no gateway: its router's data plane is meant, not that of all the others."""
     named = parse_data_planes(["nginx=prometheus:nginx", "*=envoy:http://a"])
-    planes = DataPlanes(named, prometheus_url="http://p:9090", clock=SystemClock())
+    planes = NamedDataPlanes(named, prometheus_url="http://p:9090", clock=SystemClock())
 
     assert planes.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is VerifiedBy.COUNTERS
     assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
@@ -332,7 +332,7 @@ def test_a_flag_that_cannot_be_used_names_the_remedy(text: str) -> None:
 def test_a_prometheus_has_an_address_that_can_be_used(url: str) -> None:
     """The same as for data planes; a user's name or word in it would end up in messages."""
     with pytest.raises(SettingsInvalid, match="--prometheus-url"):
-        DataPlanes({}, prometheus_url=url, clock=SystemClock())
+        NamedDataPlanes({}, prometheus_url=url, clock=SystemClock())
 
 
 def test_a_gateway_has_one_data_plane() -> None:

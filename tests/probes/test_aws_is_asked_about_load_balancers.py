@@ -20,7 +20,7 @@ from rollouts.ports import LiveQuestion
 from rollouts.probes import alb_asker
 from rollouts.probes.alb_asker import EACH_CALL_S
 from rollouts.probes.named_planes import AwsPlane, parse_data_planes
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from rollouts.sim.apiserver.server import SimServer
 from tests.probes.amazon import REGION, Balancer, bind, recorded, serve, shop
 from tests.probes.dumps import question, share
@@ -65,19 +65,19 @@ async def server() -> SimServer:
     return await shop()
 
 
-Planes = Callable[[str], DataPlanes]
+DataPlanes = Callable[[str], NamedDataPlanes]
 
 
 @pytest.fixture
-async def planes(server: SimServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Planes]:
+async def planes(server: SimServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DataPlanes]:
     """Data planes that ask the AWS at that address, and wait for nothing between two questions."""
-    opened: list[DataPlanes] = []
+    opened: list[NamedDataPlanes] = []
     monkeypatch.setattr(alb_asker, "BETWEEN_ROUNDS_S", 0.0)
     monkeypatch.setattr(alb_asker, "EACH_CALL_S", 0.0)
 
-    def made(endpoint: str) -> DataPlanes:
+    def made(endpoint: str) -> NamedDataPlanes:
         monkeypatch.setenv("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", endpoint)
-        opened.append(DataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server))
+        opened.append(NamedDataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server))
         return opened[-1]
 
     yield made
@@ -91,12 +91,14 @@ def asked(percent: int) -> LiveQuestion:
     return question(share(percent), route=INGRESS, gateways=(), namespace="shop", objects=())
 
 
-async def told(planes: DataPlanes, percent: int) -> LiveSeen:
+async def told(planes: NamedDataPlanes, percent: int) -> LiveSeen:
     """Whether so many percent are live."""
     return await planes.live(asked(percent), deadline_s=DEADLINE_S)
 
 
-async def test_weights_and_targets_are_followed_through_a_canary(server: SimServer, planes: Planes, aws: str) -> None:
+async def test_weights_and_targets_are_followed_through_a_canary(
+    server: SimServer, planes: DataPlanes, aws: str
+) -> None:
     """From no canary to the new revision alone: nothing is live before AWS has it, and everything is once it has."""
     balancer = Balancer(aws)
     stable, canary = balancer.group("cart"), balancer.group("cart-canary")
@@ -128,8 +130,8 @@ async def test_weights_and_targets_are_followed_through_a_canary(server: SimServ
     assert f"aws {REGION}: rule 1 of port 80 gives the canary 20 %, not 100 %" in late.message
 
 
-async def test_a_rule_of_another_ingress_is_not_taken_for_ours(server: SimServer, planes: Planes, aws: str) -> None:
-    """An Ingress within the network may lead to the same Services; its load balancer is steered by nobody here."""
+async def test_a_rule_of_another_ingress_is_not_taken_for_ours(server: SimServer, planes: DataPlanes, aws: str) -> None:
+    """An Ingress within the network may lead to the same Services; its load balancer is managed by nobody here."""
     ours, theirs = Balancer(aws), Balancer(aws)
     stable, canary = ours.group("cart"), ours.group("cart-canary")
     internal = theirs.group("cart", ingress="shop/internal")
@@ -144,7 +146,7 @@ async def test_a_rule_of_another_ingress_is_not_taken_for_ours(server: SimServer
     assert (await told(planes(aws), 50)).live
 
 
-async def test_another_listener_that_has_not_followed_is_seen(server: SimServer, planes: Planes, aws: str) -> None:
+async def test_another_listener_that_has_not_followed_is_seen(server: SimServer, planes: DataPlanes, aws: str) -> None:
     """Its rules are pages long, so that the one that is late is on the second page of the second listener."""
     balancer = Balancer(aws)
     stable, canary = balancer.group("cart"), balancer.group("cart-canary")
@@ -160,7 +162,9 @@ async def test_another_listener_that_has_not_followed_is_seen(server: SimServer,
     assert "port 8080: nothing gives the canary 50 %" in (await told(made, 50)).message
 
 
-async def test_ingresses_of_one_load_balancer_share_what_was_read(server: SimServer, planes: Planes, aws: str) -> None:
+async def test_ingresses_of_one_load_balancer_share_what_was_read(
+    server: SimServer, planes: DataPlanes, aws: str
+) -> None:
     """Fifty of them may wait at the same time; the rules of their load balancer are the same for all."""
     balancer = Balancer(aws)
     groups = {name: balancer.group("cart", ingress=f"shop/{name}") for name in ("cart", "cart-internal", "cart-of-old")}
@@ -185,7 +189,7 @@ async def test_ingresses_of_one_load_balancer_share_what_was_read(server: SimSer
     assert (reads.count("DescribeTargetHealth"), reads.count("DescribeRules"), reads.count("DescribeTags")) == (4, 2, 0)
 
 
-async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: Planes) -> None:
+async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: DataPlanes) -> None:
     """What we ask beyond the account's rate is taken from the AWS Load Balancer Controller, which has the work to do."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
     with recorded({"DescribeTags": (400, THROTTLED)}) as amazon:
@@ -197,7 +201,7 @@ async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: Pl
     assert all("AWS throttles; it is asked again in 4 s" in each.message for each in seen)
 
 
-async def test_what_aws_refuses_is_told(server: SimServer, planes: Planes) -> None:
+async def test_what_aws_refuses_is_told(server: SimServer, planes: DataPlanes) -> None:
     """The message names what the role lacks; it is no evidence."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
     with recorded({"DescribeTags": (403, DENIED)}) as amazon:
@@ -208,7 +212,7 @@ async def test_what_aws_refuses_is_told(server: SimServer, planes: Planes) -> No
 
 
 async def test_an_aws_that_is_not_there_is_told(
-    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+    server: SimServer, planes: DataPlanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No endpoint, no credentials: not known, within the deadline."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
@@ -225,7 +229,7 @@ async def test_an_aws_that_is_not_there_is_told(
 
 
 async def test_an_environment_that_cannot_be_used_is_told(
-    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+    server: SimServer, planes: DataPlanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mistake of the administrator's shows in every Rollout that waits, and ends nothing."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
@@ -240,7 +244,7 @@ async def test_an_environment_that_cannot_be_used_is_told(
     assert not (endless.live or endless.evidence or tokenless.live or tokenless.evidence)
 
 
-async def test_a_cluster_without_bindings_is_told(planes: Planes, aws: str) -> None:
+async def test_a_cluster_without_bindings_is_told(planes: DataPlanes, aws: str) -> None:
     """The AWS Load Balancer Controller is another one than we know, or none."""
     made = planes(aws)
     made._aws[AwsPlane(REGION)]._api = await shop(crds=())
@@ -252,7 +256,7 @@ async def test_a_cluster_without_bindings_is_told(planes: Planes, aws: str) -> N
 
 
 async def test_questions_come_one_after_another(
-    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+    server: SimServer, planes: DataPlanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three Rollouts that wait at the same time: one call each, never two at once, and time between them."""
     monkeypatch.setattr(alb_asker, "EACH_CALL_S", EACH_CALL_S)
@@ -271,7 +275,7 @@ async def test_questions_come_one_after_another(
 
 
 async def test_the_same_ingress_is_not_asked_about_again_at_once(
-    server: SimServer, planes: Planes, monkeypatch: pytest.MonkeyPatch
+    server: SimServer, planes: DataPlanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked about takes seconds to minutes; a question that comes too early waits, and its deadline holds."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
@@ -287,7 +291,7 @@ async def test_the_same_ingress_is_not_asked_about_again_at_once(
 
 def test_aws_tells_of_ingresses_of_its_own_router_alone(server: SimServer) -> None:
     """An Ingress of nginx is another matter, and `*` does not reach AWS."""
-    made = DataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server)
+    made = NamedDataPlanes(parse_data_planes([f"alb=aws:{REGION}"]), clock=SystemClock(), api=server)
 
     assert made.asked_by(INGRESS, ()) is VerifiedBy.CONFIG
     assert made.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is None
@@ -317,7 +321,7 @@ def test_without_the_library_the_remedy_is_told_at_the_start(
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
 
     with pytest.raises(SettingsInvalid, match=r"rollouts\[aws\]"):
-        DataPlanes(parse_data_planes(["alb=aws:eu-west-1"]), clock=SystemClock(), api=server)
+        NamedDataPlanes(parse_data_planes(["alb=aws:eu-west-1"]), clock=SystemClock(), api=server)
 
 
 def test_nobody_pays_for_aws_without_it() -> None:
@@ -326,9 +330,9 @@ def test_nobody_pays_for_aws_without_it() -> None:
         import sys
         from rollouts.clock import SystemClock
         from rollouts.probes.named_planes import parse_data_planes
-        from rollouts.probes.planes import DataPlanes
+        from rollouts.probes.planes import NamedDataPlanes
         import rollouts.controller.wiring
-        DataPlanes(parse_data_planes(["*=envoy:http://a"]), clock=SystemClock())
+        NamedDataPlanes(parse_data_planes(["*=envoy:http://a"]), clock=SystemClock())
         assert "botocore" not in sys.modules
     """
     done = subprocess.run(

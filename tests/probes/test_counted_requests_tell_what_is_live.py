@@ -20,7 +20,7 @@ from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, selectors, side_of
 from rollouts.probes.counters import judged_by_requests, requests_needed, window_s
 from rollouts.probes.named_planes import CountedPlane
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from rollouts.probes.prometheus import Series, series_of
 from rollouts.probes.verdict import Judgement
 from tests.probes.dumps import question, share
@@ -314,7 +314,7 @@ LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], SentTo | None]]] = {
         ({"service": "traefik", "exported_service": "shop-cart-canary-http@kubernetescrd"}, SentTo.CANARY),
         ({"service": "httproute-shop-cart-gw-infra-web-ep-web-0-1c0c-svc-shop-cart-canary-1@kubernetesgateway"}, SentTo.CANARY),
         ({"service": "httproute-shop-other-gw-infra-web-ep-web-0-1c0c-svc-shop-cart-0@kubernetesgateway"}, None),
-        ({"service": "shop-cart-canary-grpcweb@kubernetescrd"}, SentTo.UNTOLD),
+        ({"service": "shop-cart-canary-grpcweb@kubernetescrd"}, SentTo.UNKNOWN),
         ({"service": "shop-audit-80@kubernetescrd"}, None),
     ],
 }  # fmt: skip
@@ -404,7 +404,7 @@ def test_samples_that_are_none_are_refused(answer: Any, words: str) -> None:
 
 
 async def _live(asked: LiveQuestion, url: str) -> LiveSeen:
-    planes = DataPlanes({"istio": CountedPlane(Counters.ISTIO)}, prometheus_url=url, clock=SystemClock())
+    planes = NamedDataPlanes({"istio": CountedPlane(Counters.ISTIO)}, prometheus_url=url, clock=SystemClock())
     try:
         return await planes.live(asked, deadline_s=DEADLINE_S)
     finally:
@@ -464,7 +464,7 @@ async def test_a_prometheus_that_tells_nothing_is_no_evidence(answer: bytes | No
     """And its reason is told: the rollout goes by the settle time then, and people want to know why."""
     asked, _ = _recent(900, 100)
     async with serving({"/api/v1/query?": answer}) as server:
-        planes = DataPlanes({"*": CountedPlane(Counters.ISTIO)}, prometheus_url=server.url(), clock=SystemClock())
+        planes = NamedDataPlanes({"*": CountedPlane(Counters.ISTIO)}, prometheus_url=server.url(), clock=SystemClock())
         seen = await planes.live(asked, deadline_s=0.5)
         await planes.aclose()
 

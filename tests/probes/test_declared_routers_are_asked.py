@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from rollouts.clock import SystemClock
+from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.live_providers import LiveProviders
-from rollouts.controller.facts.oracles import PlanesAndOracles
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.probes.asker import Asker
+from rollouts.probes.declared_probes import ANSWER_MAX_BYTES, DeclaredProbes
 from rollouts.probes.named_planes import parse_data_planes
-from rollouts.probes.oracles import ANSWER_MAX_BYTES, Oracles
-from rollouts.probes.planes import DataPlanes
+from rollouts.probes.planes import NamedDataPlanes
 from rollouts.traffic.declared.codec import Declared, declared
-from rollouts.traffic.declared.oracle import Oracle
+from rollouts.traffic.declared.probe import DeclaredProbe
 from tests.probes.dumps import ROUTE, question, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving
 from tests.traffic.cases.declared import APISIX
@@ -38,7 +38,7 @@ def provider(url: str) -> Declared:
     return declared({**APISIX, "live": live, "tests": [{**APISIX["tests"][0], "answers": answers}]})
 
 
-def oracle(url: str) -> Oracle:
+def probe(url: str) -> DeclaredProbe:
     """That of the provider."""
     found = provider(url).live
     assert found is not None
@@ -51,32 +51,34 @@ def asked(percent: int = 20, **changes: Any) -> LiveQuestion:
 
 
 @pytest.fixture
-async def oracles() -> AsyncIterator[Oracles]:
+async def probes() -> AsyncIterator[DeclaredProbes]:
     """They are closed afterwards."""
-    made = Oracles(None, clock=SystemClock())
+    made = DeclaredProbes(None, clock=SystemClock())
     yield made
     await made.aclose()
     await made.aclose()
 
 
-async def said(oracles: Oracles, answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S) -> LiveSeen:
+async def said(
+    probes: DeclaredProbes, answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S
+) -> LiveSeen:
     """What is found when the router answers so."""
     async with serving(answers) as server:
-        return await oracles.live(oracle(server.url()), asked(), deadline_s=deadline_s)
+        return await probes.live(probe(server.url()), asked(), deadline_s=deadline_s)
 
 
-async def test_a_router_that_says_so_is_live(oracles: Oracles) -> None:
+async def test_a_router_that_says_so_is_live(probes: DeclaredProbes) -> None:
     """It is asked for the object, and the answer is about the version that was asked about."""
     async with serving({PATH: ok({"weight": 20})}) as server:
-        seen = await oracles.live(oracle(server.url()), asked(), deadline_s=DEADLINE_S)
+        seen = await probes.live(probe(server.url()), asked(), deadline_s=DEADLINE_S)
 
         assert server.asked == [PATH]
     assert (seen.live, seen.by, seen.resource_version, seen.message) == (True, VerifiedBy.CONFIG, "7", "")
 
 
-async def test_a_router_that_does_otherwise_is_not(oracles: Oracles) -> None:
+async def test_a_router_that_does_otherwise_is_not(probes: DeclaredProbes) -> None:
     """And that is known of it."""
-    seen = await said(oracles, {PATH: ok({"weight": 10})})
+    seen = await said(probes, {PATH: ok({"weight": 10})})
 
     assert (seen.live, seen.evidence) == (False, True)
     assert "not true yet: body.weight == want" in seen.message
@@ -94,66 +96,66 @@ async def test_a_router_that_does_otherwise_is_not(oracles: Oracles) -> None:
         (raw(json.dumps({"weight": 20}).encode(), length=900), ""),
     ],
 )
-async def test_an_answer_that_is_none_is_not_known(oracles: Oracles, answer: bytes, told: str) -> None:
+async def test_an_answer_that_is_none_is_not_known(probes: DeclaredProbes, answer: bytes, told: str) -> None:
     """Whatever went wrong, the wait goes on, and status says why."""
-    seen = await said(oracles, {PATH: answer})
+    seen = await said(probes, {PATH: answer})
 
     assert (seen.live, seen.evidence) == (False, False)
     assert seen.message.startswith("not known: ")
     assert told in seen.message
 
 
-async def test_a_router_that_is_silent_costs_its_deadline(oracles: Oracles) -> None:
+async def test_a_router_that_is_silent_costs_its_deadline(probes: DeclaredProbes) -> None:
     """No more: others wait for their turn."""
-    seen = await said(oracles, {PATH: None}, deadline_s=0.1)
+    seen = await said(probes, {PATH: None}, deadline_s=0.1)
 
     assert (seen.live, seen.evidence) == (False, False)
     assert "no answer within 0.1 s" in seen.message
 
 
-async def test_a_router_that_is_not_there_is_not_known(oracles: Oracles) -> None:
+async def test_a_router_that_is_not_there_is_not_known(probes: DeclaredProbes) -> None:
     """Nobody listens, or the name has no address."""
-    refused = await oracles.live(oracle(f"http://127.0.0.1:{await refused_port()}"), asked(), deadline_s=DEADLINE_S)
-    nameless = await oracles.live(oracle("http://no-such-name.invalid:1"), asked(), deadline_s=DEADLINE_S)
-    nowhere = await oracles.live(oracle("http://999.1.1.1"), asked(), deadline_s=DEADLINE_S)
-    foreign = await oracles.live(oracle("http://\u2603.invalid"), asked(), deadline_s=DEADLINE_S)
+    refused = await probes.live(probe(f"http://127.0.0.1:{await refused_port()}"), asked(), deadline_s=DEADLINE_S)
+    nameless = await probes.live(probe("http://no-such-name.invalid:1"), asked(), deadline_s=DEADLINE_S)
+    nowhere = await probes.live(probe("http://999.1.1.1"), asked(), deadline_s=DEADLINE_S)
+    foreign = await probes.live(probe("http://\u2603.invalid"), asked(), deadline_s=DEADLINE_S)
 
     assert [(each.live, each.evidence) for each in (refused, nameless, nowhere, foreign)] == [(False, False)] * 4
     assert "no address" in nameless.message
 
 
-async def test_an_object_without_what_the_path_is_made_of_is_not_known(oracles: Oracles) -> None:
+async def test_an_object_without_what_the_path_is_made_of_is_not_known(probes: DeclaredProbes) -> None:
     """Nor is a route that was not read."""
     async with serving({PATH: ok({"weight": 20})}) as server:
-        nameless = await oracles.live(oracle(server.url()), asked(objects=({},)), deadline_s=DEADLINE_S)
-        unread = await oracles.live(oracle(server.url()), asked(objects=()), deadline_s=DEADLINE_S)
+        nameless = await probes.live(probe(server.url()), asked(objects=({},)), deadline_s=DEADLINE_S)
+        unread = await probes.live(probe(server.url()), asked(objects=()), deadline_s=DEADLINE_S)
 
         assert server.asked == []
     assert not (nameless.live or nameless.evidence or unread.live or unread.evidence)
 
 
-async def test_every_address_of_the_host_must_say_so(oracles: Oracles) -> None:
+async def test_every_address_of_the_host_must_say_so(probes: DeclaredProbes) -> None:
     """A headless Service has one for each pod of the router: the slowest counts."""
 
     async def both(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.1", "127.0.0.2"]
 
-    oracles._askers[False] = Asker(tls=False, resolve=both)
+    probes._askers[False] = Asker(tls=False, resolve=both)
     async with (
         serving({PATH: ok({"weight": 20})}) as first,
         serving({PATH: ok({"weight": 10})}, host="127.0.0.2", port=first.port),
     ):
-        seen = await oracles.live(oracle(f"http://router:{first.port}"), asked(), deadline_s=DEADLINE_S)
+        seen = await probes.live(probe(f"http://router:{first.port}"), asked(), deadline_s=DEADLINE_S)
 
     assert not seen.live
     assert seen.message == f"127.0.0.2:{first.port}: not true yet: body.weight == want"
 
 
-async def test_who_declares_a_way_to_ask_is_asked_so_and_others_as_before(oracles: Oracles) -> None:
+async def test_who_declares_a_way_to_ask_is_asked_so_and_others_as_before(probes: DeclaredProbes) -> None:
     """From the moment that the provider is there; `--data-plane *` says nothing of a router that says it itself."""
     providers = LiveProviders({})
-    planes = DataPlanes(parse_data_planes(["*=envoy:http://127.0.0.1:1"]), clock=SystemClock())
-    both = PlanesAndOracles(planes, oracles=oracles, providers=providers)
+    planes = NamedDataPlanes(parse_data_planes(["*=envoy:http://127.0.0.1:1"]), clock=SystemClock())
+    both = AllDataPlanes(planes, probes=probes, providers=providers)
     before = both.asked_by(DECLARED_ROUTE, ())
     async with serving({PATH: ok({"weight": 20})}) as server:
         providers.has(provider(server.url()))

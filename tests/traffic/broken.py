@@ -45,9 +45,9 @@ class Broken:
         """The sound one's."""
         return self.sound.plan(objects, target, context, want)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The sound one's."""
-        return self.sound.undo(objects, target, context)
+        return self.sound.release(objects, target, context)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """The sound one's."""
@@ -77,7 +77,7 @@ class ForgetsTheFirstWrite(Broken):
 class NeverUndoes(Broken):
     """What is ours stays in the user's object."""
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:  # noqa: ARG002 - that is the mistake
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:  # noqa: ARG002 - that is the mistake
         """Nothing."""
         return ()
 
@@ -126,13 +126,13 @@ class RestoresASnapshot(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Remembers the first object."""
-        if not super().undo(objects, target, context):
+        if not super().release(objects, target, context):
             self._seen[target.name] = objects.user
         return super().plan(objects, target, context, want)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The snapshot, whole."""
-        ops = super().undo(objects, target, context)
+        ops = super().release(objects, target, context)
         old = self._seen.get(target.name)
         if not ops or old is None or old == objects.user:
             return ops

@@ -18,26 +18,26 @@ def what_is_planned_is_read_back(case: Case, start: Situation, wants: Sequence[S
     """read(apply(plan(want))) == want; a plan of what is there already is empty."""
     now = start
     for want in wants:
-        now = now.steered(want)
+        now = now.managed(want)
         assert now.read() == want
         assert now.plan(want) == ()
 
 
 def undo_gives_the_users_object_back(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """From wherever it is given back, it is what the user wrote; and that of an untouched one is nothing."""
-    assert start.undo() == ()
+    assert start.release() == ()
     now = start
     for want in wants:
-        now = now.steered(want)
+        now = now.managed(want)
         assert now.given_back().objects == start.objects
-        assert now.given_back().undo() == ()
+        assert now.given_back().release() == ()
 
 
 def nothing_else_is_touched(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """Without the pair's weights, the canary's backends, the managed routes and the ledger, it is the same object."""
     now = start
     for want in wants:
-        now = now.steered(want)
+        now = now.managed(want)
         before, after = (case.scrubbed(each.objects.user) for each in (start, now))
         if want.matches or want.mirrors or want.sticky:
             assert _is_within(before, after)
@@ -48,24 +48,24 @@ def nothing_else_is_touched(case: Case, start: Situation, wants: Sequence[Split]
 def a_share_changes_no_managed_route(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """And a managed route changes no share."""
     for one, other in pairwise(wants):
-        now = moved = start.steered(one)
+        now = moved = start.managed(one)
         for moved in now.towards(replace(one, share=other.share)):
             assert (moved.read().matches, moved.read().mirrors) == (one.matches, one.mirrors)
         assert case.canary_only(moved.objects) == case.canary_only(now.objects)
-        turned = now.steered(replace(other, share=one.share))
+        turned = now.managed(replace(other, share=one.share))
         assert set(case.pairs(turned.objects)) == set(case.pairs(now.objects))
 
 
 def what_another_wrote_is_never_lost(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """Between read and write: a conflict. Before the next pass: it is kept, also when all is given back."""
     for one, other in pairwise(wants):
-        now = start.steered(one)
+        now = start.managed(one)
         for edit in case.edits:
             ops = now.plan(other)
             edited = now.edited(edit(now.objects.user))
             if ops:
                 _must_conflict(edited, ops, planned_on=now)
-            done = edited.steered(other)
+            done = edited.managed(other)
             assert done.read() == other
             assert done.given_back().objects.user == edit(start.objects.user)
 
@@ -73,11 +73,11 @@ def what_another_wrote_is_never_lost(case: Case, start: Situation, wants: Sequen
 def a_gitops_tool_may_write_its_own_again(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """Then it is told from what is wanted, asserted again, and given back as ever."""
     for want in wants:
-        now = start.steered(want)
+        now = start.managed(want)
         again = now.edited(case.applied_again(now.objects.user, start.objects.user))
         if again.objects.user != now.objects.user:
             assert again.read() != want
-        done = again.steered(want)
+        done = again.managed(want)
         assert done.read() == want
         assert done.given_back().objects == start.objects
 
@@ -91,13 +91,13 @@ def what_is_replaced_is_tested_first(case: Case, start: Situation, wants: Sequen
                 tested = [each["path"] for each in op.operations if each["op"] == "test"]
                 unsafe = [each["path"] for each in op.operations if each["op"] in ("replace", "remove")]
                 assert sorted(unsafe) == sorted(tested)
-        now = now.steered(want)
+        now = now.managed(want)
 
 
 def a_change_of_the_share_alone_is_one_write(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """On a quiet cluster a step is one request to the API server."""
     for one, other in pairwise(wants):
-        now = start.steered(one)
+        now = start.managed(one)
         assert len(now.plan(replace(one, share=other.share))) <= 1
 
 

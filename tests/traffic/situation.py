@@ -46,7 +46,7 @@ class Situation:
     objects: Objects
     context: Context = CONTEXT
     version: int = field(default=1, compare=False)
-    _steered: dict[Split, Situation] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _managed: dict[Split, Situation] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -64,9 +64,9 @@ class Situation:
         """What it would write."""
         return self.provider.plan(self.objects, self.target, self.context, want)
 
-    def undo(self) -> tuple[Op, ...]:
+    def release(self) -> tuple[Op, ...]:
         """What it would write to give the object back."""
-        return self.provider.undo(self.objects, self.target, self.context)
+        return self.provider.release(self.objects, self.target, self.context)
 
     def after(self, ops: tuple[Op, ...], *, planned_on: Situation | None = None) -> Situation:
         """The situation after these writes, sent as a driver does: guarded by the version that was read. Raises: Conflict."""
@@ -97,15 +97,15 @@ class Situation:
             yield now
         assert now.plan(want) == (), f"it is not there after {WRITES_MOST} writes"
 
-    def steered(self, want: Split) -> Situation:
+    def managed(self, want: Split) -> Situation:
         """After all that is planned for `want`; computed once, as several laws ask for the same."""
-        if want not in self._steered:
-            self._steered[want] = [self, *self.towards(want)][-1]
-        return self._steered[want]
+        if want not in self._managed:
+            self._managed[want] = [self, *self.towards(want)][-1]
+        return self._managed[want]
 
     def given_back(self) -> Situation:
         """After what is planned to undo."""
-        return self.after(self.undo())
+        return self.after(self.release())
 
     def edited(self, user: Manifest) -> Situation:
         """After somebody else has written the user's object."""

@@ -124,7 +124,7 @@ def test_a_declared_router_says_where_a_backends_namespace_stands(
     situation = _declared(SPACED, _object(*namespaces), home=home)
 
     if ours:
-        assert situation.steered(HALF).read() == HALF
+        assert situation.managed(HALF).read() == HALF
     else:
         with pytest.raises(Unroutable):
             situation.read()
@@ -138,7 +138,7 @@ def test_a_backends_namespace_can_be_computed(host: str, ours: bool) -> None:
     situation = _declared(BY_HOST, user, home="edge")
 
     if ours:
-        assert situation.steered(HALF).read() == HALF
+        assert situation.managed(HALF).read() == HALF
     else:
         with pytest.raises(Unroutable):
             situation.read()

@@ -78,7 +78,7 @@ def test_an_http_route_leaves_the_weights_and_adds_one_rule() -> None:
     """Nobody comes by weight: who has no cookie goes to stable."""
     start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
 
-    rules = start.steered(A_QUARTER).objects.user["spec"]["rules"]
+    rules = start.managed(A_QUARTER).objects.user["spec"]["rules"]
 
     plain, sticky = sorted(rules, key=lambda rule: "matches" in rule)
     assert plain == http_route(100, 0)["spec"]["rules"][0]
@@ -92,7 +92,7 @@ def test_an_http_route_leaves_the_weights_and_adds_one_rule() -> None:
 def test_what_somebody_takes_out_is_seen(edit: str) -> None:
     """It reads as what it is then, never as what was wanted."""
     start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
-    user = start.steered(A_QUARTER).objects.user
+    user = start.managed(A_QUARTER).objects.user
     rules = user["spec"]["rules"]
     changed: dict[str, Any] = {
         "rule": {**user, "spec": {"rules": [rule for rule in rules if "matches" not in rule]}},
@@ -121,9 +121,9 @@ def test_istio_and_contour_name_it() -> None:
     pair = [{"destination": {"host": name}, "weight": weight} for name, weight in (("cart", 100), ("cart-canary", 0))]
     service = {"kind": "VirtualService", "metadata": {"name": "cart"}, "spec": {"http": [{"route": pair}]}}
     start = Situation.of(istio.PROVIDER, {"virtualService": {"name": "cart"}}, service)
-    assert start.steered(A_QUARTER).objects.user["spec"]["http"][0]["name"] == STICKY_ROUTE
+    assert start.managed(A_QUARTER).objects.user["spec"]["http"][0]["name"] == STICKY_ROUTE
 
     services = [{"name": "cart", "port": 80, "weight": 100}, {"name": "cart-canary", "port": 80, "weight": 0}]
     proxy = {"kind": "HTTPProxy", "metadata": {"name": "cart"}, "spec": {"routes": [{"services": services}]}}
     start = Situation.of(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, proxy)
-    assert len(start.steered(A_QUARTER).objects.user["spec"]["routes"]) == 2
+    assert len(start.managed(A_QUARTER).objects.user["spec"]["routes"]) == 2

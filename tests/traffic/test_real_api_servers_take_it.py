@@ -159,7 +159,7 @@ def test_a_whole_rollout_is_taken_and_given_back(place: Place) -> None:
         place.steer(want)
 
     read = place.objects()
-    for answer in place.write(place.case.provider.undo(read, place.target, place.context), read):
+    for answer in place.write(place.case.provider.release(read, place.target, place.context), read):
         assert answer.status_code == 200, answer.text
 
     after = place.objects()
@@ -197,13 +197,13 @@ def test_a_gitops_tool_that_applies_again_is_seen_and_answered(place: Place) -> 
 
     done = place.steer(want)
 
-    for answer in place.write(place.case.provider.undo(done, place.target, place.context), done):
+    for answer in place.write(place.case.provider.release(done, place.target, place.context), done):
         assert answer.status_code == 200, answer.text
     assert place.case.provider.read(place.objects(), place.target, place.context).share == 0
 
 
 def test_an_object_made_anew_is_another_one(place: Place) -> None:
-    """Deleted and made again in the middle: what was planned for the old one is refused, and the new one is steered.
+    """Deleted and made again in the middle: what was planned for the old one is refused, and the new one is managed.
 
     422 when a test of the patch finds something else, 409 when only the version is another: both are conflicts to the controller.
     """

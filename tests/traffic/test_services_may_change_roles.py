@@ -49,15 +49,15 @@ def test_two_updates_go_there_and_back(case: Case, data: st.DataObject) -> None:
     context = replace(case.context, ping_pong=True)
     start = Situation.of(case.provider, case.settings, data.draw(case.users), context)
     try:
-        now = start.steered(ALL_TO_STABLE)
-        now.steered(Split(data.draw(case.shares)))
+        now = start.managed(ALL_TO_STABLE)
+        now.managed(Split(data.draw(case.shares)))
     except Unroutable as refused:
-        assert start.undo() == (), refused
+        assert start.release() == (), refused
         return
     for _ in range(2):
         for want in (Split(data.draw(SHARES)), ALL_TO_CANARY):
             try:
-                now = now.steered(want)
+                now = now.managed(want)
             except Unroutable as refused:
                 assert "multiply" in str(refused) or "beside" in str(refused)
                 return
@@ -94,12 +94,12 @@ def test_an_alb_with_a_root_service_takes_turns() -> None:
     settings = {"ingress": "cart", "servicePort": 80, "rootService": "root"}
     start = Situation.of(registry()["alb"], settings, user, replace(CONTEXT, ping_pong=True))
 
-    first = swapped(start.steered(ALL_TO_STABLE).steered(ALL_TO_CANARY))
-    second = swapped(first.steered(Split(Fraction(1, 10))).steered(ALL_TO_CANARY))
+    first = swapped(start.managed(ALL_TO_STABLE).managed(ALL_TO_CANARY))
+    second = swapped(first.managed(Split(Fraction(1, 10))).managed(ALL_TO_CANARY))
 
     assert start.target.no_ping_pong == ""
     assert (first.read().share, second.read().share) == (Fraction(0), Fraction(0))
-    assert first.steered(ALL_TO_STABLE).read() == ALL_TO_STABLE
+    assert first.managed(ALL_TO_STABLE).read() == ALL_TO_STABLE
     assert second.given_back().objects.user == user
 
 

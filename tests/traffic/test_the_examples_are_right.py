@@ -1,4 +1,4 @@
-"""Promise: every example of a router is a Rollout that parses, whose route is beside it and can be steered as its steps say."""
+"""Promise: every example of a router is a Rollout that parses, whose route is beside it and can be managed as its steps say."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_can_be_steered(example: Path) -> None:
+def test_an_example_can_be_managed(example: Path) -> None:
     """What people copy must work as it is, also where no gateway runs to try it on."""
     text = example.read_text()
     manifests: list[dict[str, Any]] = list(yaml.safe_load_all(text))

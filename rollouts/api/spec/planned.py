@@ -28,7 +28,7 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
 
 RETIRED: dict[type[Wire], dict[str, str]] = {
     TrafficRoutingWire: {
-        "ambassador": "Emissary's Mappings are not steered; route by the Gateway API and give the route as gatewayAPI",
+        "ambassador": "Emissary's Mappings are not managed; route by the Gateway API and give the route as gatewayAPI",
         "appMesh": "AWS ended App Mesh; its successor, VPC Lattice, takes HTTPRoutes: give them as gatewayAPI",
         "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
     },

@@ -14,7 +14,7 @@ from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.status import Cutover, RolloutStatus
-from rollouts.core.routing.services import told
+from rollouts.core.routing.services import display_name
 from rollouts.objects import ROLLOUT
 
 DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")
@@ -54,7 +54,7 @@ def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:
 
 
 def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
-    yield f"{told(cutover.service)}: {cutover.from_revision} -> {cutover.to_revision}"
+    yield f"{display_name(cutover.service)}: {cutover.from_revision} -> {cutover.to_revision}"
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         yield f"  waiting for: its EndpointSlices to show no pod of {cutover.from_revision}"
         return

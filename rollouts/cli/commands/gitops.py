@@ -1,4 +1,4 @@
-"""`rollouts gitops`: what Argo CD and Flux must leave alone in the objects that a Rollout steers. Pure; no cluster needed.
+"""`rollouts gitops`: what Argo CD and Flux must leave alone in the objects that a Rollout manages. Pure; no cluster needed.
 
 Only fields that Git has too are listed: both tools leave alone what Git does not mention (our label and our annotations), but for
 values that are one to server-side apply, as a Service's selector is to Flux.

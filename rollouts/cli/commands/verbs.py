@@ -162,11 +162,11 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
     status = status_of(seen.rollout)
     if not status.current_revision:
         return Nothing("the controller has not looked at this Rollout yet", Exit.UNFINISHED)
-    held = _rollback_that_holds(status)
-    template = status.current_revision if held is None else held.revision
+    in_force_rollback = _rollback_that_holds(status)
+    template = status.current_revision if in_force_rollback is None else in_force_rollback.revision
     if to is None:
-        if held is not None:
-            return Nothing(f"{_rolled_back(held)} already; `--to` goes to another revision", Exit.OK)
+        if in_force_rollback is not None:
+            return Nothing(f"{_rolled_back(in_force_rollback)} already; `--to` goes to another revision", Exit.OK)
         meaning = f"goes back from revision {template} to the one before"
         return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning)
     found = [
@@ -179,9 +179,9 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
         kept = ", ".join(f"#{number_of(each)} {revision_of(each)}" for each in seen.replica_sets)
         return Nothing(f"no revision {to} is kept; these are: {kept or 'none'}", Exit.BAD)
     revision = revision_of(found[0])
-    if held is not None and revision == held.target:
-        return Nothing(f"{_rolled_back(held)} already", Exit.OK)
-    if held is not None and revision == template:
+    if in_force_rollback is not None and revision == in_force_rollback.target:
+        return Nothing(f"{_rolled_back(in_force_rollback)} already", Exit.OK)
+    if in_force_rollback is not None and revision == template:
         return CommandWrite(
             patches.rollback(revision), Verb.ROLLBACK, f"goes forward to revision {revision}, the template's own"
         )
@@ -198,8 +198,8 @@ def _rollback_that_holds(status: RolloutStatus) -> Command | None:
     return next((each for each in rollbacks if each.target != each.revision), None)
 
 
-def _rolled_back(held: Command) -> str:
-    return f"it is rolled back from revision {held.revision} to {held.target}"
+def _rolled_back(in_force_rollback: Command) -> str:
+    return f"it is rolled back from revision {in_force_rollback.revision} to {in_force_rollback.target}"
 
 
 def plan_restart(seen: RolloutObjects, *, now_s: float) -> CommandWrite | Nothing:

@@ -25,7 +25,7 @@ from rollouts.cluster.client import Client
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
-from rollouts.ports import JSON_PATCH, ApiServer, Planes, Request, Response, WatchStream
+from rollouts.ports import JSON_PATCH, ApiServer, DataPlanes, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
@@ -241,7 +241,7 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
 
 
 @asynccontextmanager
-async def _controller(api: ApiServer, namespace: str, planes: Planes | None = None) -> AsyncIterator[None]:
+async def _controller(api: ApiServer, namespace: str, planes: DataPlanes | None = None) -> AsyncIterator[None]:
     """The controller, for this namespace, for as long as the block lasts; its end before that ends the block."""
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
@@ -256,7 +256,7 @@ async def _controller(api: ApiServer, namespace: str, planes: Planes | None = No
             stop.set()
 
 
-async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event, planes: Planes | None) -> None:
+async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event, planes: DataPlanes | None) -> None:
     await run_controller(settings, api=api, stop=stop, planes=planes)
     if not stop.is_set():
         raise NotAsPromised("the controller ended by itself")

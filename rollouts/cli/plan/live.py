@@ -25,7 +25,7 @@ from rollouts.controller.facts.proxies import NATIVE_SLEEP, ClusterFacts, proxy_
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
-from rollouts.controller.workqueue.steered import SteeredRoutes, SteeredServices
+from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.rollout import named_services
@@ -53,7 +53,7 @@ class Live:
     Args:
         rollout: None when it does not exist.
         services: every Service of the namespace.
-        slices: of the Services that are steered; none when they may not be read.
+        slices: of the Services that are managed; none when they may not be read.
         pods: none when they may not be read.
         routes: None when nobody has looked.
     """
@@ -142,11 +142,11 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
         kind: store.add(kind, struct, by_owner=kind is REPLICA_SET, orphans_by=NAME, labels=(SERVICE_NAME,))
         for kind, struct in _STRUCTS.items()
     }
-    steered, inbox = SteeredServices(), Inbox(clock=clock)
+    managed, inbox = ManagedServices(), Inbox(clock=clock)
     services = {each["metadata"]["name"]: _struct(SERVICE, each) for each in live.services}
     watched = {name: each for name, each in services.items() if _is_watched(each)}
     for each in watched.values():
-        steered.learn(None, each)
+        managed.learn(None, each)
     tables[ROLLOUT].replace("", [_struct(ROLLOUT, rollout)], "1")
     tables[REPLICA_SET].replace("", _structs(REPLICA_SET, live.replica_sets), "1")
     tables[SERVICE].replace("", watched.values(), "1")
@@ -154,11 +154,11 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     asked_s = clock.monotonic_s()
     routes = None
     if live.routes is not None:
-        kinds, untold = live.routes.kinds, SteeredRoutes()
-        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, steered=untold, providers=live.routes.providers)
+        kinds, untold = live.routes.kinds, ManagedRouteObjects()
+        routes = RouteReader(store=store, inbox=inbox, kinds=kinds, managed=untold, providers=live.routes.providers)
         for route, answer in live.routes.answers.items():
             inbox.put_route(key, route, answer)
-    observer = Observer(store=store, inbox=inbox, steered=steered, clock=clock, routes=routes, facts=lambda: facts)
+    observer = Observer(store=store, inbox=inbox, managed=managed, clock=clock, routes=routes, facts=lambda: facts)
     first = observer.observe(key)
     if not isinstance(first, Seen):
         raise RolloutsError(f"Rollout {key} cannot be read")

@@ -156,7 +156,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
     findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
     related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
-    unsteered = {name: "both" for name, relation in related.items() if relation is not Relation.STEERED}
+    unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     status = seen.status
     return PlanReport(
         namespace=seen.rollout.namespace,
@@ -173,7 +173,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
         numbers=numbers,
         injection=injection(spec.drain, spec.ends, numbers, native=seen.native_sleep),
         startup=startup,
-        steps=tuple(_step(each, rehearsal, rollout, spec, startup, unsteered) for each in rehearsal.stages),
+        steps=tuple(_step(each, rehearsal, rollout, spec, startup, unmanaged) for each in rehearsal.stages),
         stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
         findings=tuple(sorted(findings, key=lambda each: list(Severity).index(each.finding.severity))),
     )
@@ -375,11 +375,11 @@ def _step(
     rollout: Manifest,
     spec: RolloutSpec,
     startup: Startup | None,
-    unsteered: Mapping[str, str],
+    unmanaged: Mapping[str, str],
 ) -> PlannedStep:
     by_ratio = spec.strategy.by_ratio
     total = stage.pods.total
-    steered = sorted((str(name), revision) for name, revision in stage.services.items())
+    managed = sorted((str(name), revision) for name, revision in stage.services.items())
     roles = {rehearsal.revision: "new", rehearsal.stable_before: "old", "": "both"}
     return PlannedStep(
         kind=stage.kind,
@@ -389,7 +389,7 @@ def _step(
         pods=stage.pods,
         most_pods=stage.most_pods,
         least_available=stage.least_available,
-        services={**unsteered, **{name: roles.get(revision, revision) for name, revision in steered}},
+        services={**unmanaged, **{name: roles.get(revision, revision) for name, revision in managed}},
         waits=tuple(_wait(each, spec, startup) for each in stage.waits),
     )
 

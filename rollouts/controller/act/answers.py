@@ -15,7 +15,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.act.calls import Ask, AskPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.act.calls import Ask, AskDataPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
@@ -28,7 +28,7 @@ from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
-from rollouts.ports import Clock, DrainQuestion, LiveQuestion, Planes
+from rollouts.ports import Clock, DataPlanes, DrainQuestion, LiveQuestion
 
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
@@ -61,7 +61,7 @@ class Answers:
         queue: WorkQueue,
         kinds: RouteKinds,
         classes: GatewayClasses,
-        planes: Planes | None = None,
+        planes: DataPlanes | None = None,
         lags: GatewayLags | None = None,
         clock: Clock,
         questions: asyncio.TaskGroup,
@@ -115,7 +115,7 @@ class Answers:
         match ask:
             case ListPods() | AskProbes():
                 return self._room_for_lists
-            case AskPlanes():
+            case AskDataPlanes():
                 return self._room_for_planes
             case ReadService() | ReadRoute() | ReadClasses():
                 return self._room_for_asks
@@ -130,7 +130,7 @@ class Answers:
                 self._inbox.put_route(key, route, await self._read_route(ask))
             case ReadClasses(gateways):
                 await self._classes.ask(gateways, client=self._client)
-            case AskPlanes(route=route, question=question):
+            case AskDataPlanes(route=route, question=question):
                 self._inbox.put_live(key, route, await self._live(question))
             case AskProbes(question, label_selector):
                 self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))

@@ -151,7 +151,7 @@ class ReadClasses:
 
 
 @dataclass(frozen=True, slots=True)
-class AskPlanes:
+class AskDataPlanes:
     """Asks the data planes of a route whether they do what it says in that version, once at a time."""
 
     route: RouteName
@@ -167,4 +167,4 @@ class AskProbes:
     label_selector: str
 
 
-Ask: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskPlanes | AskProbes
+Ask: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes

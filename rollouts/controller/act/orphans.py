@@ -18,7 +18,7 @@ from rollouts.controller.act.calls import Delete, Patch, Write
 from rollouts.controller.act.render_routes import release
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.steered import SteeredServices, managed_by
+from rollouts.controller.workqueue.managed import ManagedServices, managed_by
 from rollouts.core.model.intents import ReleaseService
 from rollouts.core.model.traffic import Route, RouteSeen
 from rollouts.errors import ApiNotFound
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Orphans:
-    """Releases what a Rollout that no longer exists has steered."""
+    """Releases what a Rollout that no longer exists has managed."""
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class Orphans:
         client: Client,
         store: Store,
         barrier: Barrier,
-        steered: SteeredServices,
+        managed: ManagedServices,
         routes: RouteReader | None = None,
     ) -> None:
         self._client = client
         self._store = store
         self._barrier = barrier
-        self._steered = steered
+        self._managed = managed
         self._routes = routes
 
     async def release(self, key: Key) -> int:
@@ -56,7 +56,7 @@ class Orphans:
         Guarantees: nothing is written unless the store is complete and the API server itself says 404 for the Rollout.
         Raises: what `Client` raises; some may have been released by then, the rest will be when it is tried again.
         """
-        names = self._steered.of(key)
+        names = self._managed.of(key)
         routes = self._read_routes(key)
         if not (names or routes):
             return 0
@@ -78,7 +78,7 @@ class Orphans:
     def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
         if self._routes is None:
             return ()
-        # The codec knows from its own note on the route between which Services it was steered.
+        # The codec knows from its own note on the route between which Services it was managed.
         context = Context(rollout=key.name, namespace=key.namespace, stable=Destination(""), canary=Destination(""))
         found = self._routes.read(key, (), context, now_s=0.0, elsewhere=None).values()
         return tuple(each for each in found if each.objects is None or not _goes_too(each.objects.user))

@@ -39,11 +39,11 @@ from rollouts.core.model.intents import (
     Notice,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
@@ -53,7 +53,7 @@ from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
-from rollouts.manifests.service import point_service, release_service
+from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
@@ -63,7 +63,7 @@ Plain: TypeAlias = (
     | AdoptReplicaSet
     | PatchReplicaSet
     | DeleteReplicaSet
-    | PointService
+    | SwitchService
     | ReleaseService
     | PatchPod
     | EvictPod
@@ -87,7 +87,7 @@ def render(
     match intent:
         case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return render_routing(snapshot, intent, routes)
-        case PointService(name=name) | AskService(name=name) if not isinstance(name, str):
+        case SwitchService(name=name) | AskService(name=name) if not isinstance(name, str):
             return render_subset(snapshot.rollout, intent, routes)
         case _:
             return (_render(snapshot.rollout, intent),)
@@ -111,9 +111,9 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
             return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
         case DeleteReplicaSet(name=name, uid=uid, resource_version=version):
             return Delete(kind=REPLICA_SET, name=name, uid=uid, resource_version=version)
-        case PointService(name=name, uid=uid):
-            pointing = point_service(intent, rollout=rollout.name)
-            return Patch(kind=SERVICE, name=str(name), uid=uid, body=pointing, content_type=MERGE_PATCH)
+        case SwitchService(name=name, uid=uid):
+            switch = switch_service(intent, rollout=rollout.name)
+            return Patch(kind=SERVICE, name=str(name), uid=uid, body=switch, content_type=MERGE_PATCH)
         case ReleaseService(name=name, uid=uid):
             released = release_service(intent)
             return Patch(kind=SERVICE, name=name, uid=uid, body=released, content_type=MERGE_PATCH, leaves_watch=True)

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 from rollouts.controller.act.calls import (
     Apply,
     Ask,
-    AskPlanes,
+    AskDataPlanes,
     AskProbes,
     CreateRoute,
     Delete,
@@ -20,7 +20,7 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import UNREADABLE, RouteRead
-from rollouts.controller.workqueue.steered import managed_by_text
+from rollouts.controller.workqueue.managed import managed_by_text
 from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
@@ -30,7 +30,7 @@ from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
 from rollouts.manifests.own_route import made_anew, made_route, owner_operations
 from rollouts.manifests.ownership import pods_selector
-from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_undo
+from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_release_with_marks
 from rollouts.objects import Key, Manifest
 from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion
 from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Objects, Op, PatchUser, Provider
@@ -74,7 +74,7 @@ def render_routing(
                 since_s=since_s,
                 before=before,
             )
-            return (AskPlanes(name, version, question),)
+            return (AskDataPlanes(name, version, question),)
         case AskDrained(revision=revision):
             return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
         case _:
@@ -130,11 +130,11 @@ def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Writ
     Our marks go last, for without them nobody would come back to a release that broke off. Where the user's object is changed
     and one of ours deleted, the first comes alone, so that the route never points at what is gone; the pass that sees it goes on.
     """
-    ops = provider.undo(objects, read.place.target, read.context)
+    ops = provider.release(objects, read.place.target, read.context)
     patched = tuple(operation for op in ops if isinstance(op, PatchUser) for operation in op.operations)
     deletes = tuple(_delete(read, objects) for op in ops if isinstance(op, DeleteOwned))
     if patched and deletes:
-        return (_patch(read, objects, route_undo(objects.user, patched)),)
+        return (_patch(read, objects, route_release_with_marks(objects.user, patched)),)
     body = route_release(objects.user, patched)
     return (*deletes, replace(_patch(read, objects, body), leaves_watch=True)) if body else deletes
 

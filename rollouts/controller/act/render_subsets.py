@@ -10,8 +10,8 @@ from rollouts.controller.act.calls import Ask, Patch, ReadService, Write
 from rollouts.controller.act.render_routes import marks_of, question_about
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.controller.observe.subsets import host_name, rule_of, version_of
-from rollouts.controller.workqueue.steered import managed_by
-from rollouts.core.model.intents import AskService, PointService
+from rollouts.controller.workqueue.managed import managed_by
+from rollouts.core.model.intents import AskService, SwitchService
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.traffic import RouteName, RouteSeen
@@ -26,7 +26,7 @@ from rollouts.traffic.istio.subsets import pointed
 
 
 def render_subset(
-    rollout: Rollout, intent: PointService | AskService, routes: Mapping[RouteName, RouteRead]
+    rollout: Rollout, intent: SwitchService | AskService, routes: Mapping[RouteName, RouteRead]
 ) -> tuple[Write | Ask, ...]:
     """The calls that carry `intent` about a subset out: one for each object that has to change. Raises: ApiConflict."""
     rule = rule_of(routes)
@@ -36,13 +36,13 @@ def render_subset(
         case AskService():
             host = host_name(rule)
             return (ReadService(host),) if host else (question_about(rule.place),)
-        case PointService():
+        case SwitchService():
             return _point(rollout, intent, rule)
         case _:
             assert_never(intent)
 
 
-def _point(rollout: Rollout, intent: PointService, rule: RouteRead) -> tuple[Write, ...]:
+def _point(rollout: Rollout, intent: SwitchService, rule: RouteRead) -> tuple[Write, ...]:
     """The rule first: what it selects is exact from then on, whatever its host selects besides."""
     host = rule.host
     if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):

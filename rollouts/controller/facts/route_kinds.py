@@ -70,7 +70,7 @@ class RouteKinds:
         """The server said 404: the CRD, or this version of it, may be gone, so the next question asks again."""
         self._found.pop(kinds, None)
 
-    async def look_for_steered(
+    async def look_for_managed(
         self, routers: Iterable[tuple[Kind, ...]], *, client: Client, namespaces: Iterable[str]
     ) -> None:
         """Learns every kind of which there is a route with our label in one of `namespaces` ("" is all of them).
@@ -80,13 +80,13 @@ class RouteKinds:
         for kinds in routers:
             try:
                 found = await first_served(self._api, kinds, deadline_s=DISCOVERY_DEADLINE_S)
-                if found is not None and await _any_steered(client, found, namespaces):
+                if found is not None and await _any_managed(client, found, namespaces):
                     self.learn(kinds, found)
             except RolloutsError as exc:
                 log.warning("routes_not_looked_for", kind=kinds[0].kind, error=type(exc).__name__, why=str(exc))
 
 
-async def _any_steered(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
+async def _any_managed(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
     for namespace in namespaces:
         page = await client.list_page(kind, namespace or None, label_selector=f"{MANAGED}={MANAGED_VALUE}", limit=1)
         found = _ROUTES.page(page)

@@ -16,7 +16,7 @@ from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,
     Ask,
-    AskPlanes,
+    AskDataPlanes,
     AskProbes,
     ListPods,
     Patch,
@@ -29,7 +29,7 @@ from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.render import render, render_notice, render_status
-from rollouts.controller.loop.held import ANSWER_HELD_S, COUNTERS_HELD_S, HeldStatus
+from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
 from rollouts.controller.loop.stopped import reason_of, stopped_status
 from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.workqueue.barrier import Barrier
@@ -64,7 +64,7 @@ REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event
 log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
-_ASKS = ReadService | ListPods | ReadRoute | AskPlanes | AskProbes
+_ASKS = ReadService | ListPods | ReadRoute | AskDataPlanes | AskProbes
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Worker:
         observer: Observer,
         performer: Performer,
         orphans: Orphans,
-        held: HeldStatus,
+        deferred: DeferredStatus,
         events: EventSender,
         telemetry: Telemetry,
         clock: Clock,
@@ -101,7 +101,7 @@ class Worker:
         self._observer = observer
         self._performer = performer
         self._orphans = orphans
-        self._held = held
+        self._deferred = deferred
         self._events = events
         self._telemetry = telemetry
         self._clock = clock
@@ -193,7 +193,7 @@ class Worker:
                 if observed.trouble is not None:
                     self._stop_unless_settled(this, observed, observed.trouble)
                     return
-                seen = self._with_held(this.key, observed)
+                seen = self._with_deferred(this.key, observed)
                 decision = decide(seen.snapshot)
                 calls, refused = _rendered(seen, decision)
             case _:
@@ -222,11 +222,11 @@ class Worker:
             raise trouble
         self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
 
-    def _with_held(self, key: Key, seen: Seen) -> Seen:
+    def _with_deferred(self, key: Key, seen: Seen) -> Seen:
         """The same with what was decided and not written yet: the progress clock runs from when something moved."""
         read = seen.snapshot.status
-        held = self._held.recalled(key, read)
-        return seen if held is read else replace(seen, snapshot=replace(seen.snapshot, status=held))
+        deferred = self._deferred.recalled(key, read)
+        return seen if deferred is read else replace(seen, snapshot=replace(seen.snapshot, status=deferred))
 
     async def _carry_out(
         self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
@@ -240,9 +240,9 @@ class Worker:
             status = None
         this.writes += await self._performer.perform(target, calls if status is None else [*calls, status])
         if status is not None or status_first:
-            self._held.settled(this.key)
+            self._deferred.settled(this.key)
         elif this.writes:
-            self._held.moved(this.key)
+            self._deferred.moved(this.key)
         if not status_first:
             self._tell(metadata, decision.notices)
 
@@ -251,23 +251,23 @@ class Worker:
     ) -> WriteStatus | None:
         """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
-            self._held.settled(this.key)
+            self._deferred.settled(this.key)
             return None
         steps = observed.snapshot.rollout.spec.strategy.step_count if isinstance(observed, Seen) else 0
         write, can_wait = render_status(decision.status, before=observed.status_wire, step_count=steps)
         if write is None:
-            self._held.settled(this.key)
+            self._deferred.settled(this.key)
             return None
         asks = sum(isinstance(call, _ASKS) for call in calls)
         # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
         asks_only = asks > 0 and asks == len(calls) and not decision.notices
         if not can_wait and not asks_only:
             return write
-        wait_s = self._held.wait_s(this.key, patience_s=COUNTERS_HELD_S if can_wait else ANSWER_HELD_S)
+        wait_s = self._deferred.wait_s(this.key, patience_s=COUNTERS_DEFERRED_S if can_wait else ANSWER_DEFERRED_S)
         if wait_s <= 0:
             return write
         if isinstance(observed, Seen) and not asks_only:
-            self._held.hold(this.key, observed.snapshot.status, decision.status)
+            self._deferred.hold(this.key, observed.snapshot.status, decision.status)
         this.requeue_in_s = wait_s
         return None
 

@@ -7,7 +7,7 @@ Rollout's namespace is told in the same words as one that does not exist, and wh
 from __future__ import annotations
 
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.workqueue.steered import lets, marked_by
+from rollouts.controller.workqueue.managed import lets, marked_by
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteName
 from rollouts.manifests.ownership import ALLOW_FROM
 from rollouts.objects import Key, Kind

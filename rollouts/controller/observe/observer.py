@@ -28,8 +28,8 @@ from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.sight import Sight, unreadable
 from rollouts.controller.observe.subsets import host_name, rule_of, subset_services
 from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.managed import ManagedServices, managed_by
 from rollouts.controller.workqueue.owned import replica_sets_of
-from rollouts.controller.workqueue.steered import SteeredServices, managed_by
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
@@ -146,7 +146,7 @@ class Observer:
         *,
         store: Store,
         inbox: Inbox,
-        steered: SteeredServices,
+        managed: ManagedServices,
         clock: Clock,
         routes: RouteReader | None = None,
         facts: Callable[[], ClusterFacts] = ClusterFacts,
@@ -157,7 +157,7 @@ class Observer:
         self._services = store.table(SERVICE)
         self._slices = store.table(ENDPOINT_SLICE)
         self._inbox = inbox
-        self._steered = steered
+        self._managed = managed
         self._routes = routes
         self._facts = facts
         self._lags = lags
@@ -280,7 +280,7 @@ class Observer:
         now_s: float,
     ) -> dict[ServiceRef, Service]:
         named = (name for name in named_services(spec.strategy) if isinstance(name, str))
-        names = {*named, *self._steered.of(key)}
+        names = {*named, *self._managed.of(key)}
         revision_of = {each.name: each.revision for each in replica_sets}
         return {
             name: self._service(key, name, spec.template_labels, revision_of, now_s=now_s) for name in sorted(names)

@@ -22,7 +22,7 @@ from rollouts.controller.facts.settle_times import SettleTimes, settle_s
 from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.observe.places import Place, Providers, name_problems, places_of, routing_of
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.steered import SteeredRoute, SteeredRoutes, is_rollout, lets, steering
+from rollouts.controller.workqueue.managed import ManagedRouteObject, ManagedRouteObjects, is_rollout, lets, manager_of
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import (
     Feature,
@@ -39,7 +39,7 @@ from rollouts.errors import Unroutable
 from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import Key, Kind, Manifest
-from rollouts.ports import Planes
+from rollouts.ports import DataPlanes
 from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.parents import GROUP
@@ -84,9 +84,9 @@ class RouteReader:
     store: Store
     inbox: Inbox
     kinds: RouteKinds
-    steered: SteeredRoutes
+    managed: ManagedRouteObjects
     providers: Providers
-    planes: Planes | None = None
+    planes: DataPlanes | None = None
     classes: GatewayClasses | None = None
     settle_times: SettleTimes = field(default_factory=dict)
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
@@ -165,25 +165,25 @@ class RouteReader:
                 (each.kind, namespace, each.place.target.name),
                 (each.owned_kind, namespace, each.place.target.owned_name),
             }
-        for steered in self.steered.of(key):
-            if steered.namespace != key.namespace and elsewhere is not None:
+        for managed in self.managed.of(key):
+            if managed.namespace != key.namespace and elsewhere is not None:
                 continue
-            if (steered.kind, steered.namespace, steered.name) not in known:
-                yield self._left(steered)
+            if (managed.kind, managed.namespace, managed.name) not in known:
+                yield self._left(managed)
 
-    def _left(self, steered: SteeredRoute) -> Place:
+    def _left(self, managed: ManagedRouteObject) -> Place:
         """A place that only its marks tell of."""
-        table = self.store.watched(steered.kind)
-        seen: RouteObject | None = table.get(steered.namespace, steered.name) if table is not None else None
+        table = self.store.watched(managed.kind)
+        seen: RouteObject | None = table.get(managed.namespace, managed.name) if table is not None else None
         marks = (seen.metadata.annotations or {}) if seen is not None else {}
         router = marks.get(ROUTER, "")
         target = Target(
-            kinds=(steered.kind,),
-            namespace=steered.namespace,
-            name=steered.name,
+            kinds=(managed.kind,),
+            namespace=managed.namespace,
+            name=managed.name,
             owned_name=marks.get(BESIDE, ""),
         )
-        route = RouteName(router, steered.kind.kind, steered.namespace, steered.name)
+        route = RouteName(router, managed.kind.kind, managed.namespace, managed.name)
         return Place(route, self.providers.get(router), target, named=False)
 
     def _recorded(self, name: RouteName) -> Place | None:
@@ -360,7 +360,7 @@ def _is_ours(owned: RouteObject, key: Key) -> bool:
     """Whether an object beside a route is one that Rollout `key` made there: it carries its mark, and is controlled by it."""
     owners = owned.metadata.owner_references or ()
     controlled = any(is_rollout(owner) and owner.name == key.name for owner in owners)
-    return steering(owned) == key and controlled and owned.metadata.namespace == key.namespace
+    return manager_of(owned) == key and controlled and owned.metadata.namespace == key.namespace
 
 
 def _split(provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:
@@ -389,8 +389,8 @@ def _to_be_made(absent: RouteAbsent, place: Place, own: Manifest, context: Conte
 
 
 def _managed_by(route: RouteObject, context: Context) -> str:
-    """Name of the Rollout that steers the route, with its namespace where that is not the Rollout's that asks."""
-    steered_by = steering(route)
-    if steered_by is None:
+    """Name of the Rollout that manages the route, with its namespace where that is not the Rollout's that asks."""
+    managed_by = manager_of(route)
+    if managed_by is None:
         return ""
-    return steered_by.name if steered_by.namespace == context.namespace else str(steered_by)
+    return managed_by.name if managed_by.namespace == context.namespace else str(managed_by)

@@ -1,7 +1,7 @@
 """Subsets of a DestinationRule as core sees them: Services, each of which selects one revision. No I/O.
 
 Two objects stand behind each: the rule, whose labels say which revision it is, and the Service that is the rule's host, whose
-EndpointSlices show which pods are ready. Both carry our marks before a subset counts as steered, so that both are watched.
+EndpointSlices show which pods are ready. Both carry our marks before a subset counts as managed, so that both are watched.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from rollouts.manifests.ownership import FIELD_MANAGER
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import ApiServer
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared.codec import Declared, declared, says_in_test, steered_in_test
+from rollouts.traffic.declared.codec import Declared, declared, managed_in_test, says_in_test
 from rollouts.traffic.registry import REFUSED
 
 REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we would see
@@ -113,14 +113,14 @@ async def tried(
             if isinstance(made, Judged):
                 return made
             try:
-                steered, want = steered_in_test(provider, test, made)
-                written = await _created(f"{path}.result", steered, kind, client, namespace)
+                managed, want = managed_in_test(provider, test, made)
+                written = await _created(f"{path}.result", managed, kind, client, namespace)
                 if isinstance(written, Judged):
                     return written
                 if says_in_test(provider, written) != want:
                     return _not_known_again(f"{path}.result", written)
             except Unroutable as exc:
-                message = f"{path}.result: what the API server makes of it cannot be steered: {exc}"
+                message = f"{path}.result: what the API server makes of it cannot be managed: {exc}"
                 return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
     except NotLeader:
         raise
@@ -214,7 +214,7 @@ def judged_before(status: Manifest, *, generation: int) -> Judged | None:
     return Judged(True, str(said.get("reason", "")), str(said.get("message", "")))
 
 
-def is_told(status: Manifest, *, generation: int) -> bool:
+def is_shown(status: Manifest, *, generation: int) -> bool:
     """Whether a status says of that generation if it is Ready."""
     return _ready(status, generation).get("status") in ("True", "False")
 

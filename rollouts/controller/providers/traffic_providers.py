@@ -29,7 +29,7 @@ from rollouts.controller.providers.declarations import (
     UNAVAILABLE_AGAIN_S,
     Judged,
     invalid,
-    is_told,
+    is_shown,
     judged_before,
     provider_of,
     status_of,
@@ -183,7 +183,7 @@ class TrafficProviders:
         self._do(name)
 
     def _unreadable(self, _kind: Kind, seen: UnreadableObject) -> None:
-        """Its router is not steered by what was declared before: nobody knows whether that still holds."""
+        """Its router is not managed by what was declared before: nobody knows whether that still holds."""
         name = seen.metadata.name
         log.error("object_unreadable", kind=TRAFFIC_PROVIDER.kind, name=name, why=seen.why)
         self._entries.pop(name, None)
@@ -261,7 +261,7 @@ class TrafficProviders:
         """Says what is new, once: another installation may judge the same object otherwise, and they must not fight over it."""
         metadata, before = entry.seen.metadata, _status(entry.seen)
         wanted = status_of(judged, generation=metadata.generation, before=before, now_s=self._clock.now_s())
-        if wanted == before or (is_told(before, generation=metadata.generation) and not entry.unsaid):
+        if wanted == before or (is_shown(before, generation=metadata.generation) and not entry.unsaid):
             entry.unsaid = False
             return
         body: Manifest = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import Metadata, PodObject, ReplicaSetObject
-from rollouts.controller.workqueue.steered import is_rollout
+from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.objects import REPLICA_SET, Key
 
 

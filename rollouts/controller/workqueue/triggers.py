@@ -18,7 +18,7 @@ from rollouts.cluster.structs import (
     ServiceObject,
 )
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.steered import is_rollout, managed_by, steering
+from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
 from rollouts.objects import Key
 
@@ -85,7 +85,7 @@ class Triggers:
                 name = (seen.metadata.labels or {}).get(SERVICE_NAME, "")
                 return self._keys_of_service(namespace, name, self._find_service(namespace, name))
             case RouteObject():
-                owner = steering(seen)
+                owner = manager_of(seen)
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case _:
                 assert_never(seen)
@@ -98,8 +98,8 @@ class Triggers:
 
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
-        steering = {Key(namespace, owner)} if owner else frozenset[Key]()
-        return steering | self._inbox.askers(namespace, name)
+        manager_of = {Key(namespace, owner)} if owner else frozenset[Key]()
+        return manager_of | self._inbox.askers(namespace, name)
 
 
 def _controller_keys(metadata: Metadata) -> Iterable[Key]:

@@ -34,7 +34,7 @@ _MOST_TOPOLOGICAL = {
 class Relation(StrEnum):
     """What a Service has to do with a Rollout."""
 
-    STEERED = "steered"  # named by the strategy: selects one revision, and is switched
+    MANAGED = "managed"  # named by the strategy: selects one revision, and is switched
     SHARED = "shared"  # selects the pods of both revisions, so their ratio is the share
     BESIDE = "beside"  # selects the pods of both revisions although the strategy switches another Service
 
@@ -46,7 +46,7 @@ def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
         service: in the Rollout's namespace.
     """
     if _mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
-        return Relation.STEERED
+        return Relation.MANAGED
     selector = users_selector(_selector(service))
     if not selector or not selects(selector, spec.template_labels):
         return None
@@ -69,7 +69,7 @@ def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding,
     return tuple(each for each in found if each is not None)
 
 
-def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
+def managed_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
     """What was found in the Services that the strategy names, as far as they were seen, each with its Service's name.
 
     One without a selector, or that is not there, holds the update up and is told by that wait.
@@ -79,7 +79,7 @@ def steered_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[t
         (str(each.name), finding)
         for each in services
         if isinstance(each, ServiceSeen) and each.name in named
-        for finding in trait_findings(each.traits, relation=Relation.STEERED)
+        for finding in trait_findings(each.traits, relation=Relation.MANAGED)
     )
 
 
@@ -98,7 +98,7 @@ def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Findin
 
 
 def _no_selector(service: Manifest, relation: Relation) -> Finding | None:
-    if _selector(service) or relation is not Relation.STEERED:
+    if _selector(service) or relation is not Relation.MANAGED:
         return None
     return Finding(
         Rule.NO_SELECTOR,
@@ -139,7 +139,7 @@ def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
     if traits.external_traffic_policy != "Local" or traits.type not in ("NodePort", "LoadBalancer"):
         return None
     path = "spec.externalTrafficPolicy"
-    if relation is Relation.STEERED:
+    if relation is Relation.MANAGED:
         return Finding(
             Rule.EXTERNAL_TRAFFIC_LOCAL,
             Severity.UNSAFE,
@@ -163,7 +163,7 @@ def _distribution(traits: ServiceTraits, relation: Relation) -> Finding | None:
     if value not in _MOST_TOPOLOGICAL:
         return None
     path, near = "spec.trafficDistribution", _MOST_TOPOLOGICAL[value]
-    if relation is Relation.STEERED:
+    if relation is Relation.MANAGED:
         return Finding(
             Rule.TRAFFIC_DISTRIBUTION,
             Severity.WARNING,
@@ -187,7 +187,7 @@ def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
         return None
     shares = (
         "one client is one pod, and all that come through one NAT or proxy are one client, so shares are not the ratio of pods; "
-        if relation is not Relation.STEERED
+        if relation is not Relation.MANAGED
         else ""
     )
     return Finding(
@@ -205,7 +205,7 @@ def _headless(traits: ServiceTraits, relation: Relation) -> Finding | None:
         return None
     return Finding(
         Rule.HEADLESS,
-        Severity.UNSAFE if relation is Relation.STEERED else Severity.WARNING,
+        Severity.UNSAFE if relation is Relation.MANAGED else Severity.WARNING,
         "spec.clusterIP",
         "a headless Service has no proxy: clients keep addresses that DNS gave them, so shares are what clients make of them, "
         f"and a pod that left may be called for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches it",

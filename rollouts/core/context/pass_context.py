@@ -98,7 +98,7 @@ class PassContext:
         return self.spec.paused or self.seen.rollout.annotations.get(Verb.PAUSE) == "true"
 
     @property
-    def held_by(self) -> str:
+    def paused_because(self) -> str:
         """Who holds the steps, and what lets them go on; for when `paused`."""
         if self.spec.paused:
             return "paused by spec.paused: take it out of the manifest"

@@ -42,7 +42,7 @@ class Wait:
     problem: str = ""
 
 
-def pods_told(count: int) -> str:
+def pods_text(count: int) -> str:
     """So many pods, for people."""
     return "1 pod" if count == 1 else f"{count} pods"
 
@@ -50,7 +50,7 @@ def pods_told(count: int) -> str:
 def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
     """A wait for pods, with how many are there already."""
     are = "is" if available == 1 else "are"
-    message = f"waiting for {pods_told(wanted)} of revision {revision} to be available; {available} {are}"
+    message = f"waiting for {pods_text(wanted)} of revision {revision} to be available; {available} {are}"
     return Wait(Reason.PODS_NOT_AVAILABLE, message)
 
 

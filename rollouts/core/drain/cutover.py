@@ -219,7 +219,7 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
 
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
-    """Whether the strategy names the Service, and it is not seen to be steered: it may bring requests to pods that are left."""
+    """Whether the strategy names the Service, and it is not seen to be managed: it may bring requests to pods that are left."""
     named = cutover.service in named_services(ctx.spec.strategy)
     return named and _ours(ctx, cutover) is None and cutover.from_revision in _with_pods(ctx)
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
-from rollouts.core.advice.service_findings import steered_findings
+from rollouts.core.advice.service_findings import managed_findings
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import PAUSES, Wait
 from rollouts.core.drain.pre_stop import unsafe
@@ -36,13 +36,13 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     if wait is None and ctx.aborted and status.abort is not None:
         wait = Wait(Reason.RETRY_NEEDED, _held_back(ctx, status.abort))
     if wait is None and ctx.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, ctx.held_by)
+        wait = Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
     if wait is None and ctx.rolled_back and _finished(status):
         wait = Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
     moved_at_s = progressed_at_s(ctx, status, wait)
     waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
-    message = waiting.message if waiting else ctx.held_by if ctx.paused else ""
+    message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
     return replace(  # at once: a copy of all these fields costs more than finding them
         status,
         phase=phase,
@@ -110,7 +110,7 @@ def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wai
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))
     if ctx.paused and phase is not Phase.PAUSED:
-        facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.held_by))
+        facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.paused_because))
     facts += _command_facts(status)
     return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=ctx.seen.rollout.generation)
 
@@ -133,7 +133,7 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
             ]
         case Phase.PAUSED:
             if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
-                message = ctx.held_by
+                message = ctx.paused_because
             facts += [
                 ("Ready", False, reason, message),
                 ("Paused", True, reason, message),
@@ -211,7 +211,7 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
 def _service_facts(ctx: PassContext) -> list[Fact]:
     """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
     by_finding: dict[Finding, list[str]] = {}
-    for name, finding in steered_findings(ctx.spec.strategy, ctx.seen.services.values()):
+    for name, finding in managed_findings(ctx.spec.strategy, ctx.seen.services.values()):
         by_finding.setdefault(finding, []).append(name)
     if not by_finding:
         return []

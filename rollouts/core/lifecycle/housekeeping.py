@@ -51,7 +51,7 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
     return tuple(intents)
 
 
-def one_patch_each(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     """The same with one patch of a ReplicaSet at most: a second one in a pass would be bound to a version that has gone.
 
     A role's metadata joins the patch before it; the mark that all pods have it comes after them, so it waits for another pass.
@@ -126,11 +126,11 @@ def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
     )
 
 
-def held_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
+def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
     if wait is None or not ctx.paused or ctx.aborted or ctx.stable is None:
         return wait
-    return Wait(Reason.PAUSED_BY_USER, f"{ctx.held_by}; then: {wait.message}")
+    return Wait(Reason.PAUSED_BY_USER, f"{ctx.paused_because}; then: {wait.message}")
 
 
 def _some_are_late(ctx: PassContext) -> bool:

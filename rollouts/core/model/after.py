@@ -26,11 +26,11 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
-    PointService,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
+    SwitchService,
 )
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
@@ -48,7 +48,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(seen, intent)
-        case PointService(name=name) | ReleaseService(name=name):
+        case SwitchService(name=name) | ReleaseService(name=name):
             service = seen.services.get(name)
             if not isinstance(service, ServiceSeen):
                 return seen
@@ -93,10 +93,10 @@ def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     return found if patched == found else _written(found, replace(patched, observed=False))
 
 
-def service_after(found: ServiceSeen, intent: PointService | ReleaseService, *, by: Rollout) -> ServiceSeen:
+def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *, by: Rollout) -> ServiceSeen:
     """The Service with its new selector and our marks, or without both; its EndpointSlices are of before."""
     match intent:
-        case PointService(revision=revision):
+        case SwitchService(revision=revision):
             return _written(found, replace(found, revision=revision, managed_by=by.name, watched=True))
         case ReleaseService():
             return _written(found, replace(found, revision="", managed_by="", watched=False))

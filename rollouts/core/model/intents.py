@@ -79,8 +79,8 @@ class DeleteReplicaSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointService:
-    """Makes the Service select `revision` and marks it as steered by this Rollout."""
+class SwitchService:
+    """Makes the Service select `revision` and marks it as managed by this Rollout."""
 
     name: ServiceRef
     uid: str
@@ -125,7 +125,7 @@ class RemoveAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTraffic:
-    """Makes the route say `split` and marks it as steered by this Rollout; fails with a conflict when it has moved since.
+    """Makes the route say `split` and marks it as managed by this Rollout; fails with a conflict when it has moved since.
 
     Args:
         settled: the data plane is known to do what the route says now. While it is not, rules that are idle stay so.
@@ -215,7 +215,7 @@ Intent: TypeAlias = (
     | AdoptReplicaSet
     | PatchReplicaSet
     | DeleteReplicaSet
-    | PointService
+    | SwitchService
     | ReleaseService
     | PatchPod
     | EvictPod

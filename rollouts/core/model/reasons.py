@@ -35,8 +35,8 @@ class Reason(StrEnum):
     TRAFFIC_WEIGHT_UPDATED = "TrafficWeightUpdated", "A route was told another split of the traffic."
     TRAFFIC_LIVE = "TrafficLive", "The data plane does what the routes say."
     ROUTE_DRIFTED = "RouteDrifted", "Somebody else changed what the Rollout set in a route; it was set again."
-    ROUTE_RELEASED = "RouteReleased", "A route is no longer steered by the Rollout."
-    SERVICE_RELEASED = "ServiceReleased", "A Service is no longer steered by the Rollout."
+    ROUTE_RELEASED = "RouteReleased", "A route is no longer managed by the Rollout."
+    SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and has its pods available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."

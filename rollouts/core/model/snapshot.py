@@ -90,12 +90,12 @@ class ServiceSeen:
 
     Args:
         revision: value of `rollouts.dev/revision` in its selector, "" when its selector has no such key.
-        managed_by: name of the Rollout that steers it (annotation `rollouts.dev/managed-by`), "" for none.
+        managed_by: name of the Rollout that manages it (annotation `rollouts.dev/managed-by`), "" for none.
         watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
         selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
         traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
-        problem: why it cannot be steered, and what to do; "" when that is for the other fields to tell.
+        problem: why it cannot be managed, and what to do; "" when that is for the other fields to tell.
     """
 
     name: ServiceRef
@@ -198,7 +198,7 @@ class Snapshot:
         orphans: those under its name that nobody controls; without those that are being deleted.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
             DestinationRule is one too, named `rule/subset`.
-        routes: every route that the spec's routers name, in their order, and every one that is still steered by this Rollout.
+        routes: every route that the spec's routers name, in their order, and every one that is still managed by this Rollout.
         drains: by revision: the last answer of the drain probes.
         pods: None until a pass asked for them.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.

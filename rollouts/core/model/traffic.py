@@ -263,8 +263,8 @@ class RouteSeen:
     """A route as its codec read it.
 
     Args:
-        split: what it says; None when it cannot be steered, and `problem` says why and what to do.
-        managed_by: name of the Rollout that steers it, "" for none.
+        split: what it says; None when it cannot be managed, and `problem` says why and what to do.
+        managed_by: name of the Rollout that manages it, "" for none.
         named: the spec names it; else it is seen because this Rollout still steers it.
         anew: why it is to be written anew, whatever it says: it is ours, and its manifest in the spec has changed; "" else.
         features: what it may be asked for besides a share; None when its gateways' class is still to be asked.

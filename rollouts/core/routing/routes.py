@@ -36,7 +36,7 @@ from rollouts.core.model.traffic import (
     features_needed,
 )
 from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
-from rollouts.core.routing.services import ASK_MOST_S, Pointing, ask_again_s, lasting, none_available
+from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s, none_available, staying_available
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
@@ -44,7 +44,7 @@ from rollouts.core.routing.verification import (
     managed_names,
     percent_of,
     says,
-    told,
+    split_text,
     verified,
 )
 
@@ -76,7 +76,7 @@ class Routing:
 
 
 def route_traffic(
-    ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: Pointing, canary: Pointing
+    ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
     """One pass over the routes.
 
@@ -115,7 +115,7 @@ def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
     """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
     # A Service without our key selects the pods of every revision.
     sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
-    pods = sum(lasting(each) for each in sets)
+    pods = sum(staying_available(each) for each in sets)
     if service.watched:
         pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
     return pods
@@ -147,7 +147,7 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
     )
 
 
-def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: Pointing) -> Split:
+def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: ServiceSwitch) -> Split:
     """What the step asks of the routes.
 
     At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
@@ -168,7 +168,7 @@ def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *
     return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
 
 
-def _once_ready(ctx: PassContext, want: Split, *, canary: Pointing) -> Split:
+def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Split:
     """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
 
     No more either in a pause, and while the revision is not on record yet. A canary without an available pod gets nothing: one
@@ -281,7 +281,7 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
 def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
     if route.ours:
         made = _by_weight(split)
-        notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {told(made)}")
+        notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {split_text(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
     message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
@@ -310,7 +310,7 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
     if to_be_recorded(ctx, route.route):
         return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
-    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {told(split)} into {route.route}")
+    wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
         return _on_the_way(ctx, route, route.split, replace(intent, settled=False), wait)
     return RouteVerification(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
@@ -318,7 +318,7 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
 
 def _anew(route: RouteSeen, split: Split) -> RouteVerification:
     """Once it says the share that is wanted, so that no requests move by it; routes of steps went before, and come back after."""
-    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {told(split)}")
+    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {split_text(split)}")
     version = route.resource_version
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
     return RouteVerification(
@@ -387,9 +387,9 @@ def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, .
     traffic = ctx.status.traffic
     drifted = traffic is not None and traffic.verified_by is not None and says(traffic, split)
     if drifted and route.split is not None:
-        message = f"{route.route} was changed to {told(route.split)}; set again to {told(split)}"
+        message = f"{route.route} was changed to {split_text(route.split)}; set again to {split_text(split)}"
         return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
-    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {told(split)}"),)
+    return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {split_text(split)}"),)
 
 
 def _order(by: VerifiedBy) -> int:

@@ -16,7 +16,7 @@ from typing import assert_never
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskService, Intent, Notice, PointService, ReleaseService
+from rollouts.core.model.intents import AskService, Intent, Notice, ReleaseService, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import named_services
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
@@ -32,7 +32,7 @@ NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pointing:
+class ServiceSwitch:
     """What one Service needs.
 
     Args:
@@ -48,31 +48,31 @@ class Pointing:
     wake_at_s: float | None = None
 
 
-def point(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:
     """Makes Service `name` select `target`, once `at_least` of its pods are available.
 
-    An unsteered Service is taken over only when all of the target's pods are there: until then it serves whatever its own
+    An unmanaged Service is taken over only when all of the target's pods are there: until then it serves whatever its own
     selector finds, which is at least as much.
     """
     match ctx.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
-            wait = Wait(Reason.SERVICE_SWITCHING, f"reading {told(name)}")
-            return Pointing(intents=(AskService(name),), wait=wait)
+            wait = Wait(Reason.SERVICE_SWITCHING, f"reading {display_name(name)}")
+            return ServiceSwitch(intents=(AskService(name),), wait=wait)
         case ServiceAbsent(at_s=at_s, message=message):
             return _absent(ctx, name, at_s=at_s, message=message)
         case ServiceSeen() as service:
-            return _point_seen(ctx, service, target, at_least=at_least)
+            return _switch_seen(ctx, service, target, at_least=at_least)
         case never:
             assert_never(never)
 
 
-def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) -> Pointing:
-    message = message or f"{told(name)} does not exist: create it, or take it out of the strategy"
+def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) -> ServiceSwitch:
+    message = message or f"{display_name(name)} does not exist: create it, or take it out of the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(ctx, wait, asked_at_s=at_s)
     if ctx.now_s >= again_s:
-        return Pointing(wait=wait, intents=(AskService(name),))
-    return Pointing(wait=wait, wake_at_s=again_s)
+        return ServiceSwitch(wait=wait, intents=(AskService(name),))
+    return ServiceSwitch(wait=wait, wake_at_s=again_s)
 
 
 def ask_again_s(ctx: PassContext, wait: Wait, *, asked_at_s: float) -> float:
@@ -81,28 +81,28 @@ def ask_again_s(ctx: PassContext, wait: Wait, *, asked_at_s: float) -> float:
     return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
 
 
-def _point_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> Pointing:
+def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:
     if wait := _unusable(ctx, service):
         # No event tells of one that is not watched: it is asked for again, as the answer is too old then.
-        return Pointing(
+        return ServiceSwitch(
             wait=wait, selects=service.revision, wake_at_s=None if service.watched else ctx.now_s + ASK_MOST_S
         )
     if target is None:
-        return Pointing(selects=service.revision)
-    steered = service.managed_by == ctx.seen.rollout.name and service.watched
-    if steered and service.revision == target.revision:
+        return ServiceSwitch(selects=service.revision)
+    managed = service.managed_by == ctx.seen.rollout.name and service.watched
+    if managed and service.revision == target.revision:
         return _confirmation(service, target, at_least=at_least)
-    needed = at_least if steered else max(at_least, target.spec_replicas)
-    if lasting(target) < needed:
-        when = f"when {needed} of its pods are available; {lasting(target)} are"
-        message = f"{told(service.name)} will select revision {target.revision} {when}"
-        return Pointing(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
-    intent = PointService(
+    needed = at_least if managed else max(at_least, target.spec_replicas)
+    if staying_available(target) < needed:
+        when = f"when {needed} of its pods are available; {staying_available(target)} are"
+        message = f"{display_name(service.name)} will select revision {target.revision} {when}"
+        return ServiceSwitch(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
+    intent = SwitchService(
         name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
     )
-    notice = Notice(Reason.SWITCH_SERVICE, f"{told(service.name)} selects revision {target.revision}")
-    message = f"making {told(service.name)} select revision {target.revision}"
-    return Pointing(
+    notice = Notice(Reason.SWITCH_SERVICE, f"{display_name(service.name)} selects revision {target.revision}")
+    message = f"making {display_name(service.name)} select revision {target.revision}"
+    return ServiceSwitch(
         intents=(intent,),
         notices=(notice,) if service.revision else (),
         wait=Wait(Reason.SERVICE_SWITCHING, message),
@@ -110,39 +110,38 @@ def _point_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | Non
     )
 
 
-def lasting(replica_set: ReplicaSet) -> int:
+def staying_available(replica_set: ReplicaSet) -> int:
     """Available pods that stay: those above its size, and all of one that is being deleted, are on their way out."""
     return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
-def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> Pointing:
+def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> ServiceSwitch:
     others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
     shown = service.ready_by_revision.get(target.revision, 0)
     if shown < at_least or others:
         wanted = f"to show {at_least} ready pods of revision {target.revision} alone"
-        message = (
-            f"waiting for the EndpointSlices of {told(service.name)} {wanted}; they show {shown}, and {others} others"
+        shows = f"they show {shown}, and {others} others"
+        message = f"waiting for the EndpointSlices of {display_name(service.name)} {wanted}; {shows}"
+        return ServiceSwitch(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
+    if staying_available(target) < at_least:
+        wait = pods_wait(target.revision, wanted=at_least, available=staying_available(target))
+        return ServiceSwitch(
+            wait=replace(wait, message=f"{wait.message}; {display_name(service.name)} needs them"),
+            selects=service.revision,
         )
-        return Pointing(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
-    if lasting(target) < at_least:
-        wait = pods_wait(target.revision, wanted=at_least, available=lasting(target))
-        return Pointing(
-            wait=replace(wait, message=f"{wait.message}; {told(service.name)} needs them"), selects=service.revision
-        )
-    return Pointing(confirmed=True, selects=service.revision)
+    return ServiceSwitch(confirmed=True, selects=service.revision)
 
 
 def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
     owner = service.managed_by
     if owner and owner != ctx.seen.rollout.name:
-        message = f"{told(service.name)} belongs to Rollout {owner}: name another one in the strategy"
+        message = f"{display_name(service.name)} belongs to Rollout {owner}: name another one in the strategy"
         return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if service.problem:
-        return Wait(Reason.SERVICE_NOT_USABLE, f"{told(service.name)}: {service.problem}")
+        return Wait(Reason.SERVICE_NOT_USABLE, f"{display_name(service.name)}: {service.problem}")
     if not service.has_selector or not service.selects_template:
-        message = (
-            f"the selector of {told(service.name)} does not match the labels of spec.template: change one of the two"
-        )
+        name = display_name(service.name)
+        message = f"the selector of {name} does not match the labels of spec.template: change one of the two"
         return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     return None
 
@@ -152,15 +151,17 @@ def is_subset(name: ServiceRef) -> bool:
     return isinstance(name, SubsetName)
 
 
-def told(name: ServiceRef) -> str:
+def display_name(name: ServiceRef) -> str:
     """How people are told of a Service, or of a subset."""
     return f"subset {name.subset} of DestinationRule {name.rule}" if isinstance(name, SubsetName) else f"Service {name}"
 
 
-def one_at_a_time(stable: Pointing, canary: Pointing, *, names: tuple[ServiceRef, ServiceRef]) -> Pointing:
+def one_at_a_time(
+    stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
+) -> ServiceSwitch:
     """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
     of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
-    if of_one_rule and any(isinstance(each, PointService) for each in stable.intents):
+    if of_one_rule and any(isinstance(each, SwitchService) for each in stable.intents):
         return replace(canary, intents=(), notices=())
     return canary
 
@@ -185,7 +186,7 @@ def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
 
 def none_available(ctx: PassContext) -> bool:
     """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
-    return ctx.new is not None and ctx.new.spec_replicas > 0 and lasting(ctx.new) == 0
+    return ctx.new is not None and ctx.new.spec_replicas > 0 and staying_available(ctx.new) == 0
 
 
 def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
@@ -193,7 +194,9 @@ def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, e
     service = ctx.seen.services.get(name)
     if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
         return 0
-    return min(enough, sum(lasting(each) for each in ctx.seen.replica_sets if each.revision == service.revision))
+    return min(
+        enough, sum(staying_available(each) for each in ctx.seen.replica_sets if each.revision == service.revision)
+    )
 
 
 def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:

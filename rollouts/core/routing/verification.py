@@ -73,12 +73,12 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificatio
         again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
         wait = Wait(
             Reason.TRAFFIC_SWITCHING,
-            f"{route.route} says {told(split)}; {live.message or _NOT_YET}",
+            f"{route.route} says {split_text(split)}; {live.message or _NOT_YET}",
         )
         if ctx.now_s < again_s:
             return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
     else:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {told(split)}; its data plane is asked")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; its data plane is asked")
     ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
     return RouteVerification(said=True, intents=(ask,), wait=wait)
 
@@ -94,7 +94,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     since_s = _seen_at_s(ctx, split)
     until_s = since_s + max(route.settle_s, COUNTED_S)
     live = route.live
-    says = f"{route.route} says {told(split)}"
+    says = f"{route.route} says {split_text(split)}"
     if live is None or live.resource_version != route.resource_version or live.at_s < since_s:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; its requests are counted", until_s)
     elif live.live:
@@ -144,7 +144,7 @@ def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float)
     until_s = since_s + route.settle_s
     if ctx.now_s >= until_s:
         return RouteVerification(said=True, timed=True)
-    message = f"{route.route} says {told(split)}; its data plane is given {route.settle_s:g} s"
+    message = f"{route.route} says {split_text(split)}; its data plane is given {route.settle_s:g} s"
     return RouteVerification(
         said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s
     )
@@ -166,7 +166,7 @@ def managed_names(split: Split) -> tuple[str, ...]:
     return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
 
 
-def told(split: Split) -> str:
+def split_text(split: Split) -> str:
     """For people."""
     routes = f" and {', '.join(managed_names(split))}" if managed_names(split) else ""
     clients = f" of the clients, by cookie {split.sticky.cookie}," if split.sticky is not None else ""

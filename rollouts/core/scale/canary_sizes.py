@@ -27,7 +27,7 @@ from rollouts.core.model.steps import (
     WeightPercent,
 )
 from rollouts.core.routing.routes import exchanges_roles, routed_splits
-from rollouts.core.routing.services import lasting, none_available, selected_revision
+from rollouts.core.routing.services import none_available, selected_revision, staying_available
 from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replicas, routed_stable_replicas, target_pair
 from rollouts.core.scale.sizing import kept_size
 
@@ -48,7 +48,7 @@ def canary_sizes(
     strategy: Canary,
     weight_percent: WeightPercent,
     *,
-    brought: EffectiveWeight,
+    canary_traffic: EffectiveWeight,
     holding: bool,
     lacking: bool,
 ) -> Sizes:
@@ -59,14 +59,14 @@ def canary_sizes(
         holding: a stable pod stays, as the stable Service still needs it.
         lacking: every stable pod stays, as a Service or a route that the spec names is not there.
     """
-    sizes = _sizes(ctx, strategy, weight_percent, brought=brought, holding=holding, lacking=lacking)
+    sizes = _sizes(ctx, strategy, weight_percent, canary_traffic=canary_traffic, holding=holding, lacking=lacking)
     sizes = _while_shown(ctx, strategy, sizes)
     at_end = ctx.status.step_index >= len(strategy.steps)
     if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(ctx, strategy)):
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step, or (`pingPong`) changes its
     # role with the promotion: it is not waited for.
-    wanted_new = min(sizes.wanted_new, reach(ctx, strategy))
+    wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx, strategy))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
@@ -75,12 +75,12 @@ def _sizes(
     strategy: Canary,
     weight_percent: WeightPercent,
     *,
-    brought: EffectiveWeight,
+    canary_traffic: EffectiveWeight,
     holding: bool,
     lacking: bool,
 ) -> Sizes:
     if not strategy.by_ratio:
-        routed = _routed_sizes(ctx, strategy, weight_percent, brought=brought, lacking=lacking)
+        routed = _routed_sizes(ctx, strategy, weight_percent, canary_traffic=canary_traffic, lacking=lacking)
         return _within_floor(ctx, routed)
     replicas = ctx.spec.replicas
     surge, _ = ctx.limits
@@ -119,7 +119,7 @@ def _least_stable(ctx: PassContext, stable: ReplicaSet, *, holding: bool, lackin
 
 
 def _routed_sizes(
-    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, brought: EffectiveWeight, lacking: bool
+    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, canary_traffic: EffectiveWeight, lacking: bool
 ) -> Sizes:
     replicas, limit = ctx.spec.replicas, strategy.scale_down_delay_revision_limit
     older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
@@ -128,13 +128,13 @@ def _routed_sizes(
     wanted_new = (
         _aborted_canary(ctx, strategy, ctx.stable) if ctx.aborted else wanted_canary(ctx, strategy, weight_percent)
     )
-    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, weight_percent, brought=brought)
-    new_is_there = ctx.new is not None and lasting(ctx.new) >= wanted_new
-    held = ctx.paused or lacking or not (ctx.aborted or new_is_there)
+    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, weight_percent, canary_traffic=canary_traffic)
+    new_is_there = ctx.new is not None and staying_available(ctx.new) >= wanted_new
+    blocked = ctx.paused or lacking or not (ctx.aborted or new_is_there)
     stable = wanted_stable
-    if stable < ctx.stable.spec_replicas and held:
+    if stable < ctx.stable.spec_replicas and blocked:
         stable = max(stable, min(ctx.stable.spec_replicas, replicas))
-    new = max(wanted_new, _for_traffic(ctx, strategy, brought=brought))
+    new = max(wanted_new, _for_traffic(ctx, strategy, canary_traffic=canary_traffic))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
@@ -144,7 +144,7 @@ def _wanted_stable(
     stable: ReplicaSet,
     weight_percent: WeightPercent,
     *,
-    brought: EffectiveWeight,
+    canary_traffic: EffectiveWeight,
 ) -> int:
     """Stable pods that the step asks for: for what is still sent to them, and for what may come back."""
     routing = strategy.traffic_routing
@@ -154,9 +154,11 @@ def _wanted_stable(
         superseded = False
     else:
         selected = selected_revision(ctx, strategy.canary_service)
-        left_percent = 0 if selected == stable.revision else brought.least_percent
+        left_percent = 0 if selected == stable.revision else canary_traffic.least_percent
         # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
-        superseded = selected not in ("", stable.revision, ctx.status.current_revision) and brought.reaches_canary
+        superseded = (
+            selected not in ("", stable.revision, ctx.status.current_revision) and canary_traffic.reaches_canary
+        )
         superseded = superseded or none_available(ctx)
     return routed_stable_replicas(
         replicas=ctx.spec.replicas,
@@ -168,18 +170,18 @@ def _wanted_stable(
 
 def _aborted_canary(ctx: PassContext, strategy: Canary, stable: ReplicaSet) -> int:
     """Pods that an aborted revision keeps: all until stable is whole, then for its delay, or for ever."""
-    keep = lasting(stable) < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
+    keep = staying_available(stable) < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
     if ctx.new is None:
         return 0
     return ctx.new.spec_replicas if keep else kept_size(ctx, ctx.new, limit=None)
 
 
-def _for_traffic(ctx: PassContext, strategy: Canary, *, brought: EffectiveWeight) -> int:
+def _for_traffic(ctx: PassContext, strategy: Canary, *, canary_traffic: EffectiveWeight) -> int:
     """Pods of the new revision that there are and that what the routes may still bring needs."""
     if not strategy.routers or ctx.new is None:
         return 0
     by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
-    most_percent = max(brought.most_percent, 100 - brought.least_percent if by_stable else 0)
+    most_percent = max(canary_traffic.most_percent, 100 - canary_traffic.least_percent if by_stable else 0)
     return min(ctx.new.spec_replicas, ceil_percent(ctx.spec.replicas, most_percent))
 
 
@@ -189,11 +191,11 @@ def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:
     A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
     """
     sets = [*ctx.older, *(each for each in (ctx.new, ctx.stable) if each is not None)]
-    spare = sum(_size(each).lasting for each in sets) - ctx.promised
+    spare = sum(_size(each).staying_available for each in sets) - ctx.promised
 
     def within(replica_set: ReplicaSet | None, size: int) -> int:
         nonlocal spare
-        stay = _size(replica_set).lasting
+        stay = _size(replica_set).staying_available
         after = max(size, stay - max(spare, 0))
         spare -= max(0, stay - after)
         return after
@@ -211,7 +213,7 @@ def _while_shown(ctx: PassContext, strategy: Canary, sizes: Sizes) -> Sizes:
 
     def kept(replica_set: ReplicaSet | None, size: int) -> int:
         serves = replica_set is not None and (replica_set.revision in shown or draining(ctx, replica_set.revision))
-        return max(size, min(1, _size(replica_set).lasting)) if serves else size
+        return max(size, min(1, _size(replica_set).staying_available)) if serves else size
 
     older = tuple(kept(each, size) for each, size in zip(ctx.older, sizes.older, strict=True))
     return replace(sizes, older=older, new=kept(ctx.new, sizes.new), stable=kept(ctx.stable, sizes.stable))
@@ -235,7 +237,7 @@ def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanary
     return None
 
 
-def reach(ctx: PassContext, strategy: Canary) -> int:
+def most_canary_replicas(ctx: PassContext, strategy: Canary) -> int:
     """Pods that the new revision can have while the last stable pods still serve."""
     replicas = ctx.spec.replicas
     if not strategy.by_ratio:

@@ -31,7 +31,7 @@ class Size:
     available: int
 
     @property
-    def lasting(self) -> int:
+    def staying_available(self) -> int:
         """Available pods that stay: those above `spec` are already on their way out."""
         return min(self.spec, self.available)
 
@@ -101,7 +101,7 @@ def canary_pass(
 
     grown = _grown(canary, kept, target=target, room=ceiling - sum(size.spec for size in (canary, kept, *older)))
     before = tuple(size.spec for size in older)
-    available = sum(size.lasting for size in (canary, kept, *older))
+    available = sum(size.staying_available for size in (canary, kept, *older))
     after = _older_after(older, spare=available - floor)
     moved = after != before or grown != Pair(canary.spec, kept.spec)
     if any(before) and moved:
@@ -211,9 +211,9 @@ def _older_after(older: Sequence[Size], *, spare: int) -> tuple[int, ...]:
     """Old revisions without their unavailable pods and, oldest first, without `spare` available ones."""
     after = []
     for size in older:
-        taken = max(0, min(size.lasting, spare))
+        taken = max(0, min(size.staying_available, spare))
         spare -= taken
-        after.append(size.lasting - taken)
+        after.append(size.staying_available - taken)
     return tuple(after)
 
 
@@ -250,7 +250,7 @@ def _drained(
     The draining side counts with its spec, not with its available pods: its unavailable ones go first, and going they free the
     room without which the other side could not grow.
     """
-    spare = draining.spec + other.lasting - floor
+    spare = draining.spec + other.staying_available - floor
     if spare <= 0:
         return grown_draining, grown_other
     after = max(target, draining.spec - spare) if draining.spec > target else grown_draining
@@ -260,8 +260,8 @@ def _drained(
     # Replicas or surge were lowered, or the other side has unavailable pods. It gives up the excess, except available pods
     # that the floor needs; the draining side makes up for those with unavailable pods of its own.
     cut = max(0, grown_other - excess)
-    lost = max(0, other.lasting - cut)
-    needed = max(0, floor - min(draining.lasting, after) - min(other.lasting, cut))
+    lost = max(0, other.staying_available - cut)
+    needed = max(0, floor - min(draining.staying_available, after) - min(other.staying_available, cut))
     other_after = cut + min(lost, needed)
     return max(0, min(after, ceiling - other_after)), other_after
 

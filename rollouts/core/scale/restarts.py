@@ -66,8 +66,8 @@ def plan_restart(ctx: PassContext) -> Contribution:
         return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
     refused = ctx.seen.eviction_refused
     if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
-        held = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
-        return Contribution(wait=held, wake_at_s=refused.at_s + EVICTION_RETRY_S)
+        refusal = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
+        return Contribution(wait=refusal, wake_at_s=refused.at_s + EVICTION_RETRY_S)
     plan = _replaced(ctx, old, pods.pods)
     return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
 

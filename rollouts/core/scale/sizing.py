@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, earliest, pods_told
+from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.drain.cutover import draining, draining_wait, next_drained_s
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.changes import RecordScaleDowns, StatusChange
@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
-from rollouts.core.routing.services import Pointing, lasting
+from rollouts.core.routing.services import ServiceSwitch, staying_available
 from rollouts.core.scale.restarts import kept_surge
 
 
@@ -76,8 +76,8 @@ def _may_grow(replica_set: ReplicaSet) -> bool:
     """Whether what the set reports is true of the size that it has now, so that it stays true when it grows.
 
     Pods are deleted first and counted later, with the new generation already observed. Grown while it still counts more pods
-    than it was told to have, the set would report pods as available that are gone; its `lasting` pods could not be told any
-    more. A set whose controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
+    than its size, the set would report pods as available that are gone, and `staying_available` could not see it. A set whose
+    controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
     pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
     """
     return bool(replica_set.failure) or replica_set.count_is_true
@@ -111,7 +111,7 @@ def takes_away(ctx: PassContext, intent: Intent) -> bool:
     return intent.replicas < sizes.get(intent.uid, 0)
 
 
-def moves_of(services: Iterable[Pointing]) -> tuple[Intent, ...]:
+def moves_of(services: Iterable[ServiceSwitch]) -> tuple[Intent, ...]:
     """What several Services need, in their order."""
     return tuple(intent for each in services for intent in each.intents)
 
@@ -141,10 +141,10 @@ def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
     Time alone takes no capacity away: they are what could serve at once.
     """
     serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
-    if serving is None or lasting(serving) >= ctx.promised:
+    if serving is None or staying_available(serving) >= ctx.promised:
         return ()
     served = {each.revision for each in ctx.status.scale_downs}
-    return tuple(each for each in ctx.older if each.revision in served and lasting(each) > 0)
+    return tuple(each for each in ctx.older if each.revision in served and staying_available(each) > 0)
 
 
 def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
@@ -152,7 +152,7 @@ def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
     kept = fallbacks(ctx)
     if wait is None or not kept:
         return wait
-    pods = f"revision {kept[-1].revision} keeps its {lasting(kept[-1])} pods meanwhile"
+    pods = f"revision {kept[-1].revision} keeps its {staying_available(kept[-1])} pods meanwhile"
     back = f"{ctx.command('rollback')} --to {kept[-1].revision} brings it back at once"
     return replace(wait, message=f"{wait.message}; {pods}: {back}")
 
@@ -195,7 +195,7 @@ def keeping_wait(ctx: PassContext) -> Wait | None:
     if next_one is None or (drains is not None and (drains.deadline_s or 0.0) >= next_one.at_s):
         return drains
     pods = sum(each.spec_replicas for each in ctx.seen.replica_sets if each.revision == next_one.revision)
-    message = f"revision {next_one.revision} keeps its {pods_told(pods)} until its scale-down delay is over"
+    message = f"revision {next_one.revision} keeps its {pods_text(pods)} until its scale-down delay is over"
     return Wait(Reason.SCALE_DOWN_DELAY, message, next_one.at_s)
 
 

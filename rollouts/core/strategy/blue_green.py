@@ -18,7 +18,7 @@ from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
-from rollouts.core.routing.services import NEEDS_A_PERSON, Pointing, lasting, no_worse, point
+from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, staying_available, switch_to
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.skeleton import Moves, promoted
@@ -41,34 +41,34 @@ class BlueGreenRules:
         traffic = () if ctx.status.traffic is None else (RecordTraffic(None),)
         return (*traffic, *_gate(ctx, self.strategy))
 
-    def services(self, ctx: PassContext) -> tuple[Pointing, ...]:
+    def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """What previewService, if it is named, and activeService need."""
         active = _active_service(ctx, self.strategy)
         if self.strategy.preview_service is None:
             return (active,)
         previewed = ctx.stable if ctx.aborted and ctx.stable else ctx.new
-        return (point(ctx, self.strategy.preview_service, previewed, at_least=0), active)
+        return (switch_to(ctx, self.strategy.preview_service, previewed, at_least=0), active)
 
-    def departures(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Departure, ...]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Departure, ...]:
         """The active Service selects another revision than it was last seen to."""
         return (Departure(self.strategy.active_service, ctx.status.active_revision, services[-1].selects),)
 
-    def observed(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[StatusChange, ...]:
+    def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         """What both Services select."""
         status, preview = ctx.status, services[0].selects if len(services) > 1 else ""
         selected = (services[-1].selects or status.active_revision, preview or status.preview_revision)
         seen = () if selected == (status.active_revision, status.preview_revision) else (RecordSelected(*selected),)
         return (*seen, *(() if status.weight_percent is None else (SetCanaryWeight(None),)))
 
-    def trusted(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+    def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """All of them."""
         return services
 
-    def routing(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Routing:
+    def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
         """None: the active Service moves the traffic."""
         return Routing()
 
-    def sizes(self, ctx: PassContext, services: tuple[Pointing, ...], routing: Routing) -> Sizes:
+    def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """Stable has all of its pods, beside the new revision's."""
         limit = self.strategy.scale_down_delay_revision_limit
         new, stable = _wanted_new(ctx, self.strategy), ctx.spec.replicas
@@ -80,15 +80,15 @@ class BlueGreenRules:
         if ctx.new is not None and ctx.new.failure:
             return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
         *preview, active = moves.services
-        held = next((each.wait for each in (active, *preview) if each.wait is not None), None)
-        if held is not None and held.reason in NEEDS_A_PERSON:
-            return held
+        blocked = next((each.wait for each in (active, *preview) if each.wait is not None), None)
+        if blocked is not None and blocked.reason in NEEDS_A_PERSON:
+            return blocked
         if ctx.aborted:
             return active.wait
         if not _available(ctx.new, moves.sizes.wanted_new):
-            available = lasting(ctx.new) if ctx.new else 0
+            available = staying_available(ctx.new) if ctx.new else 0
             return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=available)
-        return held if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
+        return blocked if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """It has none."""
@@ -171,7 +171,7 @@ def _still_active(ctx: PassContext, strategy: BlueGreen) -> bool:
 def _wanted_aborted(ctx: PassContext, strategy: BlueGreen) -> int:
     if ctx.new is None or ctx.stable is None:
         return ctx.spec.replicas
-    stable_is_whole = lasting(ctx.stable) >= ctx.spec.replicas
+    stable_is_whole = staying_available(ctx.stable) >= ctx.spec.replicas
     if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
         return ctx.new.spec_replicas
     return kept_size(ctx, ctx.new, limit=None)
@@ -189,13 +189,13 @@ def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
     return ctx.status.gate_passed and (switched or ready)
 
 
-def _active_service(ctx: PassContext, strategy: BlueGreen) -> Pointing:
+def _active_service(ctx: PassContext, strategy: BlueGreen) -> ServiceSwitch:
     replicas, switching = ctx.spec.replicas, _switching(ctx, strategy)
     serving = ctx.new if switching else ctx.stable
     at_least = max(min(1, replicas), no_worse(ctx, strategy.active_service, serving, enough=ctx.promised))
     if switching and ctx.stable is not None:
         at_least = replicas
-    return point(ctx, strategy.active_service, serving, at_least=at_least)
+    return switch_to(ctx, strategy.active_service, serving, at_least=at_least)
 
 
 def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
@@ -208,4 +208,4 @@ def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
 
 
 def _available(replica_set: ReplicaSet | None, wanted: int) -> bool:
-    return replica_set is not None and not replica_set.deleting and lasting(replica_set) >= wanted
+    return replica_set is not None and not replica_set.deleting and staying_available(replica_set) >= wanted

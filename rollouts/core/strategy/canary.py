@@ -18,7 +18,7 @@ from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWeight, SkipSteps, StatusChange
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Notice, PointService
+from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, named_services
 from rollouts.core.model.service_ref import ServiceRef
@@ -38,16 +38,16 @@ from rollouts.core.model.traffic import RouteSeen
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, Routing, exchanges_roles, route_traffic
 from rollouts.core.routing.services import (
     NEEDS_A_PERSON,
-    Pointing,
+    ServiceSwitch,
+    display_name,
     is_subset,
-    lasting,
     no_worse,
     one_at_a_time,
-    point,
     selected_revision,
-    told,
+    staying_available,
+    switch_to,
 )
-from rollouts.core.scale.canary_sizes import Sizes, canary_sizes, reach, wanted_canary
+from rollouts.core.scale.canary_sizes import Sizes, canary_sizes, most_canary_replicas, wanted_canary
 from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
 from rollouts.core.strategy.canary_steps import asked_weight, pause_end_s
@@ -76,7 +76,7 @@ class CanaryRules:
         """Nothing: its gates are steps."""
         return ()
 
-    def services(self, ctx: PassContext) -> tuple[Pointing, ...]:
+    def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """What stableService and canaryService need, in that order, each only if it is named."""
         names = (self.strategy.stable_service, self.strategy.canary_service)
         stable = _stable_service(ctx, self, names[0]) if names[0] else None
@@ -85,42 +85,42 @@ class CanaryRules:
             canary = one_at_a_time(stable, canary, names=(names[0], names[1]))
         return tuple(each for each in (stable, canary) if each is not None)
 
-    def departures(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Iterator[Departure]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
         """Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
 
         On the way forward the stable revision counts as left when its last pod is out of the slices: its place is known, so that
         needs no record before. On the way back what a Service selects now is recorded before it changes.
         """
         yield from _forward(ctx, self.strategy, services)
-        for name, pointing in zip(named_services(self.strategy), services, strict=True):
+        for name, switch in zip(named_services(self.strategy), services, strict=True):
             if name == self.strategy.canary_service and self.strategy.by_ratio:
                 continue
-            leaving = pointing.selects
-            for intent in pointing.intents:
-                if isinstance(intent, PointService) and leaving != ctx.status.stable_revision:
+            leaving = switch.selects
+            for intent in switch.intents:
+                if isinstance(intent, SwitchService) and leaving != ctx.status.stable_revision:
                     yield Departure(name, leaving, intent.revision)
 
-    def observed(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[StatusChange, ...]:
+    def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         """Nothing: status tells of weights."""
         return ()
 
-    def trusted(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+    def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """Once proxies know of a subset, and once the cutovers that changes begin are on record."""
         return tuple(_once_on_record(ctx, each) for each in _once_proxies_know(ctx, self.strategy, services))
 
-    def routing(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Routing:
+    def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
         """What the routes are to say; the step has arrived when tests find the new revision, too."""
-        stable, canary = services if len(services) > 1 else (Pointing(), Pointing())
+        stable, canary = services if len(services) > 1 else (ServiceSwitch(), ServiceSwitch())
         routing = route_traffic(ctx, self.strategy, weight_percent=self.weight_percent, stable=stable, canary=canary)
         return replace(routing, arrived=routing.arrived and _tests_find_it(ctx, self, services))
 
-    def sizes(self, ctx: PassContext, services: tuple[Pointing, ...], routing: Routing) -> Sizes:
+    def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """By the ratio of pods, or by what routes may bring now, or as soon as this pass has written."""
         return canary_sizes(
             ctx,
             self.strategy,
             self.weight_percent,
-            brought=ctx.effective_weight.and_soon(routing.split),
+            canary_traffic=ctx.effective_weight.and_soon(routing.split),
             holding=_holds_stable(ctx, self.strategy, services),
             lacking=_lacks_a_way(ctx, self.strategy, services, routing),
         )
@@ -154,20 +154,20 @@ def canary_rules(ctx: PassContext, strategy: Canary) -> CanaryRules:
     return CanaryRules(strategy=strategy, weight_percent=asked_weight(ctx, strategy))
 
 
-def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> Pointing:
+def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
     target = ctx.stable or ctx.new
     at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, name, target, enough=ctx.promised))
     if ctx.stable is not None and _cuts_over(ctx, rules):
-        target, at_least = ctx.new, reach(ctx, rules.strategy)
-    return point(ctx, name, target, at_least=at_least)
+        target, at_least = ctx.new, most_canary_replicas(ctx, rules.strategy)
+    return switch_to(ctx, name, target, at_least=at_least)
 
 
-def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> Pointing:
+def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
     leaves = ctx.aborted or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
-    new_serves = ctx.new is not None and lasting(ctx.new) > 0 and not leaves
+    new_serves = ctx.new is not None and staying_available(ctx.new) > 0 and not leaves
     target = ctx.new if new_serves or ctx.stable is None else ctx.stable
     target, at_least = _canary_target(ctx, rules, target)
-    return point(ctx, name, target, at_least=at_least)
+    return switch_to(ctx, name, target, at_least=at_least)
 
 
 def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | None) -> tuple[ReplicaSet | None, int]:
@@ -196,10 +196,10 @@ def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
     seen = ctx.seen.services.get(strategy.stable_service or "")
     switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
     left = not strategy.routers or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
-    return switched or (left and lasting(ctx.new) >= reach(ctx, strategy) and not ctx.paused)
+    return switched or (left and staying_available(ctx.new) >= most_canary_replicas(ctx, strategy) and not ctx.paused)
 
 
-def _forward(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> Iterator[Departure]:
+def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
     """stableService selects the new revision, and no Service shows the stable one, which has pods."""
     new, stable = ctx.new, ctx.stable
     if strategy.stable_service is None or new is None or stable is None or ctx.aborted:
@@ -209,7 +209,7 @@ def _forward(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...])
         yield Departure(strategy.stable_service, stable.revision, new.revision)
 
 
-def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> bool:
+def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> bool:
     """A stable pod stays until the stable Service's slices show the new revision alone, and until it has drained."""
     if ctx.stable is None or ctx.new is None or not ctx.stable.available:
         return False
@@ -218,24 +218,26 @@ def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[Pointing, 
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == ctx.new.revision)
 
 
-def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[Pointing, ...]) -> bool:
+def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[ServiceSwitch, ...]) -> bool:
     """Whether canaryService brings requests to the new revision, wherever a step gives it pods: tests go there next."""
     at_end = ctx.status.step_index >= len(rules.strategy.steps)
     if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or at_end:
         return True
-    pointing = services[-1]
-    there = pointing.confirmed and pointing.selects == ctx.new.revision
+    switch = services[-1]
+    there = switch.confirmed and switch.selects == ctx.new.revision
     return there or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
 
 
-def _lacks_a_way(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...], routing: Routing) -> bool:
+def _lacks_a_way(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
     """Whether a Service or a route that the spec names is missing, of no use, or not read yet: nobody knows where requests go."""
     unread = any(not isinstance(ctx.seen.services.get(name), ServiceSeen) for name in named_services(strategy))
     waits = (*(each.wait for each in services), routing.wait)
     return unread or any(each is not None and each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
 
 
-def _once_proxies_know(ctx: PassContext, strategy: Canary, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+def _once_proxies_know(
+    ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]
+) -> tuple[ServiceSwitch, ...]:
     """The same, but a stable subset that has changed counts only when every proxy has its rule, if its old pods are few.
 
     A proxy learns of a DestinationRule and of a VirtualService by itself: one with the new route and the old rule would bring
@@ -245,25 +247,27 @@ def _once_proxies_know(ctx: PassContext, strategy: Canary, services: tuple[Point
     if not name or not is_subset(name) or ctx.stable is None or not services[0].confirmed:
         return services
     changes = [each for each in ctx.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
-    if not changes or changes[-1].confirmed_at_s is None or lasting(ctx.stable) >= ctx.promised:
+    if not changes or changes[-1].confirmed_at_s is None or staying_available(ctx.stable) >= ctx.promised:
         return services
     settle_s = max((each.settle_s for each in ctx.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
     until_s = changes[-1].confirmed_at_s + settle_s
     if ctx.now_s >= until_s:
         return services
     wait = Wait(
-        Reason.SERVICE_SWITCHING, f"proxies are given {settle_s:g} s to learn what {told(name)} selects", until_s
+        Reason.SERVICE_SWITCHING,
+        f"proxies are given {settle_s:g} s to learn what {display_name(name)} selects",
+        until_s,
     )
     return (replace(services[0], confirmed=False, wait=wait, wake_at_s=until_s), *services[1:])
 
 
-def _once_on_record(ctx: PassContext, pointing: Pointing) -> Pointing:
+def _once_on_record(ctx: PassContext, switch: ServiceSwitch) -> ServiceSwitch:
     """The same without its change of the Service, while the cutover that it begins is not on record: a crash would forget it."""
     recorded = {(each.service, each.from_revision) for each in ctx.recorded.cutovers}
     begins = {(each.service, each.from_revision) for each in ctx.status.cutovers} - recorded
-    if not any(isinstance(each, PointService) and (each.name, pointing.selects) in begins for each in pointing.intents):
-        return pointing
-    return replace(pointing, intents=(), notices=())
+    if not any(isinstance(each, SwitchService) and (each.name, switch.selects) in begins for each in switch.intents):
+        return switch
+    return replace(switch, intents=(), notices=())
 
 
 def _reached(ctx: PassContext, strategy: Canary, sizes: Sizes) -> bool:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, pods_told, pods_wait
+from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
-from rollouts.core.routing.services import NEEDS_A_PERSON, lasting, none_available
+from rollouts.core.routing.services import NEEDS_A_PERSON, none_available, staying_available
 from rollouts.core.strategy.canary_steps import pause_at, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
@@ -116,15 +116,15 @@ def _sizes(progress: Progress) -> Wait | None:
     if (draining := draining_wait(ctx)) is not None:
         return draining
     revision = ctx.status.current_revision
-    available = lasting(ctx.new) if ctx.new is not None else 0
+    available = staying_available(ctx.new) if ctx.new is not None else 0
     if ctx.new is None or available < sizes.wanted_new:
         return pods_wait(revision, wanted=sizes.wanted_new, available=available)
     if older := sum(each.available for each in ctx.older):
-        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_told(older)} of older revisions to terminate")
+        return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_text(older)} of older revisions to terminate")
     shrinks, wanted = (ctx.new, sizes.wanted_new)
     if ctx.new.available_for_steps <= wanted and ctx.stable is not None:
         shrinks, wanted = (ctx.stable, sizes.wanted_stable)
-    message = f"waiting for revision {shrinks.revision} to shrink to {pods_told(wanted)}; it has {shrinks.replicas}"
+    message = f"waiting for revision {shrinks.revision} to shrink to {pods_text(wanted)}; it has {shrinks.replicas}"
     return Wait(Reason.SCALING_DOWN, message)
 
 
@@ -148,7 +148,7 @@ def _old_pods(progress: Progress) -> Wait | None:
         leaving.append(ctx.stable)
     if not leaving:
         return None
-    message = f"waiting for {pods_told(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
+    message = f"waiting for {pods_text(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
     return Wait(Reason.OLD_PODS_LEAVING, message)
 
 

@@ -19,7 +19,7 @@ from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.routes import Routing
-from rollouts.core.routing.services import Pointing
+from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next_scale_down_s, resized
 
@@ -33,7 +33,7 @@ class Moves:
         routing: what the routes need; empty without routers.
     """
 
-    services: tuple[Pointing, ...]
+    services: tuple[ServiceSwitch, ...]
     routing: Routing
     sizes: Sizes
 
@@ -47,22 +47,22 @@ class StrategyRules(Protocol):
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """What is recorded first: where the update stands at its gate."""
 
-    def services(self, ctx: PassContext) -> tuple[Pointing, ...]:
+    def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """Which revision each Service is to select, and whether it does."""
 
-    def departures(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Iterable[Departure]:
+    def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterable[Departure]:
         """Services that leave a revision, whose pods are to drain."""
 
-    def observed(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[StatusChange, ...]:
+    def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
         """What the Services were seen to select, for status."""
 
-    def trusted(self, ctx: PassContext, services: tuple[Pointing, ...]) -> tuple[Pointing, ...]:
+    def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """The Services as far as they can be relied on, now that the departures are known."""
 
-    def routing(self, ctx: PassContext, services: tuple[Pointing, ...]) -> Routing:
+    def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
         """What the routes are to say."""
 
-    def sizes(self, ctx: PassContext, services: tuple[Pointing, ...], routing: Routing) -> Sizes:
+    def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """How many pods each revision is to have after this pass."""
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:

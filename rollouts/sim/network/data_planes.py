@@ -1,7 +1,7 @@
 """The admin API of simulated gateways: what each proxy really does, as the controller may ask a real data plane.
 
-Shaped like `rollouts.probes.planes.DataPlanes`, which the controller is given on a real cluster; the two rooms do not know each
-other. An answer takes time, a proxy may not answer, and one that is behind says what it does, not what it was told.
+Shaped like `rollouts.probes.planes.NamedDataPlanes`, which the controller is given on a real cluster; the two rooms do not know
+each other. An answer takes time, a proxy may not answer, and one that is behind says what it does, not what it was told.
 """
 
 from __future__ import annotations

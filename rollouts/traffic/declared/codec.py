@@ -17,9 +17,9 @@ an administrator in the cluster: the spec of a TrafficProvider is the same decla
     )
 
 A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one; without
-it no object outside of the Rollout's namespace can be steered, for none would lead to its Services.
+it no object outside of the Rollout's namespace can be managed, for none would lead to its Services.
 
-`live` says whom to ask whether the router does it (`oracle.py`); without it a time is waited.
+`live` says whom to ask whether the router does it (`probe.py`); without it a time is waited.
 
 `service`, `serviceNamespace` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend,
 and `{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
@@ -47,7 +47,7 @@ from rollouts.expressions import Expression, Result, compiled, metered
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
-from rollouts.traffic.declared.oracle import Oracle, read_oracle, run_answers
+from rollouts.traffic.declared.probe import DeclaredProbe, read_probe, run_answers
 from rollouts.traffic.rules.ledger import NOTHING, with_ledger
 from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side, rules_at
 from rollouts.traffic.settings import SettingsReader
@@ -88,7 +88,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
         header=header,
         accepts=_acceptance(read.part("accepted")),
         settle_s=_settle_s(read),
-        live=read_oracle(read.part("live")),
+        live=read_probe(read.part("live")),
     )
     if match is None:
         read.refuse("match", "is required: {group, kind, plural, versions}")
@@ -111,7 +111,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     return found
 
 
-def steered_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
+def managed_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
     """The object as it is written for one of the declaration's tests, our annotation with it, and what it says then.
 
     Args:
@@ -181,7 +181,7 @@ class Declared(Rules):
     dialect_of: type[Dialect]
     accepts: AcceptedWhen | None = None
     settle_s: float | None = None
-    live: Oracle | None = None
+    live: DeclaredProbe | None = None
     header: HeaderTemplate | None = None
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
@@ -212,10 +212,10 @@ class Declared(Rules):
         with _as_declared(self):
             return Rules.plan(self, objects, target, context, want)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`. Raises: Unroutable, when the object no longer has the form that was declared."""
         with _as_declared(self):
-            return Rules.undo(self, objects, target, context)
+            return Rules.release(self, objects, target, context)
 
     def supported(self, target: Target) -> frozenset[Feature]:
         """Weights, and headers where it is declared how."""
@@ -444,7 +444,7 @@ def _check_tried(read: SettingsReader, provider: Declared, tried: frozenset[obje
 
 
 def _run(provider: Declared, test: SettingsReader, *, usable: bool) -> frozenset[object]:
-    """One of the declaration's tests: the object steered to the percentage must be the result, and be read as that.
+    """One of the declaration's tests: the object managed to the percentage must be the result, and be read as that.
 
     Gives what it tried: how headers are matched, and what its answers mean, true or false.
     """
@@ -464,13 +464,13 @@ def _run(provider: Declared, test: SettingsReader, *, usable: bool) -> frozenset
     try:
         with _as_declared(provider):
             dialect.read(start)
-            steered = dialect.with_us(start, want)
-            if dialect.read(steered) != want:
+            managed = dialect.with_us(start, want)
+            if dialect.read(managed) != want:
                 test.refuse("canaryPercent", "is not what is read back")
-            if with_ledger(steered, NOTHING) != result:
-                test.refuse("result", f"is not what becomes of the object: {with_ledger(steered, NOTHING)}")
+            if with_ledger(managed, NOTHING) != result:
+                test.refuse("result", f"is not what becomes of the object: {with_ledger(managed, NOTHING)}")
     except Unroutable as error:
-        test.refuse("object", f"cannot be steered: {error}")
+        test.refuse("object", f"cannot be managed: {error}")
     return meant | {each.value.kind for route in matches for each in route.match.headers}
 
 

@@ -1,6 +1,6 @@
 """Gateway API: weights of `backendRefs` in HTTPRoute, GRPCRoute, TLSRoute and TCPRoute, changed in the user's route.
 
-A managed route is a copy of each steered rule, narrowed to the requests that match, so that filters, timeouts and the order of
+A managed route is a copy of each managed rule, narrowed to the requests that match, so that filters, timeouts and the order of
 precedence (path, method, number of headers) stay the user's. It stands at the end of the rules, and a mirror of all requests in
 the rule itself: gateways name what they make of a rule by its index, and a rule that moves is made anew under traffic. Where
 only the order decides, the copy stands before the rule. Source: gateway-api v1.6.1.

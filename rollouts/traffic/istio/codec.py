@@ -98,8 +98,8 @@ class _Istio(Rules):
         _refuse_rule(target)
         return super().plan(objects, target, context, want)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
-        return released(objects.user) if _is_rule(target) else super().undo(objects, target, context)
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+        return released(objects.user) if _is_rule(target) else super().release(objects, target, context)
 
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _VirtualService(target, context)

@@ -69,7 +69,7 @@ class _Nginx:
             raise Unroutable("an Ingress cannot mirror to the canary alone; take the mirror out of the steps")
         return (ApplyOwned(_owned(_canary_rules(objects.user, context), objects.user, target, want)),)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return () if objects.owned is None else (DeleteOwned(),)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:

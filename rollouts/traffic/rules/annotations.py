@@ -57,7 +57,7 @@ class OneAnnotation(ABC):
             raise Unroutable(f"its annotation shares requests and nothing else; take {names} out of the steps")
         return patch_of(objects.user, self._with_us(_without_us(objects.user), target, context, want))
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         return patch_of(objects.user, _without_us(objects.user))
 

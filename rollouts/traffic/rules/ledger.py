@@ -137,16 +137,16 @@ def _between(said: Any) -> tuple[Destination, Destination] | None:
 
 def _told(match: RequestMatch) -> dict[str, Any]:
     said = {
-        "method": _text_told(match.method),
-        "path": _text_told(match.path),
-        "headers": [[each.name, *_text_told(each.value)] for each in match.headers],
-        "cookies": [[each.name, *_text_told(each.value)] for each in match.cookies],
-        "query": [[each.name, *_text_told(each.value)] for each in match.query],
+        "method": _text_json(match.method),
+        "path": _text_json(match.path),
+        "headers": [[each.name, *_text_json(each.value)] for each in match.headers],
+        "cookies": [[each.name, *_text_json(each.value)] for each in match.cookies],
+        "query": [[each.name, *_text_json(each.value)] for each in match.query],
     }
     return {name: value for name, value in said.items() if value}
 
 
-def _text_told(text: TextMatch | None) -> list[str]:
+def _text_json(text: TextMatch | None) -> list[str]:
     return [] if text is None else [text.kind.value, text.value]
 
 

@@ -1,8 +1,8 @@
 """Steers objects that hold rules, each with a list of weighted backends: most routers' objects are of that kind.
 
 All of it rests on two functions: what the object is without us (`without_us`), and what it is to be (`with_us`). To plan is to
-write the difference, to undo is to write the first one, and what is read counts as whole when the two together give the object as
-it is. A router's module says only how its rules are written (`Dialect`).
+write the difference, to release is to write the first one, and what is read counts as whole when the two together give the object
+as it is. A router's module says only how its rules are written (`Dialect`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Dialect(ABC):
         """The canary's backend, without a weight, for a rule that has only the stable one."""
 
     def named(self) -> tuple[Any, ...]:
-        """The rules that the spec names, each by its text or by a value that has one; () for all that can be steered."""
+        """The rules that the spec names, each by its text or by a value that has one; () for all that can be managed."""
         return tuple(self.target.options.get("rules") or ())
 
     def is_named(self, rule: Manifest, path: RulePath, name: Any) -> bool:
@@ -126,7 +126,7 @@ class Dialect(ABC):
         ledger = ledger_of(user)
         stripped, ours = self._stripped(user, ledger)
         pristine = self.without_us(user, ledger)
-        share = max(self._share(rules_at(stripped, path)[at]) for path, at in self._steered(pristine))
+        share = max(self._share(rules_at(stripped, path)[at]) for path, at in self._managed_rules(pristine))
         found = Split(share, ledger.matches, ledger.mirrors) if ours else Split(share)
         if ours and ledger.sticky is not None:
             found = replace(found, share=max(share, ledger.share), sticky=ledger.sticky)
@@ -144,7 +144,7 @@ class Dialect(ABC):
         """What the object is to be next to become `final`; `final` itself for a router that takes it all at once."""
         return final
 
-    def undo(self, user: Manifest) -> tuple[Op, ...]:
+    def release(self, user: Manifest) -> tuple[Op, ...]:
         """The writes that give it back."""
         return patch_of(user, self.without_us(user, ledger_of(user)))
 
@@ -210,7 +210,7 @@ class Dialect(ABC):
         every = [rule for path in self.lists(pristine) for rule in rules_at(pristine, path)] if want.mirrors else []
         if any(self.unmirrored(rule) is not rule for rule in every):
             raise Unroutable("a rule mirrors to the canary Service already; take that mirror out while a step mirrors")
-        steered = set(self._steered(pristine))
+        managed = set(self._managed_rules(pristine))
         names = self._looks(pristine)
         notes: list[Noted] = []
         looks: list[str] = []
@@ -220,7 +220,7 @@ class Dialect(ABC):
             rules: list[Manifest] = []
             last: list[Manifest] = []
             for at, rule in enumerate(rules_at(pristine, path)):
-                if (path, at) not in steered:
+                if (path, at) not in managed:
                     rules.append(rule)
                     continue
                 weighted, note = self._split(rule, want.share, names[path, at])
@@ -258,7 +258,7 @@ class Dialect(ABC):
         """The rule with weights for `share`, and a note when they are not the user's own."""
         backends: list[Manifest] = list(rule[self.backends])
         stable, canary = self._find(rule)
-        assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
+        assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
         users = WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary))
         others = any(self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary))
         weights = weights_for(share, users=users, most=self.weight_most, fixed_total=others)
@@ -284,7 +284,7 @@ class Dialect(ABC):
         """The copies of the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
         backends = rule[self.backends]
         stable, at = self._find(rule)
-        assert stable is not None  # noqa: S101 - only rules with a stable backend are steered
+        assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
         canary = self.beside(backends[stable]) if at is None else backends[at]
         alone = [self._weighted(canary, self.weight_alone)]
         copies: list[Manifest] = []
@@ -302,7 +302,7 @@ class Dialect(ABC):
                 copies.append(self.mirrored(copy, mirror, canary))
         return copies, whole
 
-    def _steered(self, user: Manifest) -> list[RulePlace]:
+    def _managed_rules(self, user: Manifest) -> list[RulePlace]:
         """The rules that have both Services as backends; those with the stable one if there is no such rule, or it is named."""
         rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
         named = self.named()
@@ -401,9 +401,9 @@ class Rules(ABC):
         """See `codec.Provider`."""
         return self.dialect(target, context).plan(objects.user, want)
 
-    def undo(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
-        return self.dialect(target, context).undo(objects.user)
+        return self.dialect(target, context).release(objects.user)
 
 
 def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rollouts.cluster.decoding import decode_route
-from rollouts.controller.act.calls import Apply, AskPlanes, AskProbes, Delete, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, Delete, Patch, ReadRoute
 from rollouts.controller.act.render import render
 from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.places import Place
@@ -127,15 +127,15 @@ def test_a_released_route_is_as_its_user_wrote_it() -> None:
     """Weights, managed rules, the codec's note and our marks: nothing of ours stays, and nothing of theirs goes."""
     users = route_manifest(version=7, labels={"team": "shop"}, annotations={"note": "x"}, weights=(3, 0))
     seen = seen_with(users)
-    steered = patched(users, render(seen.snapshot, set_traffic(HALF), seen.routes))
-    steered["metadata"] = steered["metadata"] | {"resourceVersion": "8"}
+    managed = patched(users, render(seen.snapshot, set_traffic(HALF), seen.routes))
+    managed["metadata"] = managed["metadata"] | {"resourceVersion": "8"}
 
-    left = seen_with(steered, spec_names_it=False)
+    left = seen_with(managed, spec_names_it=False)
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="8")
     calls = render(left.snapshot, release, left.routes)
 
     assert calls[0].leaves_watch  # type: ignore[union-attr]
-    assert patched(steered, calls) == {**users, "metadata": users["metadata"] | {"resourceVersion": "8"}}
+    assert patched(managed, calls) == {**users, "metadata": users["metadata"] | {"resourceVersion": "8"}}
 
 
 @pytest.mark.parametrize("version", ["6", "8"])
@@ -180,7 +180,7 @@ def test_questions_carry_what_their_answer_needs() -> None:
     (drained,) = render(snapshot, AskDrained("v1"), seen.routes)
 
     assert read == ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
-    assert isinstance(live, AskPlanes)
+    assert isinstance(live, AskDataPlanes)
     assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
     assert (live.question.gateways, live.question.names) == (("shop/public",), frozenset({"cart"}))
     assert (live.question.since_s, live.question.before) == (5.0, Fraction(1, 5))
@@ -203,7 +203,7 @@ class Owning:
         """What it was told."""
         return self.ops
 
-    undo = plan
+    release = plan
 
 
 def owning(seen: Seen, *ops: Op, owned: Manifest | None = None) -> dict[RouteName, RouteRead]:
@@ -279,14 +279,14 @@ def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it() ->
     """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
     seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
-    undo = {"op": "remove", "path": "/spec/rules"}
+    removal = {"op": "remove", "path": "/spec/rules"}
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="7")
 
-    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((undo,)), owned=owned))
+    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((removal,)), owned=owned))
     second = render(seen.snapshot, release, owning(seen, DeleteOwned(), owned=owned))
 
     assert isinstance(first, Patch)
-    assert (list(first.body), first.leaves_watch) == ([GUARD, undo], False)
+    assert (list(first.body), first.leaves_watch) == ([GUARD, removal], False)
     assert [type(call) for call in second] == [Delete, Patch]
     assert second[0] == Delete(kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop")
     assert isinstance(second[1], Patch)

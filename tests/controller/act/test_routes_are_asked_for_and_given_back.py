@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.act.calls import Apply, AskPlanes, AskProbes, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, Patch, ReadRoute
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.controller.workqueue.inbox import RouteAnswer
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.steered import SteeredServices
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
@@ -163,7 +163,7 @@ def test_without_data_planes_every_question_is_answered_as_not_known() -> None:
     drain = DrainQuestion(namespace="shop", rollout="cart", revision="v1", service="cart", probes=(probe,))
 
     async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [AskPlanes(ROUTE, "7", live), AskProbes(drain, "a=b")])
+        await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", live), AskProbes(drain, "a=b")])
 
     world = play(scenario)
 
@@ -178,7 +178,7 @@ def test_the_probes_are_told_which_pods_are_the_revisions() -> None:
     """An Envoy knows addresses, not revisions; a query names the revision, so no pod is listed for it."""
     asked: list[DrainQuestion] = []
 
-    class Planes:
+    class DataPlanes:
         def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
             return VerifiedBy.CONFIG if route.kind == ROUTE.kind and gateways else None
 
@@ -204,11 +204,11 @@ def test_the_probes_are_told_which_pods_are_the_revisions() -> None:
     async def main() -> None:
         world = World(says(Response(200, msgspec.json.encode(pods))))
         async with asyncio.TaskGroup() as questions:
-            performer = world.performer(questions, planes=Planes())
+            performer = world.performer(questions, planes=DataPlanes())
             await performer.perform(world.target(), [AskProbes(by_address, "rollouts.dev/name=cart")])
         before = len(world.api.requests)
         async with asyncio.TaskGroup() as questions:
-            performer = world.performer(questions, planes=Planes())
+            performer = world.performer(questions, planes=DataPlanes())
             await performer.perform(world.target(), [AskProbes(by_query, "rollouts.dev/name=cart")])
         assert len(world.api.requests) == before
 
@@ -313,7 +313,7 @@ def woken(before: RouteObject | None, after: RouteObject | None, *, asked: str =
         (route(**MARKS), route(version=2)),
     ],
 )
-def test_a_change_of_a_steered_route_wakes_its_rollout(before: RouteObject | None, after: RouteObject | None) -> None:
+def test_a_change_of_a_managed_route_wakes_its_rollout(before: RouteObject | None, after: RouteObject | None) -> None:
     """Somebody's edit is put right at once, and a gateway's answer is not waited for."""
     assert woken(before, after) == {CART}
 
@@ -334,7 +334,7 @@ def test_a_rollout_that_asked_about_a_route_learns_that_another_one_has_it() -> 
 
 
 def released(*answers: Any, **marks: Any) -> list[Request]:
-    """What is sent for a key without a Rollout whose route is steered."""
+    """What is sent for a key without a Rollout whose route is managed."""
     requests: list[Request] = []
 
     async def main() -> None:
@@ -347,7 +347,7 @@ def released(*answers: Any, **marks: Any) -> list[Request]:
             client=world.client,
             store=world.store,
             barrier=world.barrier,
-            steered=SteeredServices(),
+            managed=ManagedServices(),
             routes=reading.reader,
         )
         await orphans.release(CART)
@@ -383,20 +383,20 @@ def test_a_route_whose_codec_is_gone_is_left_and_told() -> None:
     assert [request.method for request in released(says(error(404, "NotFound")), annotations=marks)] == ["GET"]
 
 
-# What was steered before this process began.
+# What was managed before this process began.
 
 
 def looked_for(*kinds: tuple[Kind, ...], otherwise: Callable[[Request], Response]) -> World:
     """A world in which the controller has looked through these kinds at its start."""
 
     async def scenario(world: World, _performer: Performer) -> None:
-        await world.kinds.look_for_steered(kinds, client=world.client, namespaces=("shop", "edge"))
+        await world.kinds.look_for_managed(kinds, client=world.client, namespaces=("shop", "edge"))
 
     return play(scenario, otherwise=otherwise)
 
 
 def listing(*names: str) -> Callable[[Request], Response]:
-    """A server that serves HTTPRoutes and has these steered ones in namespace edge."""
+    """A server that serves HTTPRoutes and has these managed ones in namespace edge."""
 
     def answer(request: Request) -> Response:
         if request.path == HTTP_ROUTE.path("edge"):
@@ -410,7 +410,7 @@ def listing(*names: str) -> Callable[[Request], Response]:
     return answer
 
 
-def test_a_kind_with_a_route_that_is_still_steered_is_watched_from_the_start() -> None:
+def test_a_kind_with_a_route_that_is_still_managed_is_watched_from_the_start() -> None:
     """Its Rollout may have been deleted while no controller ran: nobody else would ever name the kind again."""
     world = looked_for((HTTP_ROUTE, BETA), otherwise=listing("left"))
 
@@ -420,7 +420,7 @@ def test_a_kind_with_a_route_that_is_still_steered_is_watched_from_the_start() -
     }
 
 
-def test_a_kind_without_a_steered_route_costs_no_watch() -> None:
+def test_a_kind_without_a_managed_route_costs_no_watch() -> None:
     """Most clusters have routers that no Rollout uses."""
     assert looked_for((HTTP_ROUTE, BETA), otherwise=listing()).found_kinds == []
 

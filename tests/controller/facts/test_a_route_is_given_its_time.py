@@ -106,7 +106,7 @@ def test_a_name_has_one_time() -> None:
         parse_settle_times(["alb=5", "alb=6"])
 
 
-class Planes:
+class DataPlanes:
     """Data planes that can tell in one way, and are never asked here."""
 
     def __init__(self, by: VerifiedBy | None) -> None:
@@ -135,7 +135,7 @@ def test_a_route_is_seen_with_how_it_can_be_verified(by: VerifiedBy | None, aske
     found: list[Any] = []
 
     async def main() -> None:
-        reading = Reading(World(), planes=Planes(by))
+        reading = Reading(World(), planes=DataPlanes(by))
         reading.reader.settle_times = parse_settle_times(["shop/public=7"])
         reading.world.rollouts.put("", routed())
         reading.shown(route(**MARKS))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.controller.act.calls import AskPlanes
+from rollouts.controller.act.calls import AskDataPlanes
 from rollouts.controller.facts.gateway_lags import MOST_S, GatewayLags
 from rollouts.controller.observe.observer import Observer
-from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.ports import DrainQuestion, LiveQuestion
@@ -164,7 +164,7 @@ def test_the_rollouts_of_a_slow_gateway_are_told_its_lag() -> None:
         observer = Observer(
             store=reading.world.store,
             inbox=reading.world.inbox,
-            steered=SteeredServices(),
+            managed=ManagedServices(),
             clock=reading.world.clock,
             routes=reading.reader,
             lags=lags,
@@ -176,7 +176,7 @@ def test_the_rollouts_of_a_slow_gateway_are_told_its_lag() -> None:
             question = _question(version, gateways=("shop/public",))
             async with asyncio.TaskGroup() as questions:
                 performer = reading.world.performer(questions, planes=Slow(), lags=lags)
-                await performer.perform(reading.world.target(), [AskPlanes(ROUTE, str(version), question)])
+                await performer.perform(reading.world.target(), [AskDataPlanes(ROUTE, str(version), question)])
         told.append(observer.observe(CART).snapshot.proxy.gateway_lag_s)  # type: ignore[union-attr]
 
     run_virtual(main())

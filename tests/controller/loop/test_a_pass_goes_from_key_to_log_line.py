@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
-from rollouts.controller.loop.held import HeldStatus
+from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
 from rollouts.controller.observe.observer import Observation, Observer
-from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import run_virtual
@@ -41,15 +41,15 @@ class Shell:
     def __init__(self, world: World, questions: asyncio.TaskGroup) -> None:
         self.world = world
         self.telemetry = Telemetry()
-        self.steered = SteeredServices()
+        self.managed = ManagedServices()
         self.events = EventSender(client=world.client, telemetry=self.telemetry)
         self.worker = Worker(
             queue=world.queue,
             barrier=world.barrier,
-            observer=BuggyObserver(store=world.store, inbox=world.inbox, steered=self.steered, clock=world.clock),
+            observer=BuggyObserver(store=world.store, inbox=world.inbox, managed=self.managed, clock=world.clock),
             performer=world.performer(questions),
-            orphans=Orphans(client=world.client, store=world.store, barrier=world.barrier, steered=self.steered),
-            held=HeldStatus(clock=world.clock),
+            orphans=Orphans(client=world.client, store=world.store, barrier=world.barrier, managed=self.managed),
+            deferred=DeferredStatus(clock=world.clock),
             events=self.events,
             telemetry=self.telemetry,
             clock=world.clock,
@@ -224,10 +224,10 @@ def test_a_deleted_rollout_gives_its_services_back() -> None:
 
     async def scenario(shell: Shell) -> None:
         world = shell.world
-        steered = service("web", version=3, managed_by="cart", **{"rollouts.dev/revision": "v1"})
+        managed = service("web", version=3, managed_by="cart", **{"rollouts.dev/revision": "v1"})
         world.rollouts.replace("", [], "5")
-        world.services.replace("", [steered], "5")
-        shell.steered.learn(None, steered)
+        world.services.replace("", [managed], "5")
+        shell.managed.learn(None, managed)
         await shell.passes(CART)
 
     get, patch = run(scenario, says(error(404, "NotFound")))
@@ -244,11 +244,11 @@ def test_a_service_is_never_given_back_on_a_doubt(synced: bool) -> None:
     """An API error, or a store that is not complete yet, is not "the Rollout is gone"."""
 
     async def scenario(shell: Shell) -> None:
-        steered = service("web", version=3, managed_by="cart")
+        managed = service("web", version=3, managed_by="cart")
         if synced:
             shell.world.rollouts.replace("", [], "5")
-            shell.world.services.replace("", [steered], "5")
-        shell.steered.learn(None, steered)
+            shell.world.services.replace("", [managed], "5")
+        shell.managed.learn(None, managed)
         await shell.passes(CART)
 
     requests = run(scenario, says(error(403, "Forbidden")))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.controller.loop.held import COUNTERS_HELD_S, CROWDED_MAX_S, HELD_MAX_S, HELD_WRITES_PER_S, HeldStatus
+from rollouts.controller.loop.deferred import (
+    COUNTERS_DEFERRED_S,
+    CROWDED_MAX_S,
+    HELD_MAX_S,
+    HELD_WRITES_PER_S,
+    DeferredStatus,
+)
 from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 
@@ -29,84 +35,84 @@ class ClockByHand:
 def test_a_count_is_due_when_its_patience_is_over() -> None:
     """A lasting difference reaches people within the patience, from when it was first seen."""
     clock = ClockByHand()
-    held = HeldStatus(clock=clock)
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+    deferred = DeferredStatus(clock=clock)
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
-    clock.at_s += COUNTERS_HELD_S - 1
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 1
+    clock.at_s += COUNTERS_DEFERRED_S - 1
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 1
     clock.at_s += 1
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 0
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
 
 def test_an_act_makes_the_count_wait_for_what_follows() -> None:
     """Between two acts of one update the counts change again within moments: writing them in between is one write too many."""
     clock = ClockByHand()
-    held = HeldStatus(clock=clock)
-    held.wait_s(CART, patience_s=COUNTERS_HELD_S)
+    deferred = DeferredStatus(clock=clock)
+    deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
 
-    clock.at_s += COUNTERS_HELD_S - 1
-    held.moved(CART)
+    clock.at_s += COUNTERS_DEFERRED_S - 1
+    deferred.moved(CART)
 
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
 
 def test_a_rollout_that_never_rests_is_written_all_the_same() -> None:
     """An autoscaler that changes its mind every second must not hide the counts for ever."""
     clock = ClockByHand()
-    held = HeldStatus(clock=clock)
+    deferred = DeferredStatus(clock=clock)
     for _ in range(int(HELD_MAX_S)):
-        assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) > 0
+        assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) > 0
         clock.at_s += 1
-        held.moved(CART)
+        deferred.moved(CART)
 
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == 0
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
 
 @pytest.mark.parametrize(
-    ("others", "wait_s"), [(0, COUNTERS_HELD_S), (199, 200 / HELD_WRITES_PER_S), (10_000, CROWDED_MAX_S)]
+    ("others", "wait_s"), [(0, COUNTERS_DEFERRED_S), (199, 200 / HELD_WRITES_PER_S), (10_000, CROWDED_MAX_S)]
 )
 def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float) -> None:
     """When a thousand Rollouts move at once, their counts must not take the API server's time from their pods."""
-    held = HeldStatus(clock=ClockByHand())
+    deferred = DeferredStatus(clock=ClockByHand())
     for number in range(others):
-        held.wait_s(Key("shop", f"other-{number}"), patience_s=COUNTERS_HELD_S)
+        deferred.wait_s(Key("shop", f"other-{number}"), patience_s=COUNTERS_DEFERRED_S)
 
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == wait_s
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == wait_s
 
 
 def test_what_is_written_is_forgotten() -> None:
     """The next difference has all of its patience."""
     clock = ClockByHand()
-    held = HeldStatus(clock=clock)
-    held.wait_s(CART, patience_s=COUNTERS_HELD_S)
+    deferred = DeferredStatus(clock=clock)
+    deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
     clock.at_s += 4
 
-    held.settled(CART)
+    deferred.settled(CART)
 
-    assert held.wait_s(CART, patience_s=COUNTERS_HELD_S) == COUNTERS_HELD_S
+    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
 
 def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass() -> None:
     """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
-    held = HeldStatus(clock=ClockByHand())
+    deferred = DeferredStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
-    assert held.recalled(CART, read) is read
+    assert deferred.recalled(CART, read) is read
 
-    held.hold(CART, read, decided)
+    deferred.hold(CART, read, decided)
 
-    assert held.recalled(CART, RolloutStatus(updated_replicas=1)) is decided
+    assert deferred.recalled(CART, RolloutStatus(updated_replicas=1)) is decided
 
 
 @pytest.mark.parametrize("change", ["written", "edited"])
 def test_what_was_decided_on_another_status_is_forgotten(change: str) -> None:
     """Once it is written, or somebody else writes the status, what is there holds."""
-    held = HeldStatus(clock=ClockByHand())
+    deferred = DeferredStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)
-    held.hold(CART, read, decided)
+    deferred.hold(CART, read, decided)
 
     if change == "written":
-        held.settled(CART)
+        deferred.settled(CART)
     else:
         read = RolloutStatus(updated_replicas=1, restarted_at_s=7.0)
 
-    assert held.recalled(CART, read) is read
+    assert deferred.recalled(CART, read) is read

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.controller.observe.observer import Gone, Observer, Seen, Unreadable
 from rollouts.controller.workqueue.inbox import ServiceAnswer
-from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
 from rollouts.objects import SERVICE
@@ -24,21 +24,21 @@ SPEC = {
 }
 
 
-def observed(arrange: Callable[[World, SteeredServices], None]) -> Any:
+def observed(arrange: Callable[[World, ManagedServices], None]) -> Any:
     """What is observed of Rollout cart after `arrange`."""
     found: list[Any] = []
 
     async def main() -> None:
-        world, steered = World(), SteeredServices()
-        arrange(world, steered)
-        observer = Observer(store=world.store, inbox=world.inbox, steered=steered, clock=world.clock)
+        world, managed = World(), ManagedServices()
+        arrange(world, managed)
+        observer = Observer(store=world.store, inbox=world.inbox, managed=managed, clock=world.clock)
         found.append(observer.observe(CART))
 
     run_virtual(main())
     return found[0]
 
 
-def snapshot(arrange: Callable[[World, SteeredServices], None]) -> Snapshot:
+def snapshot(arrange: Callable[[World, ManagedServices], None]) -> Snapshot:
     """The same for a Rollout that can be carried out."""
     seen = observed(arrange)
     assert isinstance(seen, Seen)
@@ -47,13 +47,13 @@ def snapshot(arrange: Callable[[World, SteeredServices], None]) -> Snapshot:
 
 def test_no_rollout_is_gone() -> None:
     """A key may outlive its object."""
-    assert observed(lambda _world, _steered: None) == Gone()
+    assert observed(lambda _world, _managed: None) == Gone()
 
 
 def test_a_spec_that_cannot_be_read_is_a_value() -> None:
     """A user's mistake is no exception: status, and nothing else, is written about it."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec={"replicas": -1}, status={"stableRevision": "v1"}))
 
     seen = observed(arrange)
@@ -66,7 +66,7 @@ def test_a_spec_that_cannot_be_read_is_a_value() -> None:
 def test_replica_sets_are_those_that_the_rollout_s_uid_controls() -> None:
     """A Rollout that was deleted and made again must not take over its namesake's pods."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC, uid="new-uid"))
         world.replica_sets.put("", replica_set("cart-v1"))
 
@@ -87,7 +87,7 @@ def test_replica_sets_are_those_that_the_rollout_s_uid_controls() -> None:
 def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]) -> None:
     """All of a reference has to be true, not its uid alone, which whoever may read the Rollout knows."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         references = [{**owned()[0], **lie}]
         world.replica_sets.put("", replica_set("cart-v1", ownerReferences=references))
@@ -98,7 +98,7 @@ def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]
 def test_a_replica_set_in_another_namespace_is_nobodys() -> None:
     """Owner references are of one namespace; from elsewhere one blocked an update, and shrank the stable revision."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         world.replica_sets.put("", replica_set("cart-v1", namespace="mallory"))
 
@@ -108,7 +108,7 @@ def test_a_replica_set_in_another_namespace_is_nobodys() -> None:
 def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec() -> None:
     """Counts of the size before are no evidence about the size that was asked for."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         status = {"observedGeneration": 1, "replicas": 3, "readyReplicas": 2, "availableReplicas": 1}
         failed = [{"type": "ReplicaFailure", "status": "True", "message": "quota"}]
         world.rollouts.put("", rollout(spec=SPEC))
@@ -130,7 +130,7 @@ def test_a_service_that_is_not_watched_is_known_only_by_asking(
 ) -> None:
     """Not to be in our filtered watch is not to be absent."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         if answer is not None:
             world.inbox.put_service(CART, "web", answer)
@@ -141,14 +141,14 @@ def test_a_service_that_is_not_watched_is_known_only_by_asking(
 def test_ready_endpoints_are_counted_once_a_pod_and_by_revision() -> None:
     """A dual-stack Service has two slices with the same pods; pods of nobody count as strangers."""
 
-    def arrange(world: World, steered: SteeredServices) -> None:
+    def arrange(world: World, managed: ManagedServices) -> None:
         selector: dict[str, Any] = {"rollouts.dev/revision": "v2"}
         web = service("web", managed_by="cart", **selector)
         world.rollouts.put("", rollout(spec=SPEC))
         world.replica_sets.put("", replica_set("cart-v1"))
         world.replica_sets.put("", replica_set("cart-v2"))
         world.services.put("", web)
-        steered.learn(None, web)
+        managed.learn(None, web)
         pods = ("cart-v1-abcde", "cart-v2-fghij", "cart-v2-klmno", "cart-v2-else-pqrst")
         world.slices.put("", slice_of("web", *pods, name="web-ipv4"))
         world.slices.put("", slice_of("web", *pods, name="web-ipv6"))
@@ -174,7 +174,7 @@ def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them() -> None:
         "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}},
     }
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         world.services.put("", obj(SERVICE, {"metadata": metadata("web"), "spec": fields}))
 
@@ -196,11 +196,11 @@ def test_the_fields_that_bend_traffic_are_seen_as_a_manifest_has_them() -> None:
 def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it() -> None:
     """It has to be given back."""
 
-    def arrange(world: World, steered: SteeredServices) -> None:
+    def arrange(world: World, managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         old = service("old", managed_by="cart")
         world.services.put("", old)
-        steered.learn(None, old)
+        managed.learn(None, old)
 
     assert set(snapshot(arrange).services) == {"web", "old"}
 
@@ -208,7 +208,7 @@ def test_a_service_that_we_steer_is_seen_though_the_spec_no_longer_names_it() ->
 def test_a_selector_that_does_not_match_the_template_is_seen() -> None:
     """Steering it would take it away from the pods that it was made for."""
 
-    def arrange(world: World, _steered: SteeredServices) -> None:
+    def arrange(world: World, _managed: ManagedServices) -> None:
         world.rollouts.put("", rollout(spec=SPEC))
         world.services.put("", service("web", managed_by="cart", tier="front"))
 

@@ -119,7 +119,7 @@ def _own(name: str = "a", **metadata: str) -> dict[str, object]:
     ],
 )
 def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str) -> None:
-    """Else it would be made and never steered, or never go with its Rollout."""
+    """Else it would be made and never managed, or never go with its Rollout."""
     ((where, why),) = problems(
         gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
     )
@@ -132,7 +132,7 @@ def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object]
     ("spec", "why"),
     [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "nothing that its codec can read")],
 )
-def test_a_manifest_that_cannot_be_steered_is_not_made(spec: object, why: str) -> None:
+def test_a_manifest_that_cannot_be_managed_is_not_made(spec: object, why: str) -> None:
     """The route would be there, and the first step would stand. No API server has seen the manifest, so it may say anything."""
 
     def arrange(reading: Reading) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.cluster.structs import RolloutObject
 from rollouts.controller.workqueue.inbox import ServiceAnswer
-from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
@@ -21,19 +21,19 @@ def woken(
     before: Watched | None,
     after: Watched | None,
     *,
-    steered: str = "",
+    managed: str = "",
     asked: str = "",
     there: RolloutObject | None = None,
 ) -> set[Key]:
-    """Who is woken in a world where Service web is steered by `steered`, `asked` has asked about it, and Rollout `there` is."""
+    """Who is woken in a world where Service web is managed by `managed`, `asked` has asked about it, and Rollout `there` is."""
     found: set[Key] = set()
 
     async def main() -> None:
         world = World()
         if there is not None:
             world.rollouts.put("", there)
-        if steered:
-            world.services.put("", service("web", managed_by=steered))
+        if managed:
+            world.services.put("", service("web", managed_by=managed))
         if asked:
             world.inbox.put_service(Key("shop", asked), "web", ServiceAnswer(None, 0.0))
         found.update(world.triggers().keys(before, after))
@@ -77,7 +77,7 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
 )
 def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:
     """Every pass costs CPU; managedFields change with every write of anybody."""
-    assert woken(before, after, steered="cart") == set()
+    assert woken(before, after, managed="cart") == set()
 
 
 def test_a_replica_set_of_another_controller_wakes_nobody() -> None:
@@ -109,7 +109,7 @@ def test_a_service_that_changes_hands_wakes_both() -> None:
 
 def test_endpoints_wake_the_rollout_that_steers_their_service() -> None:
     """Confirmation that a Service has switched comes from its EndpointSlices."""
-    assert woken(slice_of("web", "a"), slice_of("web", "a", "b", version=2), steered="cart") == {CART}
+    assert woken(slice_of("web", "a"), slice_of("web", "a", "b", version=2), managed="cart") == {CART}
 
 
 def test_a_service_wakes_those_who_asked_about_it() -> None:
@@ -117,19 +117,19 @@ def test_a_service_wakes_those_who_asked_about_it() -> None:
     assert woken(None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
 
 
-def test_the_index_of_steered_services_follows_every_change() -> None:
+def test_the_index_of_managed_services_follows_every_change() -> None:
     """It replaces a scan over all Services in every pass."""
-    steered = SteeredServices()
+    managed = ManagedServices()
     mine, yours = service(managed_by="cart"), service(managed_by="till", version=2)
-    steered.learn(None, mine)
-    steered.learn(None, service("api", managed_by="cart"))
+    managed.learn(None, mine)
+    managed.learn(None, service("api", managed_by="cart"))
 
-    assert steered.of(CART) == ("api", "web")
+    assert managed.of(CART) == ("api", "web")
 
-    steered.learn(mine, yours)
+    managed.learn(mine, yours)
 
-    assert (steered.of(CART), steered.of(Key("shop", "till"))) == (("api",), ("web",))
+    assert (managed.of(CART), managed.of(Key("shop", "till"))) == (("api",), ("web",))
 
-    steered.learn(yours, None)
+    managed.learn(yours, None)
 
-    assert steered.of(Key("shop", "till")) == ()
+    assert managed.of(Key("shop", "till")) == ()

@@ -10,7 +10,7 @@ import pytest
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.act.orphans import Orphans
-from rollouts.controller.workqueue.steered import SteeredServices
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.objects import Kind
 from rollouts.ports import Request
 from rollouts.sim.clock import run_virtual
@@ -51,14 +51,14 @@ def test_what_stands_beside_a_route_is_deleted_only_when_it_is_ours(metadata_of_
         for meta in (user, metadata("victim", **metadata_of_beside)):
             seen = decode_route(msgspec.json.encode({"metadata": meta, "spec": {}}))
             table.put("", seen)
-            reading.steered_routes.learn(INGRESS, None, seen)
+            reading.managed_routes.learn(INGRESS, None, seen)
         world.rollouts.replace("", [], "5")
         world.services.replace("", [], "5")
         orphans = Orphans(
             client=world.client,
             store=world.store,
             barrier=world.barrier,
-            steered=SteeredServices(),
+            managed=ManagedServices(),
             routes=reading.reader,
         )
         await orphans.release(CART)

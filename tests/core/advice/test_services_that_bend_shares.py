@@ -34,7 +34,7 @@ def severities(relation: Relation, **fields: Any) -> dict[Rule, Severity]:
     return {each.rule: each.severity for each in service_findings(service(**fields), relation=relation)}
 
 
-@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+@pytest.mark.parametrize("relation", [Relation.MANAGED, Relation.SHARED])
 def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
     """Defaults that the API server writes out are not somebody's choice."""
     defaults = {
@@ -49,10 +49,10 @@ def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
 def test_traffic_distribution_bends_shares(value: str) -> None:
     """A zone whose only pod is the canary sends it everything; where a Service has one revision there is no share to bend."""
     assert severities(Relation.SHARED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.UNSAFE}
-    assert severities(Relation.STEERED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.WARNING}
+    assert severities(Relation.MANAGED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.WARNING}
 
 
-@pytest.mark.parametrize("relation", [Relation.STEERED, Relation.SHARED])
+@pytest.mark.parametrize("relation", [Relation.MANAGED, Relation.SHARED])
 def test_internal_traffic_policy_local_is_unsafe(relation: Relation) -> None:
     """There is no way to another node: where the last pod leaves, connections are dropped."""
     assert severities(relation, internalTrafficPolicy="Local") == {Rule.INTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
@@ -62,7 +62,7 @@ def test_external_traffic_policy_local_is_unsafe_for_a_switch() -> None:
     """The load balancer learns by its health check, after the connections were dropped; a ClusterIP has no outside."""
     local = {"externalTrafficPolicy": "Local", "type": "LoadBalancer"}
 
-    assert severities(Relation.STEERED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
+    assert severities(Relation.MANAGED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
     assert severities(Relation.SHARED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.WARNING}
     assert severities(Relation.SHARED, externalTrafficPolicy="Local", type="ClusterIP") == {}
 
@@ -80,28 +80,28 @@ def test_session_affinity_is_told_with_its_timeout(config: dict[str, Any] | None
 
 def test_a_headless_service_cannot_be_switched_by_a_proxy() -> None:
     """Clients hold addresses of pods; the controller's waits for proxies say nothing about them."""
-    assert severities(Relation.STEERED, clusterIP="None") == {Rule.HEADLESS: Severity.UNSAFE}
+    assert severities(Relation.MANAGED, clusterIP="None") == {Rule.HEADLESS: Severity.UNSAFE}
     assert severities(Relation.SHARED, clusterIP="None") == {Rule.HEADLESS: Severity.WARNING}
 
 
 def test_addresses_of_pods_that_are_not_ready_are_unsafe() -> None:
     """The slices call every pod ready, so they confirm nothing."""
-    assert severities(Relation.STEERED, publishNotReadyAddresses=True) == {Rule.PUBLISHES_NOT_READY: Severity.UNSAFE}
+    assert severities(Relation.MANAGED, publishNotReadyAddresses=True) == {Rule.PUBLISHES_NOT_READY: Severity.UNSAFE}
 
 
-def test_a_steered_service_needs_a_selector() -> None:
+def test_a_managed_service_needs_a_selector() -> None:
     """The revision is one key of it."""
-    assert severities(Relation.STEERED, selector=None) == {Rule.NO_SELECTOR: Severity.UNSAFE}
+    assert severities(Relation.MANAGED, selector=None) == {Rule.NO_SELECTOR: Severity.UNSAFE}
 
 
 @pytest.mark.parametrize(
     ("strategy", "name", "relation"),
     [
         (Canary(), "cart", Relation.SHARED),
-        (Canary(stable_service="cart", canary_service="other"), "cart", Relation.STEERED),
+        (Canary(stable_service="cart", canary_service="other"), "cart", Relation.MANAGED),
         (Canary(stable_service="other"), "cart", Relation.SHARED),
         (Canary(traffic_routing=TrafficRouting(), stable_service="other"), "cart", Relation.BESIDE),
-        (BlueGreen(active_service="cart"), "cart", Relation.STEERED),
+        (BlueGreen(active_service="cart"), "cart", Relation.MANAGED),
         (BlueGreen(active_service="other"), "cart", Relation.BESIDE),
     ],
 )
@@ -117,10 +117,10 @@ def test_a_service_of_other_pods_is_nobodys_business(selector: dict[str, str] | 
 
 
 def test_the_revision_in_a_selector_is_ours() -> None:
-    """A Service that was steered by an earlier spec still selects these pods."""
-    steered = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
+    """A Service that was managed by an earlier spec still selects these pods."""
+    managed = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
 
-    assert relation_of(steered, spec(Canary(), template_labels=LABELS)) is Relation.SHARED
+    assert relation_of(managed, spec(Canary(), template_labels=LABELS)) is Relation.SHARED
 
 
 def test_a_service_beside_the_switch_is_told() -> None:

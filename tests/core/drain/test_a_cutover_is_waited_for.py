@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout, PreStop, ProxyFacts
-from rollouts.core.model.intents import PointService
+from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.pod_exit import ContainerExit, PodExit
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
@@ -413,7 +413,7 @@ def test_a_crash_after_a_replaced_service_was_taken_over_again_does_not_bring_th
     there = slices_caught_up(replace(there, services={**there.services, "cart": plain}, answers={}))
     while there.services["cart"].revision != "b":
         view = snapshot(there)
-        pointed = [each for each in decide(view).intents if isinstance(each, PointService) and each.name == "cart"]
+        pointed = [each for each in decide(view).intents if isinstance(each, SwitchService) and each.name == "cart"]
         if pointed:
             assert [each.confirmed_at_s for each in there.status.cutovers] == [None]
         there = reconciled(there)

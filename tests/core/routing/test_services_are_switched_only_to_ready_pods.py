@@ -124,7 +124,7 @@ def test_a_missing_service_is_said_and_asked_for_again(strategy: Strategy) -> No
     "wrong", [{"selects_template": False}, {"has_selector": False}, {"problem": "is an ExternalName"}]
 )
 def test_a_service_that_was_put_right_is_found_by_itself(wrong: dict[str, object]) -> None:
-    """Nobody watches one that is not steered yet: its user mends it, and no event tells."""
+    """Nobody watches one that is not managed yet: its user mends it, and no event tells."""
     there = world(GREEN)
     there = settled(replace(there, services={"cart": service("cart", **wrong)}), seconds=5)
     assert there.status.waiting_for is not None

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.model.intents import PointService
+from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.service_ref import ServiceRef, SubsetName, service_ref
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.routing.services import told
+from rollouts.core.routing.services import display_name
 from tests.core.model import World, router, snapshot, world
 from tests.core.worlds import (
     edited,
@@ -49,7 +49,7 @@ def pointed(there: World) -> list[set[ServiceRef]]:
     passes = []
     for _ in range(40):
         decision = decide(snapshot(there))
-        names = {each.name for each in decision.intents if isinstance(each, PointService)}
+        names = {each.name for each in decision.intents if isinstance(each, SwitchService)}
         switched = [each for each in decision.notices if each.reason is Reason.SWITCH_SERVICE]
         assert len(switched) <= len(names), "told of a change that is not made"
         passes += [names] if names else []
@@ -80,7 +80,7 @@ def test_it_is_taken_over_when_all_pods_are_there(pair: str) -> None:
     there = world(canary(*PAIRS[pair]))
     for _ in range(20):
         there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there), limit=1)))
-        taken_over = {each.name for each in decide(snapshot(there)).intents if isinstance(each, PointService)}
+        taken_over = {each.name for each in decide(snapshot(there)).intents if isinstance(each, SwitchService)}
         assert not taken_over or one(there, "a").available == 4
         there = reconciled(there)
 
@@ -97,7 +97,7 @@ def test_one_that_is_watched_no_more_is_marked_again(pair: str) -> None:
 
     decision = decide(replace(seen, services={**seen.services, stable: unmarked}))
 
-    assert stable in {each.name for each in decision.intents if isinstance(each, PointService)}
+    assert stable in {each.name for each in decision.intents if isinstance(each, SwitchService)}
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -117,5 +117,5 @@ def test_a_subsets_name_is_read_as_it_was_written() -> None:
 
 def test_people_are_told_of_the_rule_and_the_subset() -> None:
     """`rule/subset` is in no object that they know."""
-    assert told(CANARY) == "subset canary of DestinationRule cart-rule"
-    assert told("cart-canary") == "Service cart-canary"
+    assert display_name(CANARY) == "subset canary of DestinationRule cart-rule"
+    assert display_name("cart-canary") == "Service cart-canary"

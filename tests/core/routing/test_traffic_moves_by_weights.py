@@ -266,7 +266,7 @@ def test_a_change_by_hand_is_set_again_and_told() -> None:
     assert there.status.step_index == 1
 
 
-def test_a_route_that_goes_and_comes_again_is_steered_again() -> None:
+def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
     """F47: a route deleted and made anew by its owner has its first weights; another uid, and nothing of ours."""
     there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
     there = settled(replace(there, routes={}, planes={}), seconds=30)
@@ -321,7 +321,7 @@ def test_a_missing_route_is_named_and_nothing_moves() -> None:
 
 @pytest.mark.parametrize("name", [ASKED, TIMED])
 def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
-    """Nobody watches one that is not steered yet: its user mends it, and no event tells."""
+    """Nobody watches one that is not managed yet: its user mends it, and no event tells."""
     there = world(canary(SetWeight(50), GATE, names=(name,)))
     there = settled(with_route(there, name, split=None), seconds=5)
     assert there.status.waiting_for is not None

@@ -87,7 +87,7 @@ def settled(world: World, cluster: Callable[[list[Size]], list[Size]]) -> World:
     for _ in range(ENOUGH_PASSES):
         told = specs(one_pass(world))
         canary, stable, *older = cluster(
-            [Size(spec, lasting(size, spec)) for size, spec in zip(world.sizes, told, strict=True)]
+            [Size(spec, staying_available(size, spec)) for size, spec in zip(world.sizes, told, strict=True)]
         )
         seen = replace(world, canary=canary, stable=None if world.stable is None else stable, older=tuple(older))
         if seen == world:
@@ -106,7 +106,7 @@ def specs(after: CanaryPass) -> tuple[int, ...]:
     return (after.canary, after.stable, *after.older)
 
 
-def lasting(size: Size, spec: int) -> int:
+def staying_available(size: Size, spec: int) -> int:
     """Available pods that a ReplicaSet keeps when told to have `spec`: it removes unavailable ones first."""
     return min(size.available, size.spec, spec)
 
@@ -140,9 +140,9 @@ def test_growing_alone_stays_within_surge(world: World) -> None:
 def test_a_pass_never_takes_available_pods_below_the_floor(world: World) -> None:
     """maxUnavailable holds by our own acts at every write; where the floor is broken already no available pod is taken."""
     _, unavailable = world.limits
-    before = sum(lasting(size, size.spec) for size in world.sizes)
+    before = sum(staying_available(size, size.spec) for size in world.sizes)
 
-    after = sum(lasting(size, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
+    after = sum(staying_available(size, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
 
     assert after >= min(before, world.replicas - unavailable)
 

@@ -13,7 +13,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainSpec
-from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, PointService, ReleaseRoute
+from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
@@ -383,6 +383,6 @@ def test_the_rules_see_a_service_that_changes_meanwhile(after: Strategy) -> None
     found = seen.services["cart-canary"]
     assert isinstance(found, ServiceSeen)
 
-    intent = PointService(name=found.name, uid=found.uid, resource_version=found.resource_version, revision="a")
+    intent = SwitchService(name=found.name, uid=found.uid, resource_version=found.resource_version, revision="a")
 
     assert "S2" in broken(seen, intent)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.model.intents import PointService
+from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Phase
 from tests.core.model import World, annotated, world
@@ -159,7 +159,7 @@ def test_each_service_is_pointed_once() -> None:
     there = edited(running(MANUAL), revision="b")
     there = settled(annotated(settled(there), "promote", "b"))
 
-    assert there.writes.count(PointService.__name__) == 2
+    assert there.writes.count(SwitchService.__name__) == 2
 
 
 @pytest.mark.parametrize("by_itself", [True, False])

@@ -75,7 +75,7 @@ class Case:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What others may do to the object while it is steered."""
+        """What others may do to the object while it is managed."""
         return (labelled, annotated, *self.strangers)
 
     def wants(self) -> st.SearchStrategy[list[Split]]:
@@ -113,9 +113,9 @@ class Case:
         found = [self._weights(each) for each in _rules(objects.user)]
         return [each for each in found if len(each) == 2]
 
-    def applied_again(self, steered: Manifest, original: Manifest) -> Manifest:
+    def applied_again(self, managed: Manifest, original: Manifest) -> Manifest:
         """The object after a GitOps tool has applied its own again: its fields, and what others put beside them in maps."""
-        metadata = {**steered["metadata"]}
+        metadata = {**managed["metadata"]}
         if mine := original["metadata"].get("annotations"):
             metadata["annotations"] = {**metadata.get("annotations", {}), **mine}
         return {**original, "metadata": metadata}

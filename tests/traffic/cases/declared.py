@@ -81,9 +81,9 @@ def _apisix_copy(name: str, op: str, value: str) -> Manifest:
 
 
 def _with_copy(copy: Manifest, *, first: bool) -> Manifest:
-    steered = _apisix(90, 10)
-    rules = steered["spec"]["http"]
-    return {**steered, "spec": {"http": [copy, *rules] if first else [*rules, copy]}}
+    managed = _apisix(90, 10)
+    rules = managed["spec"]["http"]
+    return {**managed, "spec": {"http": [copy, *rules] if first else [*rules, copy]}}
 
 
 def with_headers(*, first: bool = True) -> dict[str, Any]:

@@ -55,10 +55,10 @@ def test_a_copy_stands_before_its_rule_and_goes_without_a_trace() -> None:
     written = route(rule("a", timeout="5s", match={"paths": ["/*"], "exprs": [own]}), rule("b"))
     start = Situation.of(declared(BASE), {"name": "web"}, written, BETWEEN)
 
-    steered = start.steered(beta())
-    copy = steered.objects.user["spec"]["http"][0]
+    managed = start.managed(beta())
+    copy = managed.objects.user["spec"]["http"][0]
 
-    assert names(steered) == ["a-beta", "a", "b-beta", "b"]
+    assert names(managed) == ["a-beta", "a", "b-beta", "b"]
     assert copy == {
         "name": "a-beta",
         "priority": 1,
@@ -69,15 +69,15 @@ def test_a_copy_stands_before_its_rule_and_goes_without_a_trace() -> None:
         },
         "backends": [{"serviceName": "canary", "weight": 1}],
     }
-    assert steered.read() == beta()
-    assert steered.given_back().objects.user == written
+    assert managed.read() == beta()
+    assert managed.given_back().objects.user == written
 
 
 def test_copies_stand_at_the_end_where_the_router_finds_them_anywhere() -> None:
     """No rule of the user's changes its place."""
     start = Situation.of(declared(with_headers(first=False)), {"name": "web"}, route(rule("a"), rule("b")), BETWEEN)
 
-    assert names(start.steered(beta())) == ["a", "b", "a-beta", "b-beta"]
+    assert names(start.managed(beta())) == ["a", "b", "a-beta", "b-beta"]
 
 
 def test_what_is_not_declared_is_refused_in_words() -> None:
@@ -123,19 +123,19 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     (header(template={"a": [{"cel": "nobody"}]}), "header.template.a[0].cel: undeclared reference"),
     (header(template={str(at): {"cel": "name"} for at in range(17)}), "header.template: may have 16 expressions"),
     (header(template={"name": "same"}), "tests[0].result: is not what becomes of the object"),
-    (header(template={"name": {"cel": "b'x'"}}), "tests[0].object: cannot be steered: no rule can be made for test"),
+    (header(template={"name": {"cel": "b'x'"}}), "tests[0].object: cannot be managed: no rule can be made for test"),
     (
         header(template={"name": {"cel": "0.0 / 0.0"}}),
-        "tests[0].object: cannot be steered: no rule can be made for test",
+        "tests[0].object: cannot be managed: no rule can be made for test",
     ),
     (
         header(template={"name": {"cel": "rule.title"}}),
-        "tests[0].object: cannot be steered: no rule can be made for test",
+        "tests[0].object: cannot be managed: no rule can be made for test",
     ),
     (header(more=1), "header.more: unknown field"),
     ({**BASE, "tests": BASE["tests"][:1]}, "tests: need one with headers for header, with one that is regex"),
     ({**BASE, "tests": BASE["tests"][1:2]}, "tests: need one with headers for header, with one that is exact"),
-    ({**BASE, "header": None}, "tests[0].object: cannot be steered"),
+    ({**BASE, "header": None}, "tests[0].object: cannot be managed"),
     (
         {**BASE, "tests": [{**BASE["tests"][0], "headers": [{"name": "x"}]}]},
         "tests[0].headers[0]: exactly one of exact, prefix and regex is required",

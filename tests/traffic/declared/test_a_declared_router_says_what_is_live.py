@@ -13,7 +13,7 @@ from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import ExpressionFailed, SpecInvalid
 from rollouts.traffic.declared.codec import declared
-from rollouts.traffic.declared.oracle import Oracle
+from rollouts.traffic.declared.probe import DeclaredProbe
 from tests.traffic.cases.declared import APISIX
 
 LIVE: dict[str, Any] = {
@@ -32,14 +32,14 @@ def asking(*answers: Mapping[str, Any], live: Any = None, **changes: Any) -> dic
     return {**APISIX, "live": {**LIVE, **(live or {})}, "tests": [test], **changes}
 
 
-def oracle(**changes: Any) -> Oracle:
+def probe(**changes: Any) -> DeclaredProbe:
     """That of the declaration."""
     found = declared(asking(YES, NOT_YET, live=changes)).live
     assert found is not None
     return found
 
 
-def said(of: Oracle, body: Any, percent: int | str = 10) -> tuple[Answer, str]:
+def said(of: DeclaredProbe, body: Any, percent: int | str = 10) -> tuple[Answer, str]:
     """What an answer means."""
     split = Split(Fraction(percent) / 100)
     found = of.judged(json.dumps(body).encode(), USER, split, stable="cart", canary="cart-canary")
@@ -48,7 +48,7 @@ def said(of: Oracle, body: Any, percent: int | str = 10) -> tuple[Answer, str]:
 
 def test_an_answer_means_what_the_expression_says() -> None:
     """By the names of the Services, the percentage, whatever number type the router writes, and parts of a percent."""
-    of = oracle()
+    of = probe()
 
     assert said(of, {"weights": {"cart": 90, "cart-canary": 10}})[0] is Answer.YES
     assert said(of, {"weights": {"cart": 90.0, "cart-canary": 10.0}})[0] is Answer.YES
@@ -74,7 +74,7 @@ def test_an_answer_means_what_the_expression_says() -> None:
 )
 def test_what_cannot_be_judged_is_not_known(answer: bytes) -> None:
     """An answer of another form is no reason to go on, nor one to believe that the router does otherwise."""
-    found = oracle().judged(answer, USER, Split(Fraction(1, 10)), stable="cart", canary="cart-canary")
+    found = probe().judged(answer, USER, Split(Fraction(1, 10)), stable="cart", canary="cart-canary")
 
     assert found.answer is Answer.UNKNOWN
     assert found.message
@@ -82,17 +82,17 @@ def test_what_cannot_be_judged_is_not_known(answer: bytes) -> None:
 
 def test_a_number_that_no_router_writes_is_not_known() -> None:
     """JSON has no limit for integers, CEL has."""
-    found = said(oracle(), {"weights": {"cart": 90, "cart-canary": 2**80}})
+    found = said(probe(), {"weights": {"cart": 90, "cart-canary": 2**80}})
 
     assert found[0] is not Answer.YES
 
 
 def test_the_path_is_made_of_the_object() -> None:
     """Its name and namespace are what routers' interfaces go by."""
-    with_query = oracle(http={"url": "http://a/", "path": {"cel": "'/r?ns=' + object.metadata.namespace"}})
-    alone = oracle(http={"url": "https://a"})
+    with_query = probe(http={"url": "http://a/", "path": {"cel": "'/r?ns=' + object.metadata.namespace"}})
+    alone = probe(http={"url": "https://a"})
 
-    assert (oracle().url, oracle().path_of(USER)) == ("http://admin.edge:9000/api", "/routes/cart")
+    assert (probe().url, probe().path_of(USER)) == ("http://admin.edge:9000/api", "/routes/cart")
     assert (with_query.url, with_query.path_of(USER)) == ("http://a", "/r?ns=shop")
     assert (alone.url, alone.path_of(USER)) == ("https://a", "")
 
@@ -101,7 +101,7 @@ def test_the_path_is_made_of_the_object() -> None:
 def test_an_object_cannot_choose_who_is_asked(label: str) -> None:
     """Tenants write objects; the host and the port are the administrator's, and so is where the path begins."""
     path = "has(object.metadata.labels) ? object.metadata.labels.path : '/'"
-    of = oracle(http={"url": "http://admin.edge:9000", "path": {"cel": path}})
+    of = probe(http={"url": "http://admin.edge:9000", "path": {"cel": path}})
     user = {**USER, "metadata": {**USER["metadata"], "labels": {"path": label}}}
 
     with pytest.raises(ExpressionFailed, match="gives no path"):

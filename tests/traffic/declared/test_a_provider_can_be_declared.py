@@ -1,4 +1,4 @@
-"""Promise: a router that shares by weights in lists needs no code; a wrong declaration says so before it steers anything."""
+"""Promise: a router that shares by weights in lists needs no code; a wrong declaration says so before it manages anything."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "match": None}, "match: is required"),
     ({**APISIX, "tests": []}, "tests: is required"),
     ({**APISIX, "lua": "x"}, "lua: unknown field"),
-    ({**APISIX, "service": "name"}, "tests[0].object: cannot be steered"),
+    ({**APISIX, "service": "name"}, "tests[0].object: cannot be managed"),
     ({**APISIX, "weight": {"path": "share"}}, "tests[0].result: is not what becomes of the object"),
     ({**APISIX, "tests": [{**APISIX["tests"][0], "canaryPercent": 20}]}, "tests[0].result: is not what becomes"),
     ({**APISIX, "tests": [{"object": {}, "canaryPercent": 1}]}, "tests[0].result: must be an object"),
@@ -36,7 +36,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "service": {"path": "serviceName", "cel": "item.a"}}, "service: exactly one of path and cel"),
     ({**APISIX, "service": {"cel": "item.serviceName +"}}, "service.cel: Syntax error"),
     ({**APISIX, "service": {"cel": "size(item)"}}, "service.cel: must give a string, not INT"),
-    ({**APISIX, "service": {"cel": "item.name"}}, "tests[0].object: cannot be steered"),
+    ({**APISIX, "service": {"cel": "item.name"}}, "tests[0].object: cannot be managed"),
     ({**APISIX, "accepted": {"cel": "object.ok", "type": "Ready"}}, "accepted: cel stands alone"),
     ({**APISIX, "accepted": {"cel": "'yes'"}}, "accepted.cel: must give a bool, not STRING"),
     ({**APISIX, "accepted": {"type": "Ready"}}, "accepted.conditions: is required"),
@@ -131,7 +131,7 @@ def test_what_names_a_service_may_be_computed() -> None:
     provider = declared(HOSTS)
     situation = Situation.of(provider, {"name": "test"}, hosts(100, 0, {"url": "https://a.io", "weight": 7}), BETWEEN)
 
-    situation = situation.steered(Split(Fraction(1, 4)))
+    situation = situation.managed(Split(Fraction(1, 4)))
 
     assert situation.read() == Split(Fraction(1, 4))
     assert [each["weight"] for each in situation.objects.user["spec"]["http"][0]["backends"]] == [75, 25, 7]

@@ -40,11 +40,11 @@ def canary(user: Mapping[str, Any] = {}, annotations: Mapping[str, str] = {}, **
     spec = {"rules": [{"host": "a", "http": {"paths": [{"path": "/", "backend": backend}]}}], **user}
     meta = {"name": "cart", "namespace": "shop", **({"annotations": dict(annotations)} if annotations else {})}
     situation = Situation.of(nginx.PROVIDER, {"stableIngress": "cart", **settings}, {"metadata": meta, "spec": spec})
-    steered = situation.steered(A_TENTH)
-    assert steered.read() == A_TENTH
-    assert steered.plan(A_TENTH) == ()
-    assert steered.objects.owned is not None
-    return steered.objects.owned
+    managed = situation.managed(A_TENTH)
+    assert managed.read() == A_TENTH
+    assert managed.plan(A_TENTH) == ()
+    assert managed.objects.owned is not None
+    return managed.objects.owned
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_without_a_share_there_is_no_canary_ingress() -> None:
     spec = {"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}
     start = Situation.of(nginx.PROVIDER, {"stableIngress": "cart"}, {"metadata": {"name": "cart"}, "spec": spec})
 
-    assert start.steered(A_TENTH).steered(Split(Fraction(0))).objects.owned is None
+    assert start.managed(A_TENTH).managed(Split(Fraction(0))).objects.owned is None
 
 
 @pytest.mark.parametrize("key", ["affinity", f"{PREFIX}/affinity"])

@@ -60,10 +60,10 @@ def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
     """A team that moves over has it on the Ingress: no second key beside `Weight`, and the text comes back to the letter."""
     start = ingress(BY_ARGO)
 
-    steered = start.steered(A_TENTH)
+    managed = start.managed(A_TENTH)
 
     assert start.read().share == Fraction(1, 5)
-    assert action_of(steered) == {
+    assert action_of(managed) == {
         "Type": "forward",
         "ForwardConfig": {
             "TargetGroups": [
@@ -72,8 +72,8 @@ def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
             ]
         },
     }
-    assert steered.read() == A_TENTH
-    assert steered.given_back().objects == start.objects
+    assert managed.read() == A_TENTH
+    assert managed.given_back().objects == start.objects
 
 
 def _recased(value: Any, draw: st.DrawFn) -> Any:
@@ -92,11 +92,11 @@ def test_the_case_of_a_key_means_nothing(data: st.DataObject) -> None:
     spelled = data.draw(st.composite(lambda draw: _recased(BY_ARGO, draw))())
     start = ingress(spelled)
 
-    steered = start.steered(A_TENTH)
+    managed = start.managed(A_TENTH)
 
     assert start.read().share == ingress(BY_ARGO).read().share
-    assert json.dumps(action_of(steered)).lower() == json.dumps(action_of(ingress(BY_ARGO).steered(A_TENTH))).lower()
-    assert steered.given_back().objects == start.objects
+    assert json.dumps(action_of(managed)).lower() == json.dumps(action_of(ingress(BY_ARGO).managed(A_TENTH))).lower()
+    assert managed.given_back().objects == start.objects
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_default_backend_may_lead_through_the_action() -> None:
     """AWS's controller resolves it as it does a path's."""
     backend = {"service": {"name": "cart", "port": {"name": "use-annotation"}}}
 
-    assert ingress(spec={"defaultBackend": backend}).steered(A_TENTH).read() == A_TENTH
+    assert ingress(spec={"defaultBackend": backend}).managed(A_TENTH).read() == A_TENTH
 
 
 def test_the_root_service_names_the_annotation_and_the_paths() -> None:
@@ -147,10 +147,10 @@ def test_the_root_service_names_the_annotation_and_the_paths() -> None:
     backend = {"service": {"name": "root", "port": {"name": "use-annotation"}}}
     start = ingress(spec={"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}, rootService="root")
 
-    steered = start.steered(A_TENTH)
-    swapped = replace(steered, context=replace(CONTEXT, stable=CONTEXT.canary, canary=CONTEXT.stable))
+    managed = start.managed(A_TENTH)
+    swapped = replace(managed, context=replace(CONTEXT, stable=CONTEXT.canary, canary=CONTEXT.stable))
 
-    assert "alb.ingress.kubernetes.io/actions.root" in steered.objects.user["metadata"]["annotations"]
+    assert "alb.ingress.kubernetes.io/actions.root" in managed.objects.user["metadata"]["annotations"]
     assert swapped.read().share == Fraction(9, 10)
 
 
@@ -166,7 +166,7 @@ def test_the_root_service_names_the_annotation_and_the_paths() -> None:
 )
 def test_a_duration_counts_only_with_stickiness(config: Mapping[str, Any], written: Mapping[str, Any]) -> None:
     """Argo Rollouts looks at it only then, so manifests have 0 there."""
-    assert action_of(ingress(stickinessConfig=config).steered(A_TENTH))["forwardConfig"][
+    assert action_of(ingress(stickinessConfig=config).managed(A_TENTH))["forwardConfig"][
         "targetGroupStickinessConfig"
     ] == dict(written)
 
@@ -176,7 +176,7 @@ def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
     there = {"TargetGroupStickinessConfig": {"Enabled": True, "DurationSeconds": 5}}
     action = {**BY_ARGO, "ForwardConfig": {**BY_ARGO["ForwardConfig"], **there}}  # type: ignore[dict-item]
 
-    config = action_of(ingress(action, stickinessConfig={"enabled": False}).steered(A_TENTH))["ForwardConfig"]
+    config = action_of(ingress(action, stickinessConfig={"enabled": False}).managed(A_TENTH))["ForwardConfig"]
 
     assert config["TargetGroupStickinessConfig"] == {"enabled": False}
     assert "targetGroupStickinessConfig" not in config

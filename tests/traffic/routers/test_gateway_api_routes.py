@@ -1,4 +1,4 @@
-"""Promise: routes of the Gateway API are steered as their precedence, their limits and their status ask for."""
+"""Promise: routes of the Gateway API are managed as their precedence, their limits and their status ask for."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_a_share_is_a_small_patch() -> None:
     ]
 
 
-def test_every_rule_with_both_services_is_steered_and_no_other() -> None:
+def test_every_rule_with_both_services_is_managed_and_no_other() -> None:
     """A rule with the stable Service alone, beside others with both, is somebody's decision."""
-    done = route(rule(), rule("/a"), rule("/admin", [backend("cart", 5)])).steered(A_TENTH)
+    done = route(rule(), rule("/a"), rule("/admin", [backend("cart", 5)])).managed(A_TENTH)
 
     assert [weights(each) for each in rules_of(done)] == [
         [("cart", 90), ("cart-canary", 10)],
@@ -95,18 +95,18 @@ def test_every_rule_with_both_services_is_steered_and_no_other() -> None:
 
 
 def test_a_route_of_the_stable_service_alone_gets_the_canary_beside_it() -> None:
-    """So a route that knows nothing of canaries can be steered as it is, and loses the backend again."""
+    """So a route that knows nothing of canaries can be managed as it is, and loses the backend again."""
     start = route(rule(backends=[backend("cart", 1)]))
 
-    assert weights(rules_of(start.steered(A_TENTH))[0]) == [("cart", 9), ("cart-canary", 1)]
-    assert start.steered(A_TENTH).steered(Split(Fraction(0))).objects == start.objects
+    assert weights(rules_of(start.managed(A_TENTH))[0]) == [("cart", 9), ("cart-canary", 1)]
+    assert start.managed(A_TENTH).managed(Split(Fraction(0))).objects == start.objects
 
 
-def test_named_rules_alone_are_steered() -> None:
+def test_named_rules_alone_are_managed() -> None:
     """`rules` in the spec, by the names of the rules in the route."""
     start = route(rule(name="one"), rule("/a", [backend("cart")], name="two"), named=["two"])
 
-    assert [weights(each) for each in rules_of(start.steered(A_TENTH))] == [
+    assert [weights(each) for each in rules_of(start.managed(A_TENTH))] == [
         [("cart", 100), ("cart-canary", 0)],
         [("cart", 9), ("cart-canary", 1)],
     ]
@@ -116,12 +116,12 @@ def test_named_rules_alone_are_steered() -> None:
 
 def test_rules_that_disagree_are_read_as_not_whole() -> None:
     """A rule that a GitOps tool adds in the middle would otherwise stay at 0 for ever: the largest share counts for safety."""
-    steered = route(rule()).steered(A_TENTH)
-    user = steered.objects.user
-    edited = steered.edited({**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule("/new")]}})
+    managed = route(rule()).managed(A_TENTH)
+    user = managed.objects.user
+    edited = managed.edited({**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule("/new")]}})
 
     assert edited.read() == Split(Fraction(1, 10), whole=False)
-    assert edited.steered(A_TENTH).read() == A_TENTH
+    assert edited.managed(A_TENTH).read() == A_TENTH
 
 
 def test_a_managed_route_moves_no_rule_of_the_users() -> None:
@@ -129,7 +129,7 @@ def test_a_managed_route_moves_no_rule_of_the_users() -> None:
     filters = [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}]
     start = route(rule("/a", filters=filters, timeouts={"request": "5s"}, name="a"), rule("/b"))
 
-    a, b, one, two = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,))))
+    a, b, one, two = rules_of(start.managed(Split(Fraction(1, 10), (TESTERS,))))
 
     headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
     assert one == {
@@ -146,7 +146,7 @@ def test_a_copy_that_is_more_precise_stands_last(path: TextMatch | None) -> None
     """A longer path, an exact one and more headers win wherever they stand."""
     testers = MatchRoute("testers", RequestMatch(headers=HEADER.headers, path=path))
 
-    found = rules_of(route(rule("/a"), rule("/b")).steered(Split(Fraction(1, 10), (testers,))))
+    found = rules_of(route(rule("/a"), rule("/b")).managed(Split(Fraction(1, 10), (testers,))))
 
     assert [weights(each)[-1] for each in found] == [("cart-canary", 10)] * 2 + [("cart-canary", 1)] * (len(found) - 2)
     assert len(found) > 2
@@ -164,7 +164,7 @@ def test_a_copy_stands_before_its_rule_where_only_the_order_decides(own: Manifes
     """Of rules that are as precise as each other the first one wins; how regular expressions rank, products see differently."""
     start = route({"matches": [own], "backendRefs": PAIR})
 
-    copy, there = rules_of(start.steered(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
+    copy, there = rules_of(start.managed(Split(Fraction(1, 10), (MatchRoute("testers", match),))))
 
     assert (weights(copy), weights(there)) == ([("cart-canary", 1)], [("cart", 90), ("cart-canary", 10)])
 
@@ -174,7 +174,7 @@ def test_a_header_route_keeps_its_requests_while_some_of_them_are_mirrored() -> 
     some = RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api"), method=TextMatch(MatchKind.EXACT, "GET"))
 
     own, testers, copies = rules_of(
-        route(rule()).steered(Split(Fraction(1, 10), (TESTERS,), (MirrorRoute("copies", (some,), 100),)))
+        route(rule()).managed(Split(Fraction(1, 10), (TESTERS,), (MirrorRoute("copies", (some,), 100),)))
     )
 
     headers = [{"type": "Exact", "name": "x-canary", "value": "1"}]
@@ -191,20 +191,20 @@ def test_a_header_route_keeps_its_requests_while_some_of_them_are_mirrored() -> 
 def test_a_copy_of_a_rule_that_has_changed_is_made_again() -> None:
     """Else the header route would go on with the old timeout."""
     split = Split(Fraction(1, 10), (TESTERS,))
-    steered = route(rule(timeouts={"request": "5s"})).steered(split)
-    own, copy = rules_of(steered)
-    user = {**steered.objects.user, "spec": {**steered.objects.user["spec"], "rules": [{**own, "timeouts": {}}, copy]}}
-    edited = steered.edited(user)
+    managed = route(rule(timeouts={"request": "5s"})).managed(split)
+    own, copy = rules_of(managed)
+    user = {**managed.objects.user, "spec": {**managed.objects.user["spec"], "rules": [{**own, "timeouts": {}}, copy]}}
+    edited = managed.edited(user)
 
     assert not edited.read().whole
-    assert [each["timeouts"] for each in rules_of(edited.steered(split))] == [{}, {}]
+    assert [each["timeouts"] for each in rules_of(edited.managed(split))] == [{}, {}]
 
 
 def test_a_mirror_of_some_requests_is_a_copy_with_a_filter_and_the_same_weights() -> None:
     """The user's own rule gets no filter, so nothing of it is ours but two numbers."""
     mirror = MirrorRoute("copies", (HEADER,), 25)
 
-    own, copy = rules_of(route(rule()).steered(Split(Fraction(1, 10), (), (mirror,))))
+    own, copy = rules_of(route(rule()).managed(Split(Fraction(1, 10), (), (mirror,))))
 
     assert copy["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY, "percent": 25}}]
     assert weights(copy) == weights(own) == [("cart", 90), ("cart-canary", 10)]
@@ -216,11 +216,11 @@ def test_a_mirror_of_all_requests_is_a_filter_of_the_users_rule() -> None:
     modifies = {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["a"]}}
     start = route(rule("/a", filters=[modifies]), rule("/b"))
 
-    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+    managed = start.managed(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
 
     mirrors = {"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY}}
-    assert [each["filters"] for each in rules_of(steered)] == [[modifies, mirrors], [mirrors]]
-    assert steered.given_back().objects == start.objects
+    assert [each["filters"] for each in rules_of(managed)] == [[modifies, mirrors], [mirrors]]
+    assert managed.given_back().objects == start.objects
 
 
 @pytest.mark.parametrize("own", ["/", "/api"])
@@ -230,7 +230,7 @@ def test_a_mirror_of_all_that_a_rule_takes_is_one_too(own: str) -> None:
     start = route(rule(own))
     mirror = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, own)),), 100)
 
-    there, testers = rules_of(start.steered(Split(Fraction(1, 10), (TESTERS,), (mirror,))))
+    there, testers = rules_of(start.managed(Split(Fraction(1, 10), (TESTERS,), (mirror,))))
 
     assert there["filters"] == [{"type": "RequestMirror", "requestMirror": {"backendRef": TO_CANARY}}]
     assert weights(testers) == [("cart-canary", 1)]
@@ -240,9 +240,9 @@ def test_a_rule_whose_list_of_filters_is_empty_is_given_back_with_it() -> None:
     """GitOps tools compare: an empty list is not the same as none."""
     start = route(rule(filters=[]))
 
-    steered = start.steered(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
+    managed = start.managed(Split(Fraction(1, 10), (), (MirrorRoute("copies", (), 100),)))
 
-    assert steered.given_back().objects == start.objects
+    assert managed.given_back().objects == start.objects
 
 
 def test_services_of_another_namespace_are_others() -> None:
@@ -262,26 +262,26 @@ def test_a_service_that_is_there_twice_is_refused() -> None:
 def test_a_route_of_another_pair_of_services_is_given_back_first() -> None:
     """The canary Service is renamed in the spec in the middle of a rollout: the old one's backend must not stay."""
     before = route(rule(backends=[backend("cart", 1)]))
-    steered = before.steered(A_TENTH)
+    managed = before.managed(A_TENTH)
     renamed = Situation(
         PROVIDER,
-        steered.target,
-        steered.objects,
-        context=replace(steered.context, canary=Destination("v2")),
+        managed.target,
+        managed.objects,
+        context=replace(managed.context, canary=Destination("v2")),
     )
 
-    assert weights(rules_of(renamed.steered(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]
+    assert weights(rules_of(renamed.managed(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]
     assert renamed.given_back().objects == before.objects
 
 
 def test_a_ledger_that_was_spoilt_by_hand_is_none() -> None:
-    """The object is then taken as its user's, and steered all the same."""
-    steered = route(rule()).steered(A_TENTH)
-    metadata = {**steered.objects.user["metadata"], "annotations": {LEDGER: "{nonsense"}}
-    spoilt = steered.edited({**steered.objects.user, "metadata": metadata})
+    """The object is then taken as its user's, and managed all the same."""
+    managed = route(rule()).managed(A_TENTH)
+    metadata = {**managed.objects.user["metadata"], "annotations": {LEDGER: "{nonsense"}}
+    spoilt = managed.edited({**managed.objects.user, "metadata": metadata})
 
     assert spoilt.read().share == Fraction(1, 10)
-    assert spoilt.steered(Split(Fraction(1, 2))).read() == Split(Fraction(1, 2))
+    assert spoilt.managed(Split(Fraction(1, 2))).read() == Split(Fraction(1, 2))
 
 
 def path(kind: MatchKind, value: str) -> RequestMatch:
@@ -363,7 +363,7 @@ def test_a_rewritten_prefix_allows_one_match() -> None:
     start = route(rule("/a", filters=[rewrite]))
     two = MirrorRoute("copies", (HEADER, path(MatchKind.PREFIX, "/a/b")))
 
-    assert start.steered(Split(Fraction(1, 2), (TESTERS,))).read().whole
+    assert start.managed(Split(Fraction(1, 2), (TESTERS,))).read().whole
     with pytest.raises(Unroutable, match="exactly one match"):
         start.plan(Split(Fraction(0), (), (two,)))
 
@@ -433,9 +433,9 @@ def test_a_gateway_that_breaks_on_a_mirror_gets_none() -> None:
         by_traefik.plan(everything)
     with pytest.raises(Unroutable, match="whatever the percentage"):
         by_contour.plan(half)
-    assert by_contour.steered(everything).read() == everything
+    assert by_contour.managed(everything).read() == everything
     assert Feature.MIRROR not in PROVIDER.features(by_traefik.objects, by_traefik.target)
-    assert by_traefik.steered(A_TENTH).read() == A_TENTH
+    assert by_traefik.managed(A_TENTH).read() == A_TENTH
 
 
 def test_gateways_are_the_parents_that_are_gateways() -> None:

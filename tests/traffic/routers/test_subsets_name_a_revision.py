@@ -148,13 +148,13 @@ def test_a_subset_must_be_there_once(subsets: list[Manifest], message: str) -> N
 def test_a_rule_has_no_weights() -> None:
     """As a route it can only be given back: what it says of subsets is told apart from what a route says of requests."""
     user = rule({"name": "stable"}, {"name": "canary"})
-    steered = after(user, pointed(user, "stable", "r1"))
+    managed = after(user, pointed(user, "stable", "r1"))
 
     with pytest.raises(Unroutable, match="has no weights"):
         istio.PROVIDER.read(Objects(user), TARGET, CONTEXT)
     with pytest.raises(Unroutable, match="has no weights"):
         istio.PROVIDER.plan(Objects(user), TARGET, CONTEXT, Split(Fraction(1, 2)))
-    assert after(steered, istio.PROVIDER.undo(Objects(steered), TARGET, CONTEXT)) == user
+    assert after(managed, istio.PROVIDER.release(Objects(managed), TARGET, CONTEXT)) == user
 
 
 def test_the_settings_name_the_rule_beside_the_routes() -> None:

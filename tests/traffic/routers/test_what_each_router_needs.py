@@ -71,7 +71,7 @@ def test_istio_hosts_are_compared_whole(host: str, ours: bool) -> None:
     situation = virtual_service({"route": [destination(host, 100)]})
 
     if ours:
-        hosts = [each["destination"]["host"] for each in http_of(situation.steered(A_TENTH))[0]["route"]]
+        hosts = [each["destination"]["host"] for each in http_of(situation.managed(A_TENTH))[0]["route"]]
         assert hosts == [host, host.replace("cart", "cart-canary")]
     else:
         with pytest.raises(Unroutable):
@@ -81,7 +81,7 @@ def test_istio_hosts_are_compared_whole(host: str, ours: bool) -> None:
 def test_istio_destinations_of_others_stay() -> None:
     """Argo Rollouts deletes what it does not know from the route."""
     others = destination("legacy", 20)
-    done = virtual_service({"route": [destination("cart", 80), others, destination("cart-canary", 0)]}).steered(A_TENTH)
+    done = virtual_service({"route": [destination("cart", 80), others, destination("cart-canary", 0)]}).managed(A_TENTH)
 
     assert http_of(done)[0]["route"] == [destination("cart", 72), others, destination("cart-canary", 8)]
 
@@ -99,7 +99,7 @@ def test_istio_routes_are_chosen_by_name_port_and_server_name() -> None:
     }
     named = {"name": "cart", "routes": ["b"], "tlsRoutes": [{"sniHosts": ["x"]}], "tcpRoutes": [{"port": 3306}]}
 
-    user = at(istio.PROVIDER, {"virtualService": named}, spec).steered(A_TENTH).objects.user
+    user = at(istio.PROVIDER, {"virtualService": named}, spec).managed(A_TENTH).objects.user
 
     changed = [(kind, index) for kind in spec for index, rule in enumerate(user["spec"][kind]) if rule["route"] != pair]
     assert changed == [("http", 1), ("tls", 0), ("tcp", 0)]
@@ -122,7 +122,7 @@ def test_istio_server_names_of_a_route_are_those_of_all_its_matches(named: Manif
     situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tlsRoutes": [named]}}, spec)
 
     if taken:
-        assert situation.steered(A_TENTH).read() == A_TENTH
+        assert situation.managed(A_TENTH).read() == A_TENTH
     else:
         with pytest.raises(Unroutable, match="no rule named tls"):
             situation.read()
@@ -134,7 +134,7 @@ def test_an_istio_tcp_route_without_matches_takes_every_port() -> None:
 
     situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tcpRoutes": [{}]}}, spec)
 
-    assert situation.steered(A_TENTH).read() == A_TENTH
+    assert situation.managed(A_TENTH).read() == A_TENTH
 
 
 def test_istio_tries_routes_in_order_so_a_copy_goes_right_before_its_own() -> None:
@@ -142,7 +142,7 @@ def test_istio_tries_routes_in_order_so_a_copy_goes_right_before_its_own() -> No
     admin = {"match": [{"uri": {"prefix": "/admin"}}], "route": [destination("admin", 100)]}
     rest = {"match": [{"uri": {"prefix": "/"}}], "route": [destination("cart", 100), destination("cart-canary", 0)]}
 
-    done = http_of(virtual_service(admin, rest).steered(Split(Fraction(0), (TESTERS,))))
+    done = http_of(virtual_service(admin, rest).managed(Split(Fraction(0), (TESTERS,))))
 
     assert [done[0], done[2]] == [admin, rest]
     assert done[1] == {
@@ -158,7 +158,7 @@ def test_istio_mirrors_beside_a_mirror_of_the_users() -> None:
     want = Split(Fraction(0), (), (MirrorRoute("copies", (), 25),))
     audit = {"destination": {"host": "audit"}}
 
-    done = http_of(virtual_service({"mirrors": [audit], "route": pair}).steered(want))
+    done = http_of(virtual_service({"mirrors": [audit], "route": pair}).managed(want))
 
     assert done[0]["mirrors"] == [audit, {"destination": {"host": "cart-canary"}, "percentage": {"value": 25.0}}]
     with pytest.raises(Unroutable, match="write it as mirrors"):
@@ -196,19 +196,19 @@ def test_contour_mirrors_all_of_a_route_in_the_route_itself() -> None:
     start = proxy({"name": "cart", "weight": 100}, {"name": "cart-canary", "weight": 0})
     everything = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, "/")),), 100)
 
-    steered = start.steered(Split(Fraction(0), (), (everything,)))
+    managed = start.managed(Split(Fraction(0), (), (everything,)))
 
-    (route,) = steered.objects.user["spec"]["routes"]
+    (route,) = managed.objects.user["spec"]["routes"]
     assert route["services"][2] == {"name": "cart-canary", "mirror": True}
-    assert steered.read() == Split(Fraction(0), (), (everything,))
-    assert steered.steered(Split(Fraction(0))).objects == start.objects
+    assert managed.read() == Split(Fraction(0), (), (everything,))
+    assert managed.managed(Split(Fraction(0))).objects == start.objects
 
 
 def test_contour_mirrors_some_of_a_route_in_a_copy() -> None:
     """Its conditions say which; the weight of a mirror is its percentage."""
     start = proxy({"name": "cart", "weight": 100}, {"name": "cart-canary", "weight": 0})
 
-    copy, own = start.steered(Split(Fraction(0), (), (MirrorRoute("copies", (TESTERS.match,), 25),))).objects.user[
+    copy, own = start.managed(Split(Fraction(0), (), (MirrorRoute("copies", (TESTERS.match,), 25),))).objects.user[
         "spec"
     ]["routes"]
 
@@ -223,7 +223,7 @@ def test_contour_does_not_mistake_a_mirror_of_the_users_for_ours() -> None:
 
     with pytest.raises(Unroutable, match="take that mirror out"):
         start.plan(Split(Fraction(0), (), (MirrorRoute("copies"),)))
-    assert start.steered(A_TENTH).given_back().objects == start.objects
+    assert start.managed(A_TENTH).given_back().objects == start.objects
 
 
 def test_contour_routes_with_the_same_conditions_are_refused() -> None:
@@ -267,7 +267,7 @@ def test_apisix_copies_have_a_higher_priority_and_names_of_their_own() -> None:
     backends = [{"serviceName": "cart", "servicePort": 80}]
     spec = {"http": [{"name": "r", "priority": 3, "match": {"paths": ["/*"]}, "backends": backends}]}
 
-    copy, _ = http_of(at(apisix.PROVIDER, {"route": {"name": "cart"}}, spec).steered(Split(Fraction(0), (TESTERS,))))
+    copy, _ = http_of(at(apisix.PROVIDER, {"route": {"name": "cart"}}, spec).managed(Split(Fraction(0), (TESTERS,))))
 
     assert (copy["name"], copy["priority"]) == ("r-testers", 4)
     assert copy["match"]["exprs"] == [{"subject": {"scope": "Header", "name": "x-canary"}, "op": "Equal", "value": "1"}]
@@ -288,7 +288,7 @@ def test_a_traefik_service_of_the_same_name_is_another_thing() -> None:
 
     with pytest.raises(Unroutable, match="other backends stand beside"):
         situation.plan(A_TENTH)
-    assert situation.steered(Split(Fraction(1, 3))).objects.user["spec"]["weighted"]["services"][0] == services[0]
+    assert situation.managed(Split(Fraction(1, 3))).objects.user["spec"]["weighted"]["services"][0] == services[0]
 
 
 def test_a_router_without_managed_routes_says_so() -> None:
@@ -322,7 +322,7 @@ def ingress(
 
 def test_the_canary_ingress_leads_the_same_paths_to_the_canary() -> None:
     """And no annotation of the user's is copied: the controller inherits them, and copies would grow old."""
-    done = ingress("cart", "legacy", annotations={"nginx.ingress.kubernetes.io/rewrite-target": "/"}).steered(A_TENTH)
+    done = ingress("cart", "legacy", annotations={"nginx.ingress.kubernetes.io/rewrite-target": "/"}).managed(A_TENTH)
 
     owned = done.objects.owned
     assert owned is not None
@@ -339,7 +339,7 @@ def test_parts_of_a_percent_need_a_dialect_that_counts_in_totals() -> None:
     """Elsewhere 0.1 % would be read as nothing, or refused by somebody who tells nobody."""
     split = Split(Fraction(1, 1000))
 
-    owned = ingress("cart").steered(split).objects.owned
+    owned = ingress("cart").managed(split).objects.owned
     assert owned is not None
     assert owned["metadata"]["annotations"]["nginx.ingress.kubernetes.io/canary-weight-total"] == "1000"
     with pytest.raises(Unroutable, match="whole percentages only"):
@@ -348,13 +348,13 @@ def test_parts_of_a_percent_need_a_dialect_that_counts_in_totals() -> None:
 
 def test_a_canary_ingress_that_somebody_changed_is_written_again() -> None:
     """By hand or by another controller: what it says then is not what was wanted."""
-    steered = ingress("cart").steered(A_TENTH)
-    owned = steered.objects.owned
+    managed = ingress("cart").managed(A_TENTH)
+    owned = managed.objects.owned
     assert owned is not None
     owned["metadata"]["annotations"]["nginx.ingress.kubernetes.io/canary-by-cookie"] = "me"
 
-    assert not steered.read().whole
-    assert steered.steered(A_TENTH).read() == A_TENTH
+    assert not managed.read().whole
+    assert managed.managed(A_TENTH).read() == A_TENTH
 
 
 def test_what_a_canary_ingress_has_no_words_for_is_refused() -> None:
@@ -379,12 +379,12 @@ def test_alb_target_groups_of_others_stay() -> None:
     text = json.dumps({"type": "forward", "forwardConfig": {"targetGroups": groups}}, indent=2)
     start = ingress("cart", provider=alb.PROVIDER, annotations={ACTION: text}, servicePort=80)
 
-    steered = start.steered(A_TENTH)
+    managed = start.managed(A_TENTH)
 
-    found = json.loads(steered.objects.user["metadata"]["annotations"][ACTION])["forwardConfig"]["targetGroups"]
+    found = json.loads(managed.objects.user["metadata"]["annotations"][ACTION])["forwardConfig"]["targetGroups"]
     assert [each["weight"] for each in found] == [81, 10, 9]
     assert found[1] == groups[1]
-    assert steered.given_back().objects == start.objects
+    assert managed.given_back().objects == start.objects
 
 
 def test_alb_needs_its_action_before_any_weight() -> None:
@@ -394,7 +394,7 @@ def test_alb_needs_its_action_before_any_weight() -> None:
     )
 
     assert not start.read().whole
-    config = json.loads(start.steered(Split(Fraction(0))).objects.user["metadata"]["annotations"][ACTION])[
+    config = json.loads(start.managed(Split(Fraction(0))).objects.user["metadata"]["annotations"][ACTION])[
         "forwardConfig"
     ]
     assert [each["weight"] for each in config["targetGroups"]] == [100, 0]

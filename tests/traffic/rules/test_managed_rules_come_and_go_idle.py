@@ -82,9 +82,9 @@ def test_a_rule_is_there_before_it_is_given_its_requests(kind: str) -> None:
 
 def test_a_rule_stays_until_its_requests_have_gone() -> None:
     """And the other way round: its cluster is gone before the route is on every worker; 10 of 40."""
-    steered = route().steered(Split(HALF, (TESTERS,)))
+    managed = route().managed(Split(HALF, (TESTERS,)))
 
-    left = written(steered, ALL_TO_STABLE)
+    left = written(managed, ALL_TO_STABLE)
     waiting = written(left, ALL_TO_STABLE, settled=False)
     done = written(waiting, ALL_TO_STABLE)
 
@@ -96,7 +96,7 @@ def test_a_rule_stays_until_its_requests_have_gone() -> None:
 
 def test_an_abort_waits_for_nothing() -> None:
     """All goes back to the stable Service in the first write, whatever was under way."""
-    under_way = written(route().steered(Split(HALF)), Split(HALF, (TESTERS,)))
+    under_way = written(route().managed(Split(HALF)), Split(HALF, (TESTERS,)))
 
     aborted = written(under_way, ALL_TO_STABLE, settled=False)
 
@@ -106,9 +106,9 @@ def test_an_abort_waits_for_nothing() -> None:
 
 def test_one_rule_of_two_goes_alone() -> None:
     """The one that stays keeps a place that there is, and with it its requests."""
-    steered = route().steered(Split(TENTH, (TESTERS, STAFF)))
+    managed = route().managed(Split(TENTH, (TESTERS, STAFF)))
 
-    left = written(steered, Split(TENTH, (STAFF,)))
+    left = written(managed, Split(TENTH, (STAFF,)))
 
     assert headers(left) == [[], ["x-staff"], [IDLE_HEADER]]
     assert (left.read().matches, left.read().idle) == ((STAFF,), 1)
@@ -120,15 +120,15 @@ def test_the_copy_of_a_mirror_comes_idle_too() -> None:
     there = written(route(), Split(TENTH, (), (SOME_COPIES,)))
 
     assert headers(there) == [[], [IDLE_HEADER]]
-    assert there.steered(Split(TENTH, (), (SOME_COPIES,))).read() == Split(TENTH, (), (SOME_COPIES,))
+    assert there.managed(Split(TENTH, (), (SOME_COPIES,))).read() == Split(TENTH, (), (SOME_COPIES,))
 
 
 def test_weights_alone_are_one_write() -> None:
     """A step of weights moves no rule."""
     want = Split(HALF, (TESTERS,))
-    steered = route().steered(Split(TENTH, (TESTERS,)))
+    managed = route().managed(Split(TENTH, (TESTERS,)))
 
-    assert written(steered, want).read() == want
+    assert written(managed, want).read() == want
 
 
 @pytest.mark.parametrize("settled", [True, False])

@@ -29,7 +29,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import forget_elsewhere
 from rollouts.core.routing.routes import left_routes, pods_behind
-from rollouts.core.routing.services import lasting, point
+from rollouts.core.routing.services import staying_available, switch_to
 from rollouts.core.scale.sizing import moves_of, resized
 
 LATEST_S = 60.0
@@ -131,7 +131,7 @@ def plan_standing_still(ctx: PassContext) -> Contribution:
     grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
     kept = {each.revision for each in ctx.seen.replica_sets}
     stranded = [each.name for each in _takers(ctx) if each.revision not in kept]
-    moves = moves_of(point(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
+    moves = moves_of(switch_to(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
     return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
 
 
@@ -170,7 +170,7 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
     enough = ctx.enough_for_all
     takers = _takers(ctx)
     stable = _stable(ctx)
-    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else lasting(stable))
+    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else staying_available(stable))
     if pods >= enough:
         return None
     return Wait(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from rollouts.core.model.traffic import Acceptance, Answer, LiveSeen, VerifiedBy
 from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
 from rollouts.ports import Clock, LiveQuestion
-from rollouts.traffic.declared.oracle import Oracle
+from rollouts.traffic.declared.probe import DeclaredProbe
 
 if TYPE_CHECKING:
     from rollouts.probes.asker import Asker, Replica
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 ANSWER_MAX_BYTES = 256 * 1024
 """So much is evaluated within 20 ms, in which nothing else goes on."""
 
-_TOLD = 3  # replicas in a message
+_SHOWN = 3  # replicas in a message
 
 
-class Oracles:
+class DeclaredProbes:
     """Asks; nothing is kept between two questions but connections' settings.
 
     Args:
@@ -36,7 +36,7 @@ class Oracles:
         self._clock = clock
         self._askers: dict[bool, Asker] = {}
 
-    async def live(self, oracle: Oracle, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+    async def live(self, probe: DeclaredProbe, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether the router does what the route, the first of the question's objects, says.
 
         Cancellation: safe. Raises: nothing that a router or an object could cause.
@@ -44,7 +44,7 @@ class Oracles:
         at_s = self._clock.now_s()
         try:
             async with asyncio.timeout(deadline_s):
-                verdicts = await self._asked(oracle, question, deadline_s)
+                verdicts = await self._asked(probe, question, deadline_s)
         except TimeoutError:
             verdicts = [Acceptance(Answer.UNKNOWN, f"no answer within {deadline_s:g} s")]
         except (ExpressionFailed, SettingsInvalid, Unanswered) as exc:
@@ -55,7 +55,7 @@ class Oracles:
             resource_version=question.resource_version,
             live=not bad,
             by=VerifiedBy.CONFIG,
-            message="; ".join(_told(each) for each in bad[:_TOLD]),
+            message="; ".join(_told(each) for each in bad[:_SHOWN]),
             evidence=not bad or any(each.answer is Answer.NO for each in bad),
         )
 
@@ -64,25 +64,25 @@ class Oracles:
         for each in self._askers.values():
             await each.aclose()
 
-    async def _asked(self, oracle: Oracle, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
+    async def _asked(self, probe: DeclaredProbe, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
         """One for each address. Raises: ExpressionFailed; SettingsInvalid; Unanswered."""
         if not question.objects:
             raise Unanswered(f"{question.route} was not read")
         user = question.objects[0]
-        path = oracle.path_of(user)
-        asker = self._asker(tls=oracle.url.startswith("https:"))
+        path = probe.path_of(user)
+        asker = self._asker(tls=probe.url.startswith("https:"))
 
         async def one(replica: Replica) -> Acceptance:
             try:
                 answer = await asker.get(replica, path, deadline_s=deadline_s, most_bytes=ANSWER_MAX_BYTES)
             except Unanswered as exc:
                 return Acceptance(Answer.UNKNOWN, str(exc))
-            found = oracle.judged(
+            found = probe.judged(
                 answer, user, question.split, stable=question.stable_service, canary=question.canary_service
             )
-            return Acceptance(found.answer, f"{replica.told}: {found.message}" if found.message else "")
+            return Acceptance(found.answer, f"{replica.display_name}: {found.message}" if found.message else "")
 
-        replicas = await asker.replicas(oracle.url, deadline_s=deadline_s)
+        replicas = await asker.replicas(probe.url, deadline_s=deadline_s)
         return list(await asyncio.gather(*map(one, replicas)))
 
     def _asker(self, *, tls: bool) -> Asker:

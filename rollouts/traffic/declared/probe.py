@@ -1,7 +1,7 @@
 """Whether a declared router does what its object says: a URL of the router's own, and an expression over what it answers.
 
 The host is the administrator's text; an object gives no more than the path below it, so nobody who writes an object decides who
-is asked. Pure: `probes/oracles.py` asks.
+is asked. Pure: `probes/declared_probes.py` asks.
 
     "live": {"http": {"url": "http://router-admin.edge:9000", "path": {"cel": "'/routes/' + object.metadata.name"}},
              "cel": "body.weight == want"}
@@ -31,7 +31,7 @@ _PATH_MOST = 2_048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oracle:
+class DeclaredProbe:
     """Whom to ask, and what the answer means.
 
     Args:
@@ -83,7 +83,7 @@ class Oracle:
         return Acceptance(Answer.NO, f"not true yet: {self.says.source}")
 
 
-def read_oracle(part: SettingsReader | None) -> Oracle | None:
+def read_probe(part: SettingsReader | None) -> DeclaredProbe | None:
     """That of a declaration, None when it has none; what is wrong is noted in `part`."""
     if part is None:
         return None
@@ -102,31 +102,31 @@ def read_oracle(part: SettingsReader | None) -> Oracle | None:
         path.done()
     below = _compiled(path, path_source, PATH_VARIABLES, Result.TEXT) if path is not None and path_source else None
     says = _compiled(part, source, ANSWER_VARIABLES, Result.TRUTH) if source else None
-    return Oracle(url=url.rstrip("/"), path=below, says=says) if says is not None else None
+    return DeclaredProbe(url=url.rstrip("/"), path=below, says=says) if says is not None else None
 
 
-def run_answers(oracle: Oracle | None, test: SettingsReader, user: Manifest, percent: int) -> frozenset[bool]:
+def run_answers(probe: DeclaredProbe | None, test: SettingsReader, user: Manifest, percent: int) -> frozenset[bool]:
     """Holds the answers of one test against what they are to mean; which meanings there were.
 
     Args:
         user: the test's object as the router is to have it.
     """
     found = set[bool]()
-    steered = {**user, "metadata": {"name": "test", "namespace": "test", **(user.get("metadata") or {})}}
+    managed = {**user, "metadata": {"name": "test", "namespace": "test", **(user.get("metadata") or {})}}
     answers = test.parts("answers")
-    if answers and oracle is None:
+    if answers and probe is None:
         test.refuse("answers", "are those of live, which is not declared")
-    if oracle is None:
+    if probe is None:
         return frozenset()
     try:
-        oracle.path_of(steered)
+        probe.path_of(managed)
     except ExpressionFailed as error:
         test.refuse("object", f"has no path to ask for: {error}")
     for each in answers:
         body, live = each.anything("body"), each.flag("live")
         each.done()
-        verdict = oracle.judged(
-            json.dumps(body).encode(), steered, Split(Fraction(percent, 100)), stable="stable", canary="canary"
+        verdict = probe.judged(
+            json.dumps(body).encode(), managed, Split(Fraction(percent, 100)), stable="stable", canary="canary"
         )
         found.add(live)
         if (verdict.answer is Answer.YES) is not live:

@@ -6,7 +6,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
 from rollouts.ports import Clock
 
-COUNTERS_HELD_S = 5.0
+COUNTERS_DEFERRED_S = 5.0
 """Pod counts, and what the same phase waits for: written when they differ and nothing was done to the Rollout for so long."""
 
 HELD_MAX_S = 30.0
@@ -18,11 +18,11 @@ HELD_WRITES_PER_S = 4.0
 CROWDED_MAX_S = 120.0
 """The longest that anything stays unwritten because others are in motion, too."""
 
-ANSWER_HELD_S = 1.0
+ANSWER_DEFERRED_S = 1.0
 """A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""
 
 
-class HeldStatus:
+class DeferredStatus:
     """What each key has unwritten, and since when. RAM only: a restart lengthens the wait and the progress deadline, no more."""
 
     def __init__(self, *, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Which Services and routes each Rollout steers, by the annotation that it left on them: indexes over what is watched.
+"""Which Services and routes each Rollout manages, by the annotation that it left on them: indexes over what is watched.
 
 Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
 A route elsewhere is one that its owner allows Rollouts of that namespace to manage (`rollouts.dev/allow-rollouts-from`), and it
@@ -15,12 +15,12 @@ from rollouts.objects import ROLLOUT, Key, Kind, name_problem, namespace_problem
 
 
 def managed_by(service: ServiceObject) -> str:
-    """Name of the Rollout that steers `service`, in the Service's namespace; "" for none."""
+    """Name of the Rollout that manages `service`, in the Service's namespace; "" for none."""
     name = (service.metadata.annotations or {}).get(MANAGED_BY, "")
     return "" if name_problem(name) else name
 
 
-class SteeredServices:
+class ManagedServices:
     """Both directions, each O(1). May be lost at any moment: the watch's first list fills it again."""
 
     def __init__(self) -> None:
@@ -47,15 +47,15 @@ def _owner(service: ServiceObject) -> Key | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SteeredRoute:
-    """Where a route is that some Rollout steers."""
+class ManagedRouteObject:
+    """Where a route is that some Rollout manages."""
 
     kind: Kind
     namespace: str
     name: str
 
 
-class SteeredRoutes:
+class ManagedRouteObjects:
     """The routes of every kind that is watched; what a Rollout owns beside its routes is not among them."""
 
     def __init__(self) -> None:
@@ -63,26 +63,26 @@ class SteeredRoutes:
 
     def learn(self, kind: Kind, before: RouteObject | None, after: RouteObject | None) -> None:
         """Follows one change of a watched route."""
-        if before is not None and (owner := steering(before)):
+        if before is not None and (owner := manager_of(before)):
             routes = self._routes.get(owner, set())
             routes.discard((kind, before.metadata.namespace, before.metadata.name))
             if not routes:
                 self._routes.pop(owner, None)
-        if after is not None and (owner := steering(after)) and not _is_beside(after):
+        if after is not None and (owner := manager_of(after)) and not _is_beside(after):
             self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
 
     def keys(self) -> tuple[Key, ...]:
-        """Every Rollout that steers a route, also those that are gone."""
+        """Every Rollout that manages a route, also those that are gone."""
         return tuple(self._routes)
 
-    def of(self, key: Key) -> tuple[SteeredRoute, ...]:
+    def of(self, key: Key) -> tuple[ManagedRouteObject, ...]:
         """The routes that Rollout `key` steers, in order of kind, namespace and name."""
         found = self._routes.get(key, ())
-        return tuple(sorted((SteeredRoute(kind, space, name) for kind, space, name in found), key=str))
+        return tuple(sorted((ManagedRouteObject(kind, space, name) for kind, space, name in found), key=str))
 
 
 def _is_beside(route: RouteObject) -> bool:
-    """What we own beside a user's route; one that we made in a user's place is steered as a user's."""
+    """What we own beside a user's route; one that we made in a user's place is managed as a user's."""
     if MADE_FROM in (route.metadata.annotations or {}):
         return False
     return any(is_rollout(owner) for owner in route.metadata.owner_references or ())
@@ -93,8 +93,8 @@ def is_rollout(owner: OwnerReference) -> bool:
     return owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/")
 
 
-def steering(route: RouteObject) -> Key | None:
-    """The Rollout that steers `route`: in the route's namespace, or in another one that the route's owner allows."""
+def manager_of(route: RouteObject) -> Key | None:
+    """The Rollout that manages `route`: in the route's namespace, or in another one that the route's owner allows."""
     marked = marked_by(route)
     return marked if marked is not None and lets(route, marked.namespace) else None
 
@@ -113,5 +113,5 @@ def lets(route: RouteObject, namespace: str) -> bool:
 
 
 def managed_by_text(rollout: Key, *, namespace: str) -> str:
-    """What the annotation says on a route in `namespace`, so that `steering` reads it back."""
+    """What the annotation says on a route in `namespace`, so that `manager_of` reads it back."""
     return rollout.name if rollout.namespace == namespace else str(rollout)

@@ -6,40 +6,40 @@ from collections.abc import Mapping
 
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
-from rollouts.ports import DrainQuestion, LiveQuestion, Planes
-from rollouts.probes.oracles import Oracles
+from rollouts.ports import DataPlanes, DrainQuestion, LiveQuestion
+from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.declared.codec import Declared
-from rollouts.traffic.declared.oracle import Oracle
+from rollouts.traffic.declared.probe import DeclaredProbe
 
 
-class PlanesAndOracles:
+class AllDataPlanes:
     """A router that says itself how it is asked is asked so, whatever `--data-plane` names.
 
     Args:
         providers: those that there are now; read at each question.
     """
 
-    def __init__(self, planes: Planes, *, oracles: Oracles, providers: Mapping[str, Provider]) -> None:
+    def __init__(self, planes: DataPlanes, *, probes: DeclaredProbes, providers: Mapping[str, Provider]) -> None:
         self._planes = planes
-        self._oracles = oracles
+        self._probes = probes
         self._providers = providers
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """See `ports.Planes`."""
-        return self._planes.asked_by(route, gateways) if self._oracle(route) is None else VerifiedBy.CONFIG
+        """See `ports.DataPlanes`."""
+        return self._planes.asked_by(route, gateways) if self._probe(route) is None else VerifiedBy.CONFIG
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """See `ports.Planes`."""
-        oracle = self._oracle(question.route)
-        if oracle is None:
+        """See `ports.DataPlanes`."""
+        probe = self._probe(question.route)
+        if probe is None:
             return await self._planes.live(question, deadline_s=deadline_s)
-        return await self._oracles.live(oracle, question, deadline_s=deadline_s)
+        return await self._probes.live(probe, question, deadline_s=deadline_s)
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """See `ports.Planes`."""
+        """See `ports.DataPlanes`."""
         return await self._planes.drained(question, deadline_s=deadline_s)
 
-    def _oracle(self, route: RouteName) -> Oracle | None:
+    def _probe(self, route: RouteName) -> DeclaredProbe | None:
         provider = self._providers.get(route.router)
         return provider.live if isinstance(provider, Declared) else None

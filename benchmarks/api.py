@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import aiohttp
@@ -20,6 +21,9 @@ AT_ONCE = 16
 """Requests in flight: enough to keep the API server busy on two cores, few enough to leave it to the controllers."""
 
 REQUEST_DEADLINE_S = 60.0
+BUSY_RETRY_S = 1.0
+"""Before a watch is tried again that the server has refused for now; the Retry-After that it gives."""
+
 LINE_MAX_BYTES = 2**21  # an object of the API server is at most 1.5 MiB
 
 T = TypeVar("T")
@@ -94,6 +98,9 @@ class Api:
         """One connection. An expired `since` comes as an ERROR without an object."""
         query = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "3600"}
         async with self._session.get(collection, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
+            if answer.status == HTTPStatus.TOO_MANY_REQUESTS:  # "storage is (re)initializing": its CRD was applied a moment ago
+                await asyncio.sleep(BUSY_RETRY_S)
+                return
             answer.raise_for_status()
             while line := await answer.content.readline():
                 at_s = time.monotonic()

@@ -79,7 +79,7 @@ from rollouts.core.strategy.rules import gates_of, rules_of
 from rollouts.core.strategy.skeleton import plan_update
 from rollouts.errors import SpecProblem
 
-TELLS_AFTER_S = 0.1
+TELLS_AFTER_S = 0.25
 """So long an abort on record may wait for what it does before status tells it: a write would delay the pods that start."""
 
 _DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted

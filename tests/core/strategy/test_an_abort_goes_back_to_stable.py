@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from rollouts.core.decide import decide
+from rollouts.core.decide import TELLS_AFTER_S, decide
 from rollouts.core.model.intents import PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
@@ -113,15 +113,15 @@ def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_
 
 
 def test_an_abort_on_record_is_told_with_what_it_does() -> None:
-    """Pods start meanwhile, and a write more would only delay them; it is told after 0.1 s at the latest."""
+    """Pods start meanwhile, and a write more would only delay them; it is told after a quarter of a second at the latest."""
     strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
     recorded = reconciled(annotated(_at_half(strategy), "abort", "true"))  # stable is to grow, and has not yet
 
     waits = decide(snapshot(recorded))
 
     assert (waits.intents, waits.status) == ((), recorded.status)
-    assert waits.requeue_at_s == pytest.approx(recorded.now_s + 0.1)
-    assert decide(snapshot(later(recorded, 0.1))).status.abort is not None
+    assert waits.requeue_at_s == pytest.approx(recorded.now_s + TELLS_AFTER_S)
+    assert decide(snapshot(later(recorded, TELLS_AFTER_S))).status.abort is not None
     there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(recorded)))
     acts = decide(snapshot(there))
     assert [type(each) for each in acts.intents] == [PatchReplicaSet, RemoveAnnotation]

@@ -1,7 +1,7 @@
-"""What an update will do, told by doing it: `decide` runs on a model of the cluster in which nothing goes wrong. Pure.
+"""Rehearses an update: `decide` runs on a model of the cluster in which nothing goes wrong. Pure.
 
-So sizes, order, Services and waits are the controller's own, not a second opinion about them. Pods become ready after the time
-they are given, ReplicaSets and EndpointSlices follow at once, people promote at each gate. What may go wrong is not rehearsed.
+So sizes, order, Services and waits are the controller's own decisions, not a second opinion. Pods become ready after a given
+time, ReplicaSets and EndpointSlices follow at once, and people promote at each gate. Failures are not rehearsed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
 
 
 class StageKind(StrEnum):
-    """What a part of an update is."""
+    """The kinds of parts of an update."""
 
     FIRST = "first"  # nothing serves yet: no steps
-    STEP = "step"  # of a canary
-    FULL = "full"  # canary: all steps are done, the new revision takes all
+    STEP = "step"  # a step of a canary
+    FULL = "full"  # canary: all steps are done, the new revision takes all traffic
     PREVIEW = "preview"  # blue-green: until the gate
     SWITCH = "switch"  # blue-green: from the gate to the promotion
     AFTER = "after"  # the new revision is the stable one
@@ -49,16 +49,16 @@ class Pods:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All pods."""
         return self.new + self.old + self.others
 
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """One wait.
+    """One wait of a stage.
 
     Args:
-        seconds: 0 for what takes a time that nobody knows beforehand; None for as long as a person takes.
+        seconds: 0 when the time is not known beforehand; None when a person must act.
     """
 
     reason: Reason
@@ -71,12 +71,12 @@ class Stage:
     """One part of an update.
 
     Args:
-        step_index: of a step; None for other kinds.
-        weight_percent: the canary's, as status says it; None for blue-green.
-        pods: told to exist when the stage is over.
-        most_pods: told to exist at any moment of it.
-        least_available: available at any moment of it.
-        services: the revision that each managed Service selects in the end; "" for all pods.
+        step_index: index of the step; None for other kinds.
+        weight_percent: the canary's weight in status; None for blue-green.
+        pods: the sizes of the ReplicaSets at the end of the stage.
+        most_pods: the largest sum of sizes at any moment of the stage.
+        least_available: the fewest available pods at any moment of the stage.
+        services: the revision that each managed Service selects at the end; "" for all pods.
     """
 
     kind: StageKind
@@ -91,14 +91,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """An update from its beginning to where it comes to rest.
+    """An update from its beginning until nothing changes any more.
 
     Args:
-        revision: what is rolled out.
-        stable_before: what served before; "" for nothing.
-        stages: none when there is nothing to do.
-        stuck: what it waits for in the end, without which it does not go on; None when it is finished.
-        end: the world then.
+        revision: the revision that is rolled out.
+        stable_before: the stable revision before; "" for none.
+        stages: empty when there is nothing to do.
+        stuck: the wait at which the update stops; None when it is finished.
+        end: the Snapshot at the end.
     """
 
     revision: str
@@ -109,10 +109,10 @@ class Rehearsal:
 
 
 def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
-    """Carries the update out from what was seen until nothing more happens by itself.
+    """Rehearses the update from `seen` until nothing more happens by itself.
 
     Args:
-        seen: with every Service that the spec names.
+        seen: must have every Service that the spec names.
         startup_s: seconds from the creation of a pod until it is ready.
     """
     stage = _Forecast(seen, startup_s=startup_s)
@@ -129,7 +129,7 @@ def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
 
 
 def with_revision(seen: Snapshot, revision: str) -> Snapshot:
-    """The same world after somebody has changed the template to another one, whose revision gets this name."""
+    """The Snapshot after a change of the template to one whose revision has this name."""
     spec = replace(seen.rollout.spec, revision=revision)
     return replace(seen, rollout=replace(seen.rollout, spec=spec, generation=seen.rollout.generation + 1))
 
@@ -172,7 +172,7 @@ class _Forecast:
             self.seen = replace(self.seen, routes=routes)
 
     def _record(self, before: RolloutStatus) -> None:
-        """Brings the present stage up to date, which ends where this pass has left it, and opens the next one."""
+        """Updates the present stage with the result of this pass, and opens the next one when it has begun."""
         status = self.seen.status
         if not self.stages and status.current_revision == status.stable_revision == self.stable_before:
             return  # nothing is rolled out
@@ -224,7 +224,7 @@ class _Forecast:
                 assert_never(never)
 
     def _time_passes(self, requeue_at_s: float | None) -> bool:
-        """To the next moment that changes anything; False when there is none, or only a person can change anything."""
+        """Moves time to the next moment that changes anything; False when there is none, or only a person can change anything."""
         waiting = self.seen.status.waiting_for
         ready_s = earliest(at_s for at_s, _, _ in self.starting)
         if waiting is not None and waiting.reason in _BY_PEOPLE and ready_s is None:
@@ -242,7 +242,7 @@ class _Forecast:
         return True
 
     def _person_acts(self) -> bool:
-        """Somebody promotes, or ends a pause; False when that is not what is waited for, or has not helped before."""
+        """Promotes the revision or ends a pause; False when the update does not wait for that, or it did not help before."""
         waiting, status, rollout = self.seen.status.waiting_for, self.seen.status, self.seen.rollout
         if waiting is None or waiting.reason not in _BY_PEOPLE or (waiting.reason, status.step_index) in self.acted:
             return False
@@ -267,7 +267,7 @@ class _Forecast:
         self.stages[-1] = replace(last, waits=tuple(waits))
 
     def _carried_out(self, intent: Intent) -> None:
-        """What the write does, and what everybody does about it at once; only pods need time."""
+        """Applies a write and what controllers do about it at once; only pods need time."""
         before = {each.uid: each.spec_replicas for each in self.seen.replica_sets}
         written = after(self.seen, intent)
         self.seen = replace(written, replica_sets=tuple(map(_caught_up, written.replica_sets)))
@@ -279,10 +279,10 @@ class _Forecast:
             case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
                 self._gateways_follow(intent)
             case _:
-                pass  # every Service and route was seen before; whatever else is asked for is not modelled
+                pass  # every Service and route is seen already; other questions are not modelled
 
     def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:
-        """Gateways take a route at once, and do what it says as soon as they are asked, or their settle time is over."""
+        """Gateways accept a route at once, and follow it as soon as they are asked or their settle time is over."""
         route = self.seen.routes.get(intent.route)
         if not isinstance(route, RouteSeen):
             return
@@ -315,7 +315,7 @@ class _Forecast:
         self.seen = replace(self.seen, replica_sets=sets)
 
     def _with_slices(self, service: object) -> ServiceSeen:
-        """The Service with the ready pods that its selector finds, as far as anybody watches them."""
+        """The Service with the ready pods that its selector finds, if its EndpointSlices are watched."""
         assert isinstance(service, ServiceSeen)  # noqa: S101 - `rehearse` asks for it
         ready = {
             each.revision: each.available
@@ -326,7 +326,7 @@ class _Forecast:
 
 
 def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
-    """The same with the pods gone that were on their way out, and those made that it was told to make."""
+    """The ReplicaSet after its controller has created or deleted pods to match its size."""
     available = min(replica_set.available, replica_set.spec_replicas)
     return replace(
         replica_set,
@@ -339,7 +339,7 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
 
 
 def _without_idle_end(stages: list[Stage]) -> list[Stage]:
-    """The last stage says something only when it waits or changes anything."""
+    """The stages, without a last one that neither waits nor changes anything."""
     if len(stages) > 1 and stages[-1].kind is StageKind.AFTER:
         last, before = stages[-1], stages[-2]
         if not last.waits and (last.pods, last.services) == (before.pods, before.services):

@@ -62,8 +62,8 @@ def why_anew(there: Manifest, manifest: Manifest) -> str:
     """Why the object is to be written anew; "" when it was made from this manifest."""
     made = _made_from(there)
     if made is None:
-        return "becomes ours, as trafficRouting.own says"
-    return "" if made.hash == _hash(manifest) else "its manifest in trafficRouting.own has changed"
+        return "becomes managed, as trafficRouting.own says"
+    return "" if made.hash == _hash(manifest) else "differs from its manifest in trafficRouting.own"
 
 
 def is_made(there: Manifest) -> bool:

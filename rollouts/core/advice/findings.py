@@ -1,7 +1,7 @@
-"""What in a manifest loses requests at a cutover, or makes a share of traffic another than was asked for, with the remedy.
+"""Findings: what in a manifest loses requests at a cutover, or changes the shares of traffic, with the remedy.
 
-`graceful_exit.py` finds it in pod templates, `service_findings.py` in Services, `proxy_findings.py` in what is known of nodes;
-`rollouts lint` and `rollouts plan` print it.
+`graceful_exit.py` checks pod templates, `service_findings.py` Services, and `proxy_findings.py` what is known of the nodes'
+proxies. `rollouts lint` and `rollouts plan` print the findings.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     UNSAFE = "unsafe"  # requests are lost, or go elsewhere than the weights say
-    WARNING = "warning"  # the same, under a condition that the manifest does not tell
+    WARNING = "warning"  # the same, under a condition that the manifest does not show
     NOTE = "note"  # worth knowing; nothing in the manifest is wrong
 
 
 class Rule(StrEnum):
-    """The name of each thing that is looked for, for machines."""
+    """The name of each check, for machines."""
 
     # pod templates
     NO_READINESS_PROBE = "NoReadinessProbe"
@@ -44,7 +44,7 @@ class Rule(StrEnum):
     PUBLISHES_NOT_READY = "PublishesNotReady"
     NO_SELECTOR = "NoSelector"
     BESIDE_THE_SWITCH = "BesideTheSwitch"
-    # what only a cluster tells
+    # what only a cluster shows
     SERVICE_MISSING = "ServiceMissing"
     NO_SERVICE = "NoService"
     PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
@@ -56,7 +56,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found.
+    """One thing that loses requests or changes shares.
 
     Args:
         path: where in the manifest, as `kubectl explain` writes it.

@@ -1,6 +1,6 @@
 """The graceful-exit checklist: what in a pod template lets requests be lost when pods come and go. Pure.
 
-It reads the template as its author wrote it; what is not as Kubernetes wants it is left for the API server to refuse.
+It reads the template as its author wrote it; the API server refuses what Kubernetes does not accept.
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/, KEP-3960 (`preStop.sleep`), KEP-753 (native
 sidecars), and `signals.py`.
 """
@@ -47,12 +47,12 @@ class _Container:
 def exit_findings(
     template: Manifest, *, drain: DrainSpec, numbers: DrainNumbers, surges: bool, startup_s: float | None = None
 ) -> tuple[Finding, ...]:
-    """What is to be known of the template before an update, by path. Raises: nothing.
+    """The findings about a template before an update. Raises: nothing.
 
     Args:
-        numbers: what `drain` comes to in this cluster.
+        numbers: the waits that follow from `drain` in this cluster.
         surges: pods of the new revision start before old ones end.
-        startup_s: seconds that the fastest pod of the revision before took to be ready; None when nobody looked.
+        startup_s: seconds that the fastest pod of the earlier revision took to be ready; None when that is unknown.
     """
     pod = _mapping(template.get("spec"))
     ordinary = _containers(pod, "containers")
@@ -85,8 +85,8 @@ def _readiness(serving: tuple[_Container, ...]) -> Iterator[Finding]:
     nobody = len(without) == len(serving)
     for each in without:
         if not each.ports and not (nobody and each is serving[0]):
-            continue  # it takes no connections as far as one can see
-        others = "" if nobody else " as far as this container goes; only the other containers are asked"
+            continue  # it seems to take no connections
+        others = "" if nobody else " and the other containers are ready"
         yield Finding(
             Rule.NO_READINESS_PROBE,
             Severity.UNSAFE if nobody else Severity.WARNING,
@@ -97,7 +97,7 @@ def _readiness(serving: tuple[_Container, ...]) -> Iterator[Finding]:
 
 
 def _liveness(container: _Container, *, startup_s: float | None) -> Iterator[Finding]:
-    """A startup probe holds the others back until it has succeeded, so there is nothing to say with one."""
+    """Findings about the livenessProbe; none with a startupProbe, because the other probes wait until that has succeeded."""
     live, ready = container.part("livenessProbe"), container.part("readinessProbe")
     if not live or container.part("startupProbe"):
         return
@@ -133,7 +133,7 @@ def _liveness(container: _Container, *, startup_s: float | None) -> Iterator[Fin
 def _ending(
     template: Manifest, ordinary: tuple[_Container, ...], *, drain: DrainSpec, numbers: DrainNumbers
 ) -> Iterator[Finding]:
-    """The sleep before SIGTERM, and the time until SIGKILL, after what is put into the template has been put there."""
+    """Findings about the sleep before SIGTERM and the time until SIGKILL, with the injected preStop counted."""
     ends = read_pod_exit(template)
     if drain.mode is DrainMode.OFF or drain.pre_stop is PreStop.OFF:
         yield from _off(drain, sleeps=all(each.has_pre_stop for each in ends.containers))
@@ -142,7 +142,7 @@ def _ending(
             Rule.DRAIN_TIMEOUT_SHORT,
             Severity.WARNING,
             "spec.drain.timeoutSeconds",
-            f"the wait for old pods is cut off after {drain.timeout_s:g} s, and {numbers.drain_s:g} s are needed: "
+            f"the wait for old pods ends after {drain.timeout_s:g} s, and {numbers.drain_s:g} s are needed: "
             f"{numbers.drain_why}",
             f"make it {math.ceil(numbers.drain_s)} or more",
         )
@@ -162,7 +162,7 @@ def _ending(
 def _not_put_in(
     container: _Container, pre_stop: Mapping[str, Any], sleep_s: int | None, numbers: DrainNumbers
 ) -> Iterator[Finding]:
-    """A container of which the preStop is its user's, or that has none."""
+    """Findings about a container that gets no injected preStop: it has the user's, or none."""
     need_s, why = numbers.pre_stop_s, numbers.pre_stop_why
     if pre_stop:
         yield from _own_pre_stop(container, pre_stop, sleep_s=sleep_s, need_s=need_s, why=why)
@@ -172,7 +172,7 @@ def _not_put_in(
             Severity.UNSAFE,
             f"{container.path}.lifecycle.preStop",
             f"the app is told to end while proxies still send it connections; {need_s} s are needed: {why}",
-            f"add lifecycle.preStop.sleep.seconds: {need_s}, or let spec.drain.preStop be Inject",
+            f"add lifecycle.preStop.sleep.seconds: {need_s}, or set spec.drain.preStop to Inject",
         )
 
 
@@ -186,12 +186,12 @@ def _grace(drain: DrainSpec, grace_s: int, *, longest_s: int) -> Iterator[Findin
             f"{_POD}.terminationGracePeriodSeconds",
             f"pods are killed {grace_s} s after their deletion, in the middle of requests: the preStop takes {longest_s} s of "
             f"that, and the longest request {drain.max_request_s:g} s",
-            f"make it {need_grace_s} or more, or say the longest request in spec.drain.maxRequestSeconds",
+            f"make it {need_grace_s} or more, or set spec.drain.maxRequestSeconds to the longest request",
         )
 
 
 def _off(drain: DrainSpec, *, sleeps: bool) -> Iterator[Finding]:
-    """Somebody has chosen this; a template whose containers sleep by themselves needs no sleep put in."""
+    """The finding about drain or preStop being Off; none if preStop is Off and every container has a preStop of its own."""
     field = "mode" if drain.mode is DrainMode.OFF else "preStop"
     if sleeps and field == "preStop":
         return
@@ -199,9 +199,9 @@ def _off(drain: DrainSpec, *, sleeps: bool) -> Iterator[Finding]:
         Rule.DRAIN_OFF,
         Severity.WARNING if sleeps else Severity.UNSAFE,
         f"spec.drain.{field}",
-        "Off: nothing orders the end of a pod and its removal from the proxies, so a pod that ends at once refuses the "
+        "Off: a pod may end before proxies stop sending it connections, so a pod that ends at once refuses the "
         "connections that still come",
-        f"take spec.drain.{field} out, or have an app that answers for some seconds after SIGTERM",
+        f"remove spec.drain.{field}, or let the app answer for some seconds after SIGTERM",
     )
 
 
@@ -227,7 +227,7 @@ def _own_pre_stop(
             Rule.PRE_STOP_UNKNOWN,
             Severity.NOTE,
             path,
-            f"how long it takes cannot be told; {need_s} s are needed: {why}",
+            f"how long it takes is unknown; {need_s} s are needed: {why}",
             "use lifecycle.preStop.sleep, whose length can be checked",
         )
     elif sleep_s < need_s:
@@ -236,14 +236,14 @@ def _own_pre_stop(
             Severity.UNSAFE,
             path,
             f"it sleeps {sleep_s} s, and {need_s} s are needed: {why}",
-            f"make it {need_s} or more, or take it out and let spec.drain.preStop be Inject",
+            f"make it {need_s} or more, or remove it and set spec.drain.preStop to Inject",
         )
 
 
 def _signals(container: _Container) -> Iterator[Finding]:
     command = _words(container.fields.get("command"))
     if not command:
-        return  # the image's own command, which nobody can see here
+        return  # the image's own command, which the manifest does not show
     reach = sigterm((*command, *_words(container.fields.get("args"))))
     if reach is Reach.REACHES:
         return
@@ -256,7 +256,7 @@ def _signals(container: _Container) -> Iterator[Finding]:
         Rule.SHELL_SWALLOWS_SIGNALS,
         Severity.UNSAFE if reach is Reach.SWALLOWED else Severity.WARNING,
         f"{container.path}.command",
-        f"the app may never hear SIGTERM: {how}, and a shell does not pass it on; the app is then killed at the end of the grace "
+        f"the app may never get SIGTERM: {how}, and a shell does not pass it on; the app is then killed at the end of the grace "
         "period with requests in flight",
         "write exec before the app's command, or run it under an init (tini, dumb-init), or without a shell",
     )
@@ -280,18 +280,18 @@ def _probe_elsewhere(
         return
     by_name = field == "name"
     what = (
-        f"the port {port!r} is one of container {other.name}, and a name is looked up in the probe's own container only, so the "
+        f"the port {port!r} belongs to container {other.name}, and a name is looked up in the probe's own container only, so the "
         "probe never succeeds"
         if by_name
-        else f"port {port} is one of container {other.name}, so the probe says how that one is, not {container.name}; when "
-        f"{other.name} ends first, the pod is taken out while {container.name} still works"
+        else f"port {port} belongs to container {other.name}, so the probe checks {other.name} and not {container.name}; when "
+        f"{other.name} ends first, the pod gets no more requests although {container.name} still works"
     )
     yield Finding(
         Rule.PROBE_THROUGH_SIDECAR,
         Severity.UNSAFE if by_name else Severity.WARNING,
         f"{container.path}.{path}.port",
         what,
-        f"ask {container.name} on a port of its own, and make {other.name} a native sidecar (an init container with "
+        f"probe {container.name} on a port of its own, and make {other.name} a native sidecar (an init container with "
         "restartPolicy: Always), which ends last",
     )
 
@@ -320,8 +320,8 @@ def _kept_connections() -> Finding:
         Rule.KEPT_CONNECTIONS,
         Severity.NOTE,
         _POD,
-        "connections that clients keep open stay with their pod: no proxy of a Service can move them, so each loses at most the "
-        "request in flight when its pod ends, and a canary's share holds for new connections",
+        "connections that clients keep open stay with their pod: no proxy of a Service can move them. So each loses at most the "
+        "request in flight when its pod ends, and a canary's share holds only for new connections",
         "close connections on SIGTERM (Connection: close, GOAWAY), limit their age (maxConnectionAge), or use a gateway",
     )
 

@@ -1,6 +1,7 @@
-"""What ipvs does to connections that no wait mends. Pure: what is known of the proxies in, findings out.
+"""Findings about what ipvs does to connections and no wait can prevent. Pure: facts about proxies in, findings out.
 
-`rollouts plan` prints them; the first is the condition `DrainUnsafe` too. Both were measured on a real ipvs table (tests/ipvs).
+`rollouts plan` prints them, and the first also becomes the condition `DrainUnsafe`. Both were measured on a real ipvs table
+(tests/ipvs).
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from rollouts.core.model.drain import ProxyFacts, ProxyMode
 
 IPVS_TCP_TIMEOUT_S = 900.0
 IPVS_TCP_FIN_TIMEOUT_S = 120.0
-"""The kernel's own, where kube-proxy sets none: so long it remembers a silent connection, and one half of which is closed."""
+"""How long the kernel remembers a silent and a half-closed connection by default, unless kube-proxy sets other times."""
 
 
 def proxy_findings(facts: ProxyFacts) -> tuple[Finding, ...]:
-    """Everything that is to be known of these proxies before an update; nothing for those that are not ipvs."""
+    """The findings about a cluster's proxies before an update; none unless they are ipvs."""
     found = (port_reuse(facts), _idle(facts))
     return tuple(each for each in found if each is not None)
 
 
 def port_reuse(facts: ProxyFacts) -> Finding | None:
-    """That no finite wait is enough: ipvs with `conn_reuse_mode=0`, which kube-proxy sets on kernels before 5.9.
+    """The finding that no finite wait is enough: ipvs with `conn_reuse_mode=0`, which kube-proxy sets on kernels before 5.9.
 
-    Each use of a client's port renews the time for which it leads to the old pod, so a client that has few ports and uses them
-    all the time reaches that pod until it has gone, and fails then. Where the mode is not known, `ProxyModeKnown` says that.
+    Each use of a client's port extends the time during which the port leads to the old pod. A client that reuses few ports all
+    the time reaches that pod until it is gone, and fails then. For an unknown mode there is the condition `ProxyModeKnown`.
     """
     if facts.mode is not ProxyMode.IPVS or kernel_moves_reused_ports(facts):
         return None
@@ -40,7 +41,7 @@ def port_reuse(facts: ProxyFacts) -> Finding | None:
         "spec.drain",
         f"need kernel {needed} on every node under ipvs, have {kernel_words(facts)}: a client's port that is used again within "
         f"{IPVS_TIME_WAIT_S:g} s leads to the old pod for as long again, so a client that does so all the time fails when that "
-        "pod ends, however long it was waited",
+        "pod ends, however long the drain is",
         "run kube-proxy in nftables mode, or nodes with a newer kernel",
     )
 
@@ -54,7 +55,7 @@ def _idle(facts: ProxyFacts) -> Finding | None:
         Rule.IPVS_FORGETS_CONNECTIONS,
         Severity.NOTE,
         "spec.drain",
-        f"ipvs forgets a connection that was silent for {silent_s:g} s, and answers its next request by a reset; one of which a "
-        f"half is closed it forgets after {half_s:g} s",
+        f"ipvs forgets a connection that was silent for {silent_s:g} s, and answers its next request with a reset; it "
+        f"forgets a half-closed connection after {half_s:g} s",
         f"let clients close idle connections before {silent_s:g} s, or raise --ipvs-tcp-timeout",
     )

@@ -1,6 +1,6 @@
-"""What a Service that a strategy names says against the Rollout, so that no update goes through. Pure.
+"""Contradictions between a Rollout and a Service of its strategy, with which no update can finish. Pure.
 
-`rollouts lint` tells it of the Services in the same file. What may lose requests without holding an update up is a finding
+`rollouts lint` reports them for Services in the same file. What may lose requests without stopping an update is a finding
 (`service_findings.py`). Source: https://kubernetes.io/docs/concepts/services-networking/service/ (selectors, named target ports).
 """
 
@@ -15,23 +15,24 @@ from rollouts.objects import Manifest
 
 
 def lacks_port(service: Manifest, port: int) -> bool:
-    """Whether the Service says its ports and this is none of them."""
+    """Whether the Service lists ports and this is none of them."""
     ports = _list(_mapping(service.get("spec")).get("ports"))
     return bool(ports) and all(each.get("port") != port for each in ports)
 
 
 def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> Iterator[SpecProblem]:
-    """Why the Service finds none of the pods; paths are those of the Service. Raises: nothing; what cannot be read is not judged.
+    """Why the Service finds none of the pods; paths are those of the Service. Raises: nothing; unreadable fields are skipped.
 
     Args:
-        service: one that the strategy names, in the Rollout's namespace.
-        template: of the Rollout's pods.
-        rollout: its name, for the messages.
+        service: named by the strategy, in the Rollout's namespace.
+        template: the Rollout's pod template.
+        rollout: the Rollout's name, for the messages.
     """
     spec = _mapping(service.get("spec"))
     if spec.get("type") == "ExternalName":
         yield SpecProblem(
-            "spec.type", f"ExternalName is a name outside and has no pods; give Rollout {rollout} a ClusterIP"
+            "spec.type",
+            f"ExternalName is a name outside the cluster and has no pods; give Rollout {rollout} a ClusterIP",
         )
         return
     yield from _selector(spec, template_labels(template), rollout)
@@ -42,26 +43,26 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
             yield SpecProblem(
                 f"spec.ports[{index}].targetPort",
                 f"no container of Rollout {rollout} has a {protocol} port named {target}, so it leads nowhere; name the port "
-                "there, or write its number",
+                "in the pod template, or write its number",
             )
 
 
 def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) -> Iterator[SpecProblem]:
     selector = users_selector(_mapping(spec.get("selector")))
     if not selector:
-        message = f"is missing, so it finds no pods and cannot be switched; write labels of Rollout {rollout}'s pods"
+        message = f"is missing, so the Service finds no pods and cannot be switched; set it to labels of Rollout {rollout}'s pods"
         yield SpecProblem("spec.selector", message)
     for key, value in selector.items():
         if labels.get(key) != value:
             has = f"{key}={labels[key]}" if key in labels else f"no {key}"
             yield SpecProblem(
                 "spec.selector",
-                f"{key}={value} is no label of Rollout {rollout}'s pods, which have {has}; it would find none of them",
+                f"{key}={value} is no label of Rollout {rollout}'s pods, which have {has}; the Service would find none of them",
             )
 
 
 def _named_ports(pod: Mapping[str, Any]) -> set[tuple[Any, Any]]:
-    """Names and protocols of the containers' ports, those of sidecars among them."""
+    """Names and protocols of all containers' ports, including sidecars."""
     containers = [*_list(pod.get("containers")), *_list(pod.get("initContainers"))]
     ports = [port for each in containers for port in _list(each.get("ports"))]
     return {(port.get("name"), port.get("protocol") or "TCP") for port in ports}

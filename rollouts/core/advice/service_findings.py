@@ -1,7 +1,7 @@
 """What a Service does to the shares of a canary and to a cutover. Pure: a Service's manifest or traits in, findings out.
 
-`rollouts lint` and `rollouts plan` tell it of every Service that selects the pods, the condition `ServiceUnsafe` of those that
-the strategy names: the controller looks at no others.
+`rollouts lint` and `rollouts plan` check every Service that selects the pods. The condition `ServiceUnsafe` covers only those
+that the strategy names: the controller looks at no others.
 
 Sources: KEP-4444 and KEP-3015 (`trafficDistribution`), KEP-2086 (`internalTrafficPolicy`), KEP-1669 (terminating endpoints),
 KEP-752 (EndpointSlice), https://kubernetes.io/docs/reference/networking/virtual-ips/, and measurements with kube-proxy 1.36
@@ -23,7 +23,7 @@ from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import Service, ServiceSeen
 from rollouts.objects import Manifest
 
-DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
+DNS_TTL_S = 30  # CoreDNS as kubeadm configures it
 _MOST_TOPOLOGICAL = {
     "PreferClose": "its zone",
     "PreferSameZone": "its zone",
@@ -62,7 +62,7 @@ def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
 
 
 def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding, ...]:
-    """What is to be known of the Service before an update. Raises: nothing; an unreadable field is as one that is not there."""
+    """The findings about a Service before an update. Raises: nothing; an unreadable field counts as absent."""
     found = (*trait_findings(read_traits(_mapping(service.get("spec"))), relation=relation), _beside(relation))
     if no_selector := _no_selector(service, relation):
         found = (no_selector, *found)
@@ -70,9 +70,9 @@ def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding,
 
 
 def managed_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
-    """What was found in the Services that the strategy names, as far as they were seen, each with its Service's name.
+    """The findings about the seen Services that the strategy names, each with its Service's name.
 
-    One without a selector, or that is not there, holds the update up and is told by that wait.
+    A Service that is missing or has no selector stops the update, and that wait reports it.
     """
     named = named_services(strategy)
     return tuple(
@@ -83,7 +83,7 @@ def managed_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[t
     )
 
 
-@lru_cache(maxsize=256)  # every pass asks; most Services are alike
+@lru_cache(maxsize=256)  # every pass calls it; most Services are alike
 def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Finding, ...]:
     """What the fields of a Service do to shares and cutovers."""
     found = (
@@ -116,9 +116,9 @@ def _not_ready(traits: ServiceTraits) -> Finding | None:
         Rule.PUBLISHES_NOT_READY,
         Severity.UNSAFE,
         "spec.publishNotReadyAddresses",
-        "pods get requests before they are ready and while they end, and the EndpointSlices, which call all of them ready, "
+        "pods get requests before they are ready and while they end; the EndpointSlices show all of them as ready, so they "
         "cannot confirm that a switch was safe",
-        "take it out, and give peers that must find each other early a Service of their own",
+        "remove it, and give peers that must find each other early a Service of their own",
     )
 
 
@@ -130,7 +130,7 @@ def _internal(traits: ServiceTraits) -> Finding | None:
         Severity.UNSAFE,
         "spec.internalTrafficPolicy",
         "Local gives a client only pods on its own node: where the last one leaves, connections are dropped although other "
-        "nodes have pods, and where only the canary runs it gets 100 % of them, whatever its weight",
+        "nodes have pods, and where only the canary runs, it gets 100 % of the connections, whatever its weight",
         "use Cluster (the default), or trafficDistribution: PreferSameNode, which falls back to other nodes",
     )
 
@@ -144,16 +144,16 @@ def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
             Rule.EXTERNAL_TRAFFIC_LOCAL,
             Severity.UNSAFE,
             path,
-            "Local drops outside connections on nodes without a ready pod: at the switch those with old pods only drop them at "
-            "once, until the load balancer's health check has found out",
+            "Local drops outside connections on nodes without a ready pod: at the switch, nodes that have only old pods drop "
+            "them at once, until the load balancer's health check fails there",
             "use Cluster, or run a pod of each revision on every node that the load balancer sends to",
         )
     return Finding(
         Rule.EXTERNAL_TRAFFIC_LOCAL,
         Severity.WARNING,
         path,
-        "Local shares outside connections by node, not by pod, so a canary's share is that of its nodes; a node whose last pod "
-        "ends is served by it only until it has gone, which the load balancer must notice before",
+        "Local shares outside connections by node, not by pod, so a canary's share is that of its nodes; once the last pod "
+        "of a node is gone, connections to that node fail until the load balancer notices",
         "use Cluster, or make the preStop sleep longer than the load balancer's health check takes to fail",
     )
 
@@ -170,15 +170,15 @@ def _distribution(traits: ServiceTraits, relation: Relation) -> Finding | None:
             path,
             f"{value} keeps a client's connections in {near}: while a revision is small, one pod may get all of a zone; drain is "
             "not affected, because a zone without pods falls back to the others",
-            "have at least one pod of each revision in every zone (topologySpreadConstraints), or leave it out",
+            "have at least one pod of each revision in every zone (topologySpreadConstraints), or remove the field",
         )
     return Finding(
         Rule.TRAFFIC_DISTRIBUTION,
         Severity.UNSAFE,
         path,
-        f"{value} keeps a client's connections in {near}: where the only pod is a canary it gets 100 % of them, and 0 % where "
-        "there is none, whatever its weight; when the last pod of a zone leaves, the others take its clients at once",
-        "leave it out while canaries share this Service, or give the canary a Service of its own behind a gateway",
+        f"{value} keeps a client's connections in {near}: where the only pod is a canary, it gets 100 % of them, and 0 % where "
+        "there is no canary, whatever its weight; when the last pod of a zone leaves, the others take its clients at once",
+        "remove it while canaries share this Service, or give the canary a Service of its own behind a gateway",
     )
 
 
@@ -186,7 +186,7 @@ def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
     if traits.client_ip_s is None:
         return None
     shares = (
-        "one client is one pod, and all that come through one NAT or proxy are one client, so shares are not the ratio of pods; "
+        "requests of one client, or of all clients behind one NAT or proxy, go to one pod, so shares are not the ratio of pods; "
         if relation is not Relation.MANAGED
         else ""
     )
@@ -194,8 +194,8 @@ def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
         Rule.SESSION_AFFINITY,
         Severity.WARNING,
         "spec.sessionAffinity",
-        f"{shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and is moved when that pod "
-        "leaves the EndpointSlices: its session is not, so what the pod alone knows of it is gone",
+        f"{shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and moves when that pod "
+        "leaves the EndpointSlices: a session that only the pod knows is lost then",
         "keep sessions outside the pods and use None, or split traffic by a gateway that knows sessions",
     )
 
@@ -207,8 +207,8 @@ def _headless(traits: ServiceTraits, relation: Relation) -> Finding | None:
         Rule.HEADLESS,
         Severity.UNSAFE if relation is Relation.MANAGED else Severity.WARNING,
         "spec.clusterIP",
-        "a headless Service has no proxy: clients keep addresses that DNS gave them, so shares are what clients make of them, "
-        f"and a pod that left may be called for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches it",
+        "a headless Service has no proxy: clients keep the addresses from DNS, so clients decide the shares, "
+        f"and a pod that left may get requests for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches its address",
         f"use a ClusterIP, or make the preStop sleep longer than {DNS_TTL_S} s and let clients look names up again",
     )
 
@@ -220,7 +220,7 @@ def _beside(relation: Relation) -> Finding | None:
         Rule.BESIDE_THE_SWITCH,
         Severity.WARNING,
         "spec.selector",
-        "it selects the pods of both revisions and the strategy does not name it, so clients of it reach the new revision before "
+        "it selects the pods of both revisions and the strategy does not name it, so its clients reach the new revision before "
         "it is promoted and the old one until its pods end",
         "let clients use the Service that the strategy switches, or keep this one for people who look at all pods",
     )

@@ -1,7 +1,7 @@
-"""Whether SIGTERM reaches the app of a container: what its command line says of shells and inits. Pure.
+"""Whether SIGTERM reaches the app of a container, judged by the shells and inits in its command line. Pure.
 
 A shell that is process 1 and runs the app as its child does not pass SIGTERM on, and the kernel gives process 1 no default
-action for it: the app hears nothing until the grace period is over and it is killed. Measured with `-c 'true; sleep 9'`: dash
+action for it: the app gets no signal until the grace period is over and it is killed. Measured with `-c 'true; sleep 9'`: dash
 0.5.12 (Debian's `sh`) stays in front of the last command, bash 5.2 gives way to it unless there is a pipe or a redirection.
 """
 
@@ -23,16 +23,16 @@ _REDIRECTION = re.compile(r"\d*[<>].*")
 class Reach(StrEnum):
     """What happens to a SIGTERM."""
 
-    REACHES = "reaches"  # or nothing in the command line speaks against it
+    REACHES = "reaches"  # or the command line gives no reason for doubt
     DEPENDS = "depends"  # some shells give way to their last command, others stay
     SWALLOWED = "swallowed"  # every shell stays in front of the app
 
 
 def sigterm(words: Sequence[str]) -> Reach:
-    """Whether a container with this `command` and `args` hears that it is to end.
+    """Whether SIGTERM reaches the app of a container with this `command` and `args`.
 
     Args:
-        words: `command` followed by `args`; without a `command` the image decides, which nobody can see here.
+        words: `command` followed by `args`; without a `command` the image decides, and the manifest does not show that.
     """
     if len(words) < 3 or _name(words[0]) not in _SHELLS:  # an init as process 1 passes signals on
         return Reach.REACHES
@@ -43,7 +43,7 @@ def sigterm(words: Sequence[str]) -> Reach:
 
 
 def sleep_s_of(words: Sequence[str]) -> int | None:
-    """Seconds of `sleep 15`, also inside `sh -c`; None when the command is something else, or more than that."""
+    """Seconds of `sleep 15`, also inside `sh -c`; None for any other or longer command."""
     if len(words) == 3 and _name(words[0]) in _SHELLS and _SCRIPT_FLAG.fullmatch(words[1]):
         words = words[2].split()
     if words and words[0] == "exec":
@@ -66,7 +66,7 @@ def _of_script(script: str) -> Reach:
 
 
 def _goes_on(script: str) -> bool:
-    """The shell has something to do when its last command has begun: it waits for one in the background."""
+    """Whether the shell still has something to do after its last command has begun: it waits for a background command."""
     return script.rstrip().endswith("&") or bool(re.search(r"\b(wait|done|fi|esac)\s*;?\s*$", script))
 
 

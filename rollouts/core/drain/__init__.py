@@ -1,1 +1,1 @@
-"""How long pods that lose their traffic are kept, and what tells that a drain is over."""
+"""How long pods that lose their traffic are kept, and how a drain ends."""

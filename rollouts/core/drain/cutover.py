@@ -1,17 +1,17 @@
-"""A Service leaves a revision: its pods stay until no proxy sends them anything new and what was in flight is over.
+"""Cutovers: a Service leaves a revision, and its pods stay until no proxy sends new requests and those in flight are over.
 
-The clock starts when the Service's EndpointSlices show the old revision no more and is recorded in status, so a crash can only
-lengthen the wait. A Service that selects the old revision again has not left it: its cutover is forgotten, and another Service
-that brings it traffic, as of a canary that is tried again, has its own. One that somebody replaced by its plain manifest brings
-requests to every pod again: its clock starts again, which is on record before it is pointed; while it is out of sight no clock
-of it ends. `scaleDownDelaySeconds` runs beside it. What has to be
-waited is in core/context/drain_numbers.py; nothing is recorded with `mode: Off`.
+The clock starts when the Service's EndpointSlices no longer show the old revision. It is recorded in status, so a crash can only
+make the wait longer. When a Service selects the old revision again, its cutover is forgotten. Another Service that sends the
+revision traffic, as when a canary is tried again, has its own cutover. A Service that somebody replaced by its plain manifest
+sends requests to every pod: its clock starts again, and that is recorded before the Service is switched. While a Service is not
+seen, its clock does not end. `scaleDownDelaySeconds` runs at the same time. core/context/drain_numbers.py says how long to wait;
+with `mode: Off` nothing is recorded.
 
-Probes (`spec.drain.probes`) may end the wait before its time: when the proxies' lag is over and nothing was in flight on three
-polls in a row. What could not be asked is never nothing. The count is in status too, and a hole in the polls starts it anew.
+Probes (`spec.drain.probes`) may end the wait early: when the proxies' lag is over and nothing was in flight on three polls in a
+row. A failed poll never counts as nothing in flight. Status has the count too; a gap between polls starts it again.
 
-A canary by the ratio of pods gives pods up at every step; those are covered by their preStop sleep. There the wait holds the last
-stable pods when `stableService` leaves them, and one pod of a revision that `stableService` leaves before it was promoted.
+A canary by the ratio of pods gives up pods at every step; their preStop sleep covers those. There the wait keeps the last stable
+pods when `stableService` leaves them, and one pod of a revision that `stableService` leaves before its promotion.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.model.status import Cutover, Idle
 
 SIGNAL = "EndpointSlices"
-"""What a cutover is confirmed by: the slices of the Service show the old revision no more."""
+"""What confirms a cutover: the Service's slices no longer show the old revision."""
 
 POLL_S = 1.0
 IDLE_POLLS = 3
-"""One poll may fall between two requests of a client, or be answered by a proxy that has not counted yet."""
+"""A single poll may fall between two requests of a client, or reach a proxy that has not counted yet."""
 
 POLLS_APART_S = 5.0
-"""Polls further apart than this are not in a row: a restart, or a probe that was late."""
+"""Polls further apart than this are not in a row: the controller restarted, or a probe was late."""
 
 ASKS_PER_S = 4
-"""Of all probes of one Rollout together: whom they ask is everybody's."""
+"""For all probes of one Rollout together: other Rollouts ask the same proxies."""
 
 REVISIONS_ASKED = 2
-"""At once; others are waited for by time until these are over. With 8 probes, the most there may be, polls are 4 s apart."""
+"""Revisions that are polled at the same time; others wait by time meanwhile. With 8 probes, the maximum, polls are 4 s apart."""
 
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A Service goes from revision `leaving` to revision `to`; "" where one of them is not known."""
+    """A Service goes from revision `leaving` to revision `to`; "" for an unknown one."""
 
     service: ServiceRef
     leaving: str
@@ -60,7 +60,7 @@ class Departure:
 
 
 def begin_cutovers(ctx: PassContext, departures: Iterable[Departure]) -> tuple[StatusChange, ...]:
-    """Records each Service that leaves a revision; nothing for those that this update has on record already."""
+    """Records each Service that leaves a revision, unless this update has recorded it already."""
     before = after = ctx.status.cutovers
     for each in departures:
         after = _with_departure(ctx, after, each)
@@ -81,18 +81,18 @@ def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: De
 
 
 def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
-    """Each cutover as it stands now, but those that came to nothing; of those that are over the last is kept."""
+    """Brings every cutover up to date; forgets those that did not happen, and those that are over except the last."""
     before = ctx.status.cutovers
     if not before:
         return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
-    with_pods = _with_pods(ctx)  # what is over may begin again
+    with_pods = _with_pods(ctx)  # a cutover that is over may begin again
     after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
     return () if after == before else (RecordCutovers(after),)
 
 
 def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
-    """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
+    """Services whose wait starts again in this pass: they are switched after that is recorded, or a crash would lose it."""
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
         each.service
@@ -102,12 +102,12 @@ def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
 
 
 def draining(ctx: PassContext, revision: str) -> Cutover | None:
-    """The cutover for which `revision` keeps its pods; None when they may go."""
+    """The cutover for which `revision` keeps its pods; None when its pods may go."""
     return next((each for each in ctx.status.cutovers if each.from_revision == revision and _is_open(ctx, each)), None)
 
 
 def draining_wait(ctx: PassContext) -> Wait | None:
-    """What the pods of a revision that has some are kept for, the longest first; None when none are."""
+    """The wait for the cutover that keeps pods the longest; None when no cutover keeps any."""
     with_pods = _with_pods(ctx)
     going = [each for each in ctx.status.cutovers if each.from_revision in with_pods and _is_open(ctx, each)]
     confirmed = [each for each in going if each.until_s is not None]
@@ -120,7 +120,7 @@ def draining_wait(ctx: PassContext) -> Wait | None:
 
 
 def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
-    """Asks the probes about the revisions that drain, a second after their last answer; later where there are many probes."""
+    """Asks the probes about the revisions that drain: a second after their last answer, later where there are many probes."""
     polled = _polled(ctx)
     poll_s = _poll_s(ctx, polled)
     asked = (
@@ -132,7 +132,7 @@ def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
 
 
 def next_drained_s(ctx: PassContext) -> float | None:
-    """When time alone changes what cutovers ask for: one is over, its `timeoutSeconds` pass, or its probes are to be asked."""
+    """When time alone changes something: a cutover ends, its `timeoutSeconds` pass, or its probes are due."""
     drain = ctx.spec.drain
     times = [
         at_s
@@ -149,13 +149,13 @@ def next_drained_s(ctx: PassContext) -> float | None:
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
-    """From one poll of a revision to the next."""
+    """Seconds from one poll of a revision to the next."""
     asks = len(ctx.spec.drain.probes) * len({each.from_revision for each in polled})
     return max(POLL_S, asks / ASKS_PER_S)
 
 
 def _polled(ctx: PassContext) -> list[Cutover]:
-    """Those whose end the probes may bring; of the oldest revisions, when there are many."""
+    """The cutovers that probes may end early; those of the oldest revisions when there are many."""
     if not ctx.spec.drain.probes:
         return []
     with_pods = _with_pods(ctx)
@@ -172,7 +172,7 @@ def _polled(ctx: PassContext) -> list[Cutover]:
 
 
 def _answer(ctx: PassContext, cutover: Cutover) -> DrainSeen | None:
-    """What the probes said about this cutover; None when they were not asked since it was confirmed."""
+    """The probes' answer about this cutover; None when there is none since it was confirmed."""
     seen = ctx.seen.drains.get(cutover.from_revision)
     if seen is None or cutover.confirmed_at_s is None or seen.at_s < cutover.confirmed_at_s:
         return None
@@ -182,16 +182,20 @@ def _answer(ctx: PassContext, cutover: Cutover) -> DrainSeen | None:
 def _in_flight(ctx: PassContext, cutover: Cutover) -> str:
     if not ctx.spec.drain.probes or (seen := _answer(ctx, cutover)) is None:
         return ""
-    known = [f"{seen.in_flight} requests"] if seen.in_flight is not None else []
-    known += [f"{seen.streams} streams"] if seen.streams else []
+    known = [_count(seen.in_flight, "request")] if seen.in_flight is not None else []
+    known += [_count(seen.streams, "stream")] if seen.streams else []
     told = f"; in flight: {', '.join(known)}" if known else ""
     return f"{told}; {seen.message}" if seen.message else told
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _is_open(ctx: PassContext, cutover: Cutover) -> bool:
     if cutover.until_s is None or ctx.now_s < cutover.until_s or _out_of_sight(ctx, cutover):
         return True
-    # What the probes ended is relied on once the record is seen: the time that was recorded before is still to come.
+    # An end by probes counts only once its record is seen: the end that was recorded before is still in the future.
     return cutover.drained and not any(
         each.drained and (each.service, each.from_revision) == (cutover.service, cutover.from_revision)
         for each in ctx.recorded.cutovers
@@ -199,7 +203,7 @@ def _is_open(ctx: PassContext, cutover: Cutover) -> bool:
 
 
 def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
-    """Whether the Service selects what it was to leave, or is not the strategy's any more and was never seen to leave it."""
+    """Whether the cutover did not happen: the Service selects the old revision, or it was dropped before it was seen to leave."""
     service = _ours(ctx, cutover)
     if service is not None:
         return service.revision == cutover.from_revision
@@ -207,9 +211,9 @@ def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
 
 
 def _shows(ctx: PassContext, cutover: Cutover) -> bool:
-    """Whether the Service may still bring the old revision anything; of one that is not to be seen, what is on record.
+    """Whether the Service may still send requests to the old revision; for a Service that is not seen, the record decides.
 
-    One that the strategy names and that has not our key, as after `kubectl replace`, selects the pods of every revision.
+    A Service of the strategy without our selector key, as after `kubectl replace`, selects the pods of every revision.
     """
     service = _ours(ctx, cutover)
     if service is None:
@@ -219,7 +223,7 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
 
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
-    """Whether the strategy names the Service, and it is not seen to be managed: it may bring requests to pods that are left."""
+    """Whether the strategy names the Service but it is not seen as managed: it may send requests to the pods that are left."""
     named = cutover.service in named_services(ctx.spec.strategy)
     return named and _ours(ctx, cutover) is None and cutover.from_revision in _with_pods(ctx)
 
@@ -236,7 +240,7 @@ def _ours(ctx: PassContext, cutover: Cutover) -> ServiceSeen | None:
 
 
 def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """Confirmed once the Service shows the old revision no more, and again not when it is shown again; then by today's spec."""
+    """The cutover as of now: unconfirmed while the Service shows the old revision, else timed by the present spec, or over."""
     if cutover.until_s is not None and not _is_open(ctx, cutover):
         return _with_rest(ctx, cutover if cutover.timed_out or cutover.drained else _timed_out(ctx, cutover))
     if _shows(ctx, cutover):
@@ -246,7 +250,7 @@ def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:
     cut_short = numbers.drain_s > drain.timeout_s and drain.on_timeout is OnTimeout.CONTINUE
     because = numbers.drain_why
     if cut_short:
-        because = f"{because}; timeoutSeconds, {drain.timeout_s:g} s, comes first"
+        because = f"{because}; timeoutSeconds ends it after {drain.timeout_s:g} s"
     current = replace(
         cutover,
         confirmed_at_s=confirmed_at_s,
@@ -274,7 +278,7 @@ def _unconfirmed(cutover: Cutover) -> Cutover:
 
 
 def _with_poll(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """The same with the probes' last answer counted, if it is about a moment when no proxy sent anything new any more."""
+    """Counts the probes' last answer, if it is about a moment at which no proxy sent new requests any more."""
     seen = _answer(ctx, cutover)
     if not ctx.spec.drain.probes or seen is None or cutover.confirmed_at_s is None:
         return replace(cutover, idle=None, streams_idle=None) if not ctx.spec.drain.probes else cutover
@@ -288,7 +292,7 @@ def _with_poll(ctx: PassContext, cutover: Cutover) -> Cutover:
 
 
 def _counted(idle: Idle | None, count: int | None, *, at_s: float) -> Idle | None:
-    """One poll more. Enough of them are not counted on, so that a wait for streams writes nothing while it goes on."""
+    """Counts one idle poll. Stops at IDLE_POLLS, so that a longer wait for streams writes no status."""
     if count is None or count > 0:
         return None
     if idle is None:
@@ -300,7 +304,7 @@ def _counted(idle: Idle | None, count: int | None, *, at_s: float) -> Idle | Non
 
 
 def _ended_by_probes(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """The same, over from now on when the lag is over, and nothing is in flight, of what may still be within its own time."""
+    """Ends the cutover now if the proxies' lag is over and neither requests nor streams are in flight, or their time is over."""
     probes, confirmed_at_s = ctx.spec.drain.probes, cutover.confirmed_at_s
     if not probes or confirmed_at_s is None or cutover.until_s is None or ctx.now_s >= cutover.until_s:
         return cutover
@@ -309,7 +313,7 @@ def _ended_by_probes(ctx: PassContext, cutover: Cutover) -> Cutover:
     streams_over = ctx.spec.drain.max_stream_s == 0 or _long_idle(cutover.streams_idle)
     if ctx.now_s < no_more_s or not requests_over or not streams_over:
         return cutover
-    ended = f"{cutover.message}; over sooner: nothing was in flight on {IDLE_POLLS} polls in a row"
+    ended = f"{cutover.message}; ended early: nothing was in flight on {IDLE_POLLS} polls in a row"
     return _with_rest(ctx, replace(cutover, until_s=ctx.now_s, drained=True, message=ended))
 
 
@@ -318,7 +322,7 @@ def _long_idle(idle: Idle | None) -> bool:
 
 
 def _with_rest(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """The same with what the probes counted when it ended, if that is known and not recorded yet."""
+    """Records what the probes counted when the cutover ended, if that is known and not recorded yet."""
     seen = _answer(ctx, cutover)
     if seen is None or cutover.until_s is None or (cutover.in_flight, cutover.streams) != (None, None):
         return cutover
@@ -329,7 +333,7 @@ def _with_rest(ctx: PassContext, cutover: Cutover) -> Cutover:
 
 
 def _timed_out(ctx: PassContext, cutover: Cutover) -> Cutover:
-    """The same, marked when `timeoutSeconds` are over and what was waited for is not, or was not when its end came."""
+    """Marks the cutover when `timeoutSeconds` are over before the needed time, or were when it ended."""
     if cutover.confirmed_at_s is None or cutover.until_s is None:
         return cutover
     limit_s = ctx.spec.drain.timeout_s

@@ -1,6 +1,6 @@
-"""What is put into a pod template so that its containers sleep before they end, and what is missing from it.
+"""What the controller adds to a pod template so that containers sleep before they end, and what is missing from a template.
 
-Nothing here changes the revision: its hash is that of the user's template, and a ReplicaSet that exists keeps its template.
+Nothing here changes the revision: its hash is that of the user's template, and an existing ReplicaSet keeps its template.
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/ (termination), KEP-3960 (`preStop.sleep`), KEP-753
 (native sidecars end after the other containers, so they need no sleep of their own).
 """
@@ -12,7 +12,7 @@ from rollouts.core.model.pod_exit import Injection, PodExit
 
 
 def injection(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers, *, native: bool) -> Injection | None:
-    """What a new ReplicaSet's template gets; None when nothing is to be changed."""
+    """What is added to a new ReplicaSet's template; None when nothing is."""
     if spec.mode is DrainMode.OFF or spec.pre_stop is not PreStop.INJECT:
         return None
     names = tuple(each.name for each in ends.containers if not each.has_pre_stop)
@@ -23,10 +23,10 @@ def injection(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers, *, native: 
 
 
 def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
-    """What the pods of this spec lack to end without losing requests, as "need … have …"; "" when nothing that can be told.
+    """What the pods of this spec lack to end without losing requests, as "need … have …"; "" when nothing is known to be missing.
 
-    With `preStop: Inject` only a sleep of the user's own can be too short, or the grace period of a template without a container
-    that takes a sleep. How long a preStop that is no native sleep takes is not known, so it is not called too short.
+    With `preStop: Inject` only the user's own sleep can be too short, or the grace period of a template whose containers all have
+    a preStop. The duration of a preStop that is no native sleep is unknown, so it is never reported as too short.
     """
     if spec.mode is DrainMode.OFF or spec.pre_stop is PreStop.OFF:
         return ""
@@ -46,6 +46,6 @@ def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
 
 
 def _longer_sleep(ends: PodExit, numbers: DrainNumbers) -> int:
-    """The grace period for a sleep of the user's own that is longer than ours; 0 when there is none."""
+    """The grace period needed for a user's sleep that is longer than ours; 0 when there is none."""
     longest = max((each.sleep_s or 0 for each in ends.containers), default=0)
     return numbers.grace_s + longest - numbers.pre_stop_s if longest > numbers.pre_stop_s else 0

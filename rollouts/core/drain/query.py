@@ -1,8 +1,8 @@
-"""The query of a drain probe, with what it is about put in its place. Pure.
+"""Fills the placeholders in the query of a drain probe. Pure.
 
-A value comes only where it cannot end the string that it stands in or mean anything to PromQL: names of Kubernetes objects and
-revisions have lower-case letters, digits, `-` and `.` alone. In a regular expression a `.` matches any character, which can count
-too much and never too little.
+A value cannot end the string around it or mean anything to PromQL: names of Kubernetes objects and revisions consist of
+lower-case letters, digits, `-` and `.`. In a regular expression a `.` matches any character, so the query may count too much,
+never too little.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def query_problem(query: str) -> str:
     unknown = sorted(set(named) - set(PLACES))
     if unknown:
         known = ", ".join("{{" + each + "}}" for each in PLACES)
-        return f"has {{{{{unknown[0]}}}}}, which is none of {known}"
+        return f"has the unknown placeholder {{{{{unknown[0]}}}}}: use {known}"
     if "revision" not in named:
-        return "needs {{revision}}: without it the requests of other revisions are counted too"
+        return "needs {{revision}}: without it the query counts the requests of other revisions too"
     if "{{" in _PLACE.sub("", query):
-        return "has a {{ that no }} follows"
+        return "has a {{ without a }}"
     return ""
 
 
 def filled_query(query: str, values: Mapping[str, str]) -> str | None:
-    """The query with `values` of PLACES put in; None when one of those that it uses is missing or no name."""
+    """The query with the `values` of its placeholders; None when one is missing or not a valid name."""
     named = set(_PLACE.findall(query))
     if not all(_NAME.fullmatch(values.get(each, "")) for each in named):
         return None

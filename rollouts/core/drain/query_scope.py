@@ -1,8 +1,8 @@
-"""Whether a PromQL query looks only at series of one namespace, told from its text. Pure.
+"""Decides from a PromQL query's text whether it reads only series of one namespace. Pure.
 
-A Prometheus has the series of everybody. A query that a tenant writes is asked with the operator's rights, so each selector in
-it must name the tenant's namespace. This is no parser of PromQL: it knows the forms that a query of one's own namespace has, and
-what it does not know counts as looking beyond. Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
+One Prometheus has the series of all tenants. A tenant's query runs with the operator's rights, so each of its selectors must name
+the tenant's namespace. This is no PromQL parser: it knows the usual forms of a query for one namespace, and treats everything
+else as reading beyond it. Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _TOKEN = re.compile(
 _LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 _OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
 _NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*_)?namespace")
-_AFTER_NAMES = ("(", "{", "by", "without")  # of functions, metrics, and aggregations: sum by (pod) (…)
-_DURATION = re.compile(r"(?:\d[0-9a-z]*)?(?::(?:\d[0-9a-z]*)?)?")  # of a range, and of the steps in it
+_AFTER_NAMES = ("(", "{", "by", "without")  # follow functions, metrics, and aggregations: sum by (pod) (…)
+_DURATION = re.compile(r"(?:\d[0-9a-z]*)?(?::(?:\d[0-9a-z]*)?)?")  # a range, and the steps in it
 _MATCHES = frozenset({"=", "!=", "=~", "!~"})
 
 Token = tuple[str, str]
-"""Its group in `_TOKEN`, and its text."""
+"""The name of its group in `_TOKEN`, and its text."""
 
 
 def beyond_namespace(query: str, namespace: str) -> str:
-    """What in the query may look at other namespaces than this one; "" for nothing.
+    """The part of the query that may read series of other namespaces; "" when there is none.
 
     Args:
-        query: PromQL, with all names put in.
-        namespace: one selector is of it when it has `namespace="…"`, or a label whose name ends with `_namespace`.
+        query: PromQL, with its placeholders filled.
+        namespace: a selector is limited to it by `namespace="…"`, or by a label whose name ends with `_namespace`.
     """
     tokens = _tokens(query)
     if tokens is None:
@@ -62,7 +62,7 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed: bool) -> str:
-    """What a selector or a range may look at besides; "" for nothing."""
+    """The selector or range, described, if it may read other namespaces; else ""."""
     text = " ".join(each for _, each in inside)
     if bracket == "{":
         return "" if closed and _is_of(inside, namespace) else f"the selector {{{text}}}"
@@ -70,7 +70,7 @@ def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed:
 
 
 def _tokens(query: str) -> list[Token] | None:
-    """Those that mean anything; None when some part of the text is no token."""
+    """The tokens without white space and comments; None when some part of the text is no token."""
     found: list[Token] = []
     at = 0
     while at < len(query):
@@ -84,14 +84,14 @@ def _tokens(query: str) -> list[Token] | None:
 
 
 def _end(tokens: Sequence[Token], start: int, closing: str) -> int:
-    """Index of the next `closing`; of the end where there is none. Strings are tokens of their own, so none hides in one."""
+    """Index of the next `closing`, or of the end. A bracket in a string is no token of its own, so it is not found."""
     return next((at for at in range(start, len(tokens)) if tokens[at][1] == closing), len(tokens))
 
 
 def _is_of(matchers: Sequence[Token], namespace: str) -> bool:
-    """Whether one of the matchers says that the namespace is this one; and nothing between them but commas.
+    """Whether one of the matchers limits the selector to this namespace, and only commas stand between the matchers.
 
-    Some that speak PromQL know `or` between matchers, which would make any of them mean nothing.
+    Some dialects of PromQL have `or` between matchers, and then a single matcher limits nothing.
     """
     found = False
     part: list[Token] = []
@@ -102,7 +102,7 @@ def _is_of(matchers: Sequence[Token], namespace: str) -> bool:
         match [*part]:
             case []:
                 pass
-            case [("text", _)]:  # the name of the metric, as Prometheus 3 takes it
+            case [("text", _)]:  # the name of the metric, as Prometheus 3 allows it
                 pass
             case [("word" | "text", label), ("sign", match), ("text", value)] if match in _MATCHES:
                 is_namespace = _NAMESPACE.fullmatch(label.strip("\"'`")) is not None

@@ -1,7 +1,8 @@
-"""ReplicaSets that nobody controls: which the Rollout takes back, and which it leaves alone and tells of.
+"""ReplicaSets that nobody controls: which of them the Rollout adopts, and which it leaves alone and reports.
 
-Left by `kubectl delete --cascade=orphan`, they are what serves: without them a Rollout that is applied again would make its pods
-a second time. Deployments adopt the same way (pkg/controller/controller_ref_manager.go).
+`kubectl delete --cascade=orphan` leaves such ReplicaSets, and their pods go on serving. Without adoption, a Rollout that is
+applied again would create all its pods a second time. Deployments adopt the same way
+(pkg/controller/controller_ref_manager.go).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from rollouts.core.model.snapshot import Snapshot
 
 
 def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
-    """What is adopted before anything else is decided: a view without it shows fewer pods and revisions than there are."""
+    """The ReplicaSets to adopt. Nothing else is decided before: a view without them shows fewer pods and revisions than exist."""
     return tuple(
         AdoptReplicaSet(
             name=each.name, uid=each.uid, resource_version=each.resource_version, has_owners=each.has_owners
@@ -22,10 +23,10 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
 
 
 def not_adopted(seen: Snapshot) -> str:
-    """Which ReplicaSets under the Rollout's name are left alone, why, and what to do; "" for none."""
+    """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
     return ". ".join(
         f"ReplicaSet {each.name} has the label rollouts.dev/name of this Rollout and no controller, but {each.problem}: "
-        "it is left alone; delete it, or take the label off"
+        "the Rollout does not adopt it; delete it, or remove the label"
         for each in seen.orphans
         if each.problem
     )

@@ -1,12 +1,12 @@
 """Commands by annotation: each is judged once, on what was seen when it was given, and recorded as accepted or refused.
 
-`true` means "the revision and the step that status shows". The pass that reads one writes status alone: the command bound to the
-published status, which is what the person saw, whatever template came meanwhile. What it asks for follows from the record. The
-annotation is taken off before status shows anything new to act on, so that a second `true` is never taken for the first.
+The value `true` means "the revision and the step that status shows". The pass that reads it writes only status: the command,
+bound to the published status. That is what the person saw, whatever template came meanwhile. Later passes carry out what is
+recorded. The annotation is removed before status shows anything new to act on: a second `true` is never mistaken for the first.
 
-A value that names its revision may stay in Git forever. Its record stays as long as it does, so that it is not read again: what
-was refused stays refused, and what was given for a list of steps, an attempt or a template says nothing about the next one. Two
-are not commands but declared states, and hold whenever their revision comes: `abort: <revision>` and `pause: true`.
+A value that names its revision may stay in Git forever. Its record stays as long as the annotation, so it is not read again: what
+was refused stays refused, and a command for one list of steps, attempt or template has no effect on the next one. Two annotations
+are declared states instead of commands and hold whenever their revision comes: `abort: <revision>` and `pause: true`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb
 
 TAKE_OFF_AFTER_S = 0.25
-"""How long a `true` that was recorded may be left on: what it asked for goes first, and nothing waits for its removal."""
+"""How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
 _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
 _TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
 
@@ -48,7 +48,7 @@ class Reading:
 
 
 def with_noted_abort(seen: Snapshot) -> Snapshot:
-    """The snapshot with an abort that only a ReplicaSet's note tells of among the commands on record."""
+    """The snapshot, with an abort that is noted only on a ReplicaSet added to the recorded commands."""
     status = seen.status
     if status.abort is not None:
         return seen
@@ -74,13 +74,13 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
 
 
 def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
-    """Judges what is about the published status and is not recorded yet: each `true`, and rollbacks, which leave what it shows.
+    """Judges the commands about the published status that are not recorded yet: each `true`, and rollbacks.
 
-    Nothing else may be decided in a pass with one.
+    A pass with a new one decides nothing else.
 
     Args:
-        target: the revision that the Rollout is about; another one than status shows when a template came after it.
-        gates: of the published status.
+        target: the revision that the Rollout is about; not the one in status when a new template came since.
+        gates: the gates of the published status.
     """
     fresh = []
     for verb, value in _asked(seen):
@@ -93,12 +93,12 @@ def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
 
 
 def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates: Gates) -> Reading:
-    """Judges every other value, when it is first seen; keeps what is on record and still says something.
+    """Judges every other value when it is first seen, and keeps the records that still have a meaning.
 
     Args:
-        status: the memory after a new revision, if any, was taken up.
+        status: the status after a new revision, if any, was taken up.
         target: as for `read_shown`.
-        gates: of `status`.
+        gates: the gates of `status`.
     """
     values = dict(_asked(seen))
     kept = tuple(
@@ -114,9 +114,9 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates: Gat
 
 
 def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
-    """`status.commands` with those marked that have nothing more to say, now and forever, under the rest of `status`.
+    """`status.commands`, with the commands marked as over that can never have an effect again, given the rest of `status`.
 
-    An abort or a retry that was accepted, and whose revision or abort went before anything followed, is refused after all.
+    An accepted abort or retry is refused after all when its revision, or the abort to retry, is gone before it was carried out.
     """
     commands, notices = [], []
     for command in status.commands:
@@ -124,7 +124,7 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
         if command.refusal is None and not command.over and _is_over(seen, status, command):
             after = replace(command, over=True)
             if not _was_done(status, command):
-                why = f"revision {command.revision} has moved on since"
+                why = f"it came too late: the update to revision {command.revision} has moved on"
                 after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, why))
                 notices.append(_notice(seen, after))
         commands.append(after)
@@ -137,10 +137,10 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
 def taken_off(
     seen: Snapshot, status: RolloutStatus, *, now: bool
 ) -> tuple[tuple[Intent, ...], RolloutStatus, float | None]:
-    """The recorded `true`s to take off in this pass, the status that says so, and when to look again for those that may wait.
+    """The recorded `true`s to remove in this pass, the status that says so, and when to look again for those that may wait.
 
     Args:
-        now: none may wait, for status shows something new to act on.
+        now: remove all of them at once, because status shows something new to act on.
     """
     intents: list[Intent] = []
     commands = list(status.commands)
@@ -159,7 +159,7 @@ def taken_off(
 
 
 def rollback_target(rollout: Rollout, status: RolloutStatus) -> str:
-    """The revision that the Rollout is about: the spec's, or the one that a rollback from it names and that still stands."""
+    """The revision that the Rollout is about: the spec's, or the target of a rollback from it that still holds."""
     standing = rollout.annotations.get(Verb.ROLLBACK, "").strip()
     for command in status.commands:
         stands = not is_declared(command) or command.value == standing
@@ -169,7 +169,7 @@ def rollback_target(rollout: Rollout, status: RolloutStatus) -> str:
 
 
 def abort_asked(status: RolloutStatus) -> Command | None:
-    """The command that holds the current revision back: a declared one before a `true` that nothing has followed from yet."""
+    """The command that aborts the current revision; a declared one before a `true` that is not carried out yet; None for none."""
     about = [
         each
         for each in status.commands
@@ -179,14 +179,14 @@ def abort_asked(status: RolloutStatus) -> Command | None:
 
 
 def pending_abort(status: RolloutStatus) -> Command | None:
-    """The accepted `abort=true`, on record, that `status.abort` does not tell yet: the decision is durable. None for none."""
+    """The accepted `abort=true` that is on record, so durable, and not in `status.abort` yet; None when there is none."""
     asked = abort_asked(status) if status.abort is None else None
     unfinished = status.current_revision != status.stable_revision
     return asked if asked is not None and not is_declared(asked) and unfinished else None
 
 
 def retry_asked(status: RolloutStatus) -> Command | None:
-    """The command that asks for an attempt that was not made yet; None where nothing is aborted."""
+    """The retry whose attempt has not begun yet; None when nothing is aborted."""
     return next(
         (
             each
@@ -201,12 +201,12 @@ def retry_asked(status: RolloutStatus) -> Command | None:
 
 
 def is_declared(command: Command) -> bool:
-    """Whether the annotation itself is what holds, for as long as it stands."""
+    """Whether the command holds for as long as its annotation is set, as any value but `true` does."""
     return command.value != NOW
 
 
 def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
-    """What was refused, and promotions that stand and pass nothing any more: for the condition `InvalidCommand`."""
+    """Refused commands, and promotions that are still set and have no effect any more: for the condition `InvalidCommand`."""
     refused = [
         (each.refusal.reason, f"{each.verb}: {each.refusal.message}")
         for each in status.commands
@@ -215,7 +215,7 @@ def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
     return (*refused, *((Reason.COMMAND_INVALID, each) for each in _outlived(status, status.commands)))
 
 
-# --- what goes on and what does not
+# --- records: new, kept, over
 
 
 def _judged(seen: Snapshot, verb: Verb, value: str, verdict: Verdict, about: str) -> Command:
@@ -240,12 +240,12 @@ def _is_about_shown(verb: Verb, value: str) -> bool:
 
 
 def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | None:
-    """The record of an annotation that stands."""
+    """The record of an annotation that is still set; None when there is none."""
     return next((each for each in commands if (each.verb, each.value) == (verb, value) and not each.taken_off), None)
 
 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
-    """The record while its annotation, now `value`, stands; of a `true` that has gone, while it says something."""
+    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None."""
     if command.value == value and not command.taken_off:
         return _of_revision_that_came(command, status)
     if command.value != NOW or command.verb is Verb.PAUSE:
@@ -261,7 +261,7 @@ def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -
 
 
 def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
-    """The record; an abort that was refused, as nobody knew its revision, is accepted once that is the current one."""
+    """The record; an abort that was refused for an unknown revision is accepted once that revision is the current one."""
     unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
     if unknown and command.verb is Verb.ABORT and command.value == status.current_revision:
         return replace(command, revision=command.value, refusal=None)
@@ -274,7 +274,7 @@ def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tu
 
 
 def _replaces(fresh: Command, old: Command) -> bool:
-    """A refusal that stands for nothing any more goes with the next command; what was not carried out yet stays."""
+    """Whether a fresh command drops an old record: a refusal whose annotation is gone, or a command that it replaces."""
     if old.refusal is not None:
         return old.taken_off
     if fresh.refusal is not None or fresh.verb is not old.verb:
@@ -289,7 +289,7 @@ def _replaces(fresh: Command, old: Command) -> bool:
 
 
 def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
-    """Whether nothing may follow from the record any more. A declared abort, a pause and a time of a restart are never over."""
+    """Whether the command can have no effect any more. A declared abort, a pause and a restart at a named time never end."""
     match command.verb:
         case Verb.PROMOTE:
             return not command.is_for(status)
@@ -312,7 +312,7 @@ def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
 
 
 def _was_done(status: RolloutStatus, command: Command) -> bool:
-    """Whether a command that is over was carried out, as far as that is not told by the revision going on."""
+    """Whether an abort or a retry that is over was carried out; True for the other commands."""
     match command.verb:
         case Verb.ABORT:
             return status.abort is not None and status.abort.revision == command.revision
@@ -323,7 +323,7 @@ def _was_done(status: RolloutStatus, command: Command) -> bool:
 
 
 def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[str]:
-    """Promotions of the current revision that stand, and were given for other steps, another attempt or an earlier update."""
+    """Messages about promotions of the current revision that are set but were for other steps, another attempt or update."""
     revision = status.current_revision
     if revision == status.stable_revision:
         return
@@ -337,8 +337,8 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
         elif each.attempt != status.attempt:
             given_for = f"attempt {each.attempt}"
         yield (
-            f"promote: {each.value!r} was given for {given_for} and passes nothing now; to let revision {revision} pass, "
-            "take the annotation off and set it again"
+            f"promote: {each.value!r} was given for {given_for} and has no effect now; to promote revision {revision}, "
+            "remove the annotation and set it again"
         )
 
 
@@ -356,15 +356,15 @@ def _notice(seen: Snapshot, command: Command) -> Notice:
             held = "; the Rollout stays paused until somebody resumes it" if paused else ""
             return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")
         case Verb.ROLLBACK:
-            message = f"going back from revision {command.revision} to {command.target}{by}"
+            message = f"rolling back from revision {command.revision} to {command.target}{by}"
             if command.target == command.revision:
-                message = f"going forward to revision {command.revision} again{by}"
+                message = f"rolling forward to revision {command.revision} again{by}"
             return Notice(Reason.ROLLOUT_UPDATED, message)
         case Verb.PAUSE:
             return Notice(Reason.ROLLOUT_PAUSED, f"paused by annotation{by}")
         case Verb.RESTART:
-            return Notice(Reason.RESTARTING, f"pods older than the time asked for are replaced{by}")
+            return Notice(Reason.RESTARTING, f"pods older than the restart time are being replaced{by}")
         case Verb.RETRY:
             return Notice(Reason.ROLLOUT_RETRY, f"attempt {command.step} of revision {command.revision}{by}")
         case Verb.ABORT:
-            return Notice(Reason.ROLLOUT_ABORTED, f"revision {command.revision} is held back{by}", warning=True)
+            return Notice(Reason.ROLLOUT_ABORTED, f"revision {command.revision} is aborted{by}", warning=True)

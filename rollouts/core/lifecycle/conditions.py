@@ -1,7 +1,7 @@
-"""The status that people and tools read: counts, phase, what is waited for, and conditions in kstatus form.
+"""The status that people and tools read: counts, phase, the current wait, and conditions in kstatus form.
 
-`Ready` is what `kubectl wait` looks at; `Reconciling` and `Stalled` are there only while they are true (kstatus); the others
-are Deployment's and Argo Rollouts' conditions where they mean the same.
+`kubectl wait` looks at `Ready`. `Reconciling` and `Stalled` exist only while they are true (kstatus). The other conditions have
+the names of Deployment's and Argo Rollouts' conditions where they mean the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import managed_findings
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import PAUSES, Wait
+from rollouts.core.context.waits import PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.commands import problems_of
@@ -23,7 +23,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
 WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
-"""Conditions that an Event tells once, when they begin or say something else."""
+"""Conditions that get a Warning Event when they begin and when their message changes."""
 
 
 Fact: TypeAlias = tuple[str, bool, Reason, str]
@@ -31,7 +31,7 @@ Fact: TypeAlias = tuple[str, bool, Reason, str]
 
 
 def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
-    """`ctx.status` with everything that follows from it and from what was seen."""
+    """`ctx.status` with counts, phase, wait and conditions filled in."""
     status = counted(ctx)
     if wait is None and ctx.aborted and status.abort is not None:
         wait = Wait(Reason.RETRY_NEEDED, _held_back(ctx, status.abort))
@@ -43,7 +43,7 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
     message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
-    return replace(  # at once: a copy of all these fields costs more than finding them
+    return replace(  # one call: each copy of all these fields costs more than computing them
         status,
         phase=phase,
         message=message,
@@ -55,14 +55,14 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
 
 
 def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
-    """The status with its condition about refused commands as its commands have it; nothing else of it changes."""
+    """The status with its condition `InvalidCommand` brought up to date; nothing else changes."""
     others = tuple(each for each in status.conditions if each.type != "InvalidCommand")
     facts = _dated(_command_facts(status), status.conditions, now_s=now_s, generation=generation)
     return replace(status, conditions=(*others, *facts))
 
 
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
-    """The status of a Rollout whose spec cannot be carried out; nothing else of its memory changes."""
+    """The status of a Rollout whose spec cannot be carried out; what it remembers of the update does not change."""
     reason = Reason.INVALID_SPEC
     facts = [
         ("Ready", False, reason, message),
@@ -82,7 +82,9 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
 
 
 def _held_back(ctx: PassContext, abort: Abort) -> str:
-    return f"revision {abort.revision} is held back: {abort.message}; try it again: {ctx.command('retry')}"
+    return (
+        f"{abort.message}; the stable revision serves; to try revision {abort.revision} again: {ctx.command('retry')}"
+    )
 
 
 def _finished(status: RolloutStatus) -> bool:
@@ -116,7 +118,7 @@ def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wai
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
-    """What the phase says in conditions: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
+    """The conditions that follow from the phase: Ready, Reconciling, Stalled, Progressing, Paused, Aborted, InvalidSpec."""
     message = wait.message if wait else phase
     reason = wait.reason if wait else Reason.HEALTHY
     facts: list[Fact] = []
@@ -132,7 +134,7 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
                 ("Progressing", True, Reason.ROLLOUT_UPDATED, going),
             ]
         case Phase.PAUSED:
-            if reason is Reason.PAUSED_BY_USER:  # what it waits for then is in `waitingFor`, and changes with every pod
+            if reason is Reason.PAUSED_BY_USER:  # `waitingFor` has the rest, which changes with every pod
                 message = ctx.paused_because
             facts += [
                 ("Ready", False, reason, message),
@@ -156,7 +158,7 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
 
 def _degraded(ctx: PassContext, wait: Wait | None, reason: Reason, message: str) -> list[Fact]:
     if not needs_a_person(reason):
-        message = f"nothing moved for {ctx.spec.progress_deadline_s:g} s: {message}"
+        message = f"no progress for {ctx.spec.progress_deadline_s:g} s: {message}"
         reason = Reason.PROGRESS_DEADLINE_EXCEEDED
     facts: list[Fact] = [(kind, kind == "Stalled", reason, message) for kind in ("Ready", "Stalled", "Progressing")]
     if wait is not None and wait.spec_is_wrong:
@@ -172,22 +174,22 @@ def _command_facts(status: RolloutStatus) -> list[Fact]:
 
 
 def _rolled_back(ctx: PassContext) -> str:
-    """From where to where, and what goes forward."""
+    """Message of a rollback: from which revision to which, and how to go forward again."""
     revision = ctx.spec.revision
-    forward = f"{ctx.command('rollback')} --to {revision} goes forward again, and so does a new template"
-    verb = "rolled back" if _finished(ctx.status) else "going back"
+    forward = f"to go forward again, change the template or run: {ctx.command('rollback')} --to {revision}"
+    verb = "rolled back" if _finished(ctx.status) else "rolling back"
     return f"{verb} from revision {revision} to {ctx.status.current_revision}; {forward}"
 
 
 def _available(ctx: PassContext, status: RolloutStatus) -> Fact:
     needed = ctx.promised
     if status.available_replicas >= needed:
-        return "Available", True, Reason.AVAILABLE, f"at least {needed} pods are available"
-    return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} pods are available"
+        return "Available", True, Reason.AVAILABLE, f"at least {pods_text(needed)} available"
+    return "Available", False, Reason.UNAVAILABLE, f"fewer than {pods_text(needed)} available"
 
 
 def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
-    """What keeps requests from being safe at the end of a pod; each is there only while it is so."""
+    """Conditions about requests that may be lost when a pod ends; each exists only while it is true."""
     drain = ctx.spec.drain
     if drain.mode is DrainMode.OFF:
         return []
@@ -203,13 +205,13 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
         facts.append(("ProxyModeKnown", False, Reason.PROXY_MODE_UNKNOWN, ctx.seen.proxy.known_by))
     last = status.cutovers[-1] if status.cutovers else None
     if last is not None and last.timed_out:
-        message = f"revision {last.from_revision} after {drain.timeout_s:g} s: {last.message}"
+        message = f"the drain of revision {last.from_revision} was not over after {drain.timeout_s:g} s: {last.message}"
         facts.append(("DrainTimedOut", True, Reason.DRAIN_TIMED_OUT, message))
     return facts
 
 
 def _service_facts(ctx: PassContext) -> list[Fact]:
-    """What in the Services bends shares or makes a switch unsafe, with the remedy; nothing when nothing does."""
+    """The condition about Services whose settings distort the shares or make a switch unsafe, with the remedy."""
     by_finding: dict[Finding, list[str]] = {}
     for name, finding in managed_findings(ctx.spec.strategy, ctx.seen.services.values()):
         by_finding.setdefault(finding, []).append(name)
@@ -223,7 +225,7 @@ def _service_facts(ctx: PassContext) -> list[Fact]:
 
 
 def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:
-    """Conditions with the time of their last transition kept where the status did not change."""
+    """The facts as conditions; the time of the last transition is kept where the condition's status did not change."""
     known = {each.type: each for each in before}
     conditions = []
     for kind, holds, reason, message in facts:

@@ -1,4 +1,4 @@
-"""What goes on beside the steps: old ReplicaSets beyond the limit, ephemeral metadata, and why pods are not ready."""
+"""Work beside the steps: deletes old ReplicaSets beyond the limit, sets ephemeral metadata, finds out why pods are not ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
 
-TROUBLE_AFTER_S = 30.0  # a pod that is not ready by then is worth a question
+TROUBLE_AFTER_S = 30.0  # how long pods may be late before the controller lists them
 
 
 def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
@@ -38,7 +38,7 @@ def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
 
 
 def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
-    """Brings the metadata of a role to the ReplicaSet's template first, then to its pods, then records that they have it."""
+    """Writes a role's metadata into the ReplicaSet's template, then into its pods, then records that the pods have it."""
     intents: list[Intent] = []
     for replica_set in (ctx.new, ctx.stable):
         if replica_set is None or replica_set.deleting:
@@ -52,9 +52,9 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
 
 
 def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """The same with one patch of a ReplicaSet at most: a second one in a pass would be bound to a version that has gone.
+    """Merges the intents so that each ReplicaSet gets at most one patch: a second one in a pass would carry a stale version.
 
-    A role's metadata joins the patch before it; the mark that all pods have it comes after them, so it waits for another pass.
+    A role's metadata joins the patch before it. The mark that all pods have it must follow the pods: it waits for another pass.
     """
     merged: dict[str, PatchReplicaSet] = {}
     for intent in intents:
@@ -107,7 +107,7 @@ def _pods_metadata(ctx: PassContext, replica_set: ReplicaSet) -> list[Intent]:
 
 
 def _outdated(ctx: PassContext, wanted: PodMetadata) -> PodMetadata:
-    """Keys of the strategy's other roles, which a pod of this role must not keep."""
+    """Metadata of the strategy's other role, which a pod of this role must not keep."""
     strategy = ctx.spec.strategy
     roles = (strategy.serving_metadata, strategy.candidate_metadata)
     labels = {key: value for role in roles for key, value in role.labels.items() if key not in wanted.labels}
@@ -127,26 +127,26 @@ def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
 
 
 def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
-    """The wait of an update that somebody holds: whatever else is missing, no progress deadline may judge it now."""
+    """The wait of an update that a person paused: the progress deadline does not run, whatever else is missing."""
     if wait is None or not ctx.paused or ctx.aborted or ctx.stable is None:
         return wait
     return Wait(Reason.PAUSED_BY_USER, f"{ctx.paused_because}; then: {wait.message}")
 
 
 def _some_are_late(ctx: PassContext) -> bool:
-    """Whether there are pods to ask about, which have not only just been made.
+    """Whether pods are not ready that were not just created.
 
-    A crowded ReplicaSet controller may take a minute to make any: a list for each Rollout would crowd the API server, too.
+    A busy ReplicaSet controller may take a minute to create pods; a list for each Rollout would burden the API server as well.
     """
     only_just_made = ctx.new is not None and ctx.new.replicas > ctx.status.updated_replicas
     return not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
 
 
 def explained(ctx: PassContext, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
-    """A wait for pods with what is wrong with them, once it has lasted.
+    """Adds what is wrong with the pods to a wait for pods that has lasted.
 
-    Returns: the wait, the question to ask, and when to look again; asked when nothing moved for 30 s, then each time
-    that has doubled.
+    Returns: the wait, the question to ask, and when to look again. The controller asks after 30 s without progress, then each
+    time that this has doubled.
     """
     recorded = ctx.status.waiting_for
     if (
@@ -169,7 +169,7 @@ def explained(ctx: PassContext, wait: Wait | None) -> tuple[Wait | None, tuple[I
 
 
 def _recorded_problem(ctx: PassContext) -> str:
-    """What status says is wrong with the pods of this step of this update; "" when it tells of another one."""
+    """The pods' problem that status records for this step of this update; "" when it is about another one."""
     recorded = ctx.recorded
     same = ctx.durable and recorded.step_index == ctx.status.step_index
     return recorded.waiting_for.problem if same and recorded.waiting_for is not None else ""

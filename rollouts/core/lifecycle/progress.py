@@ -1,7 +1,7 @@
-"""Whether a Rollout moves: the counts, the progress clock, and until when a wait may last.
+"""Whether a Rollout makes progress: the counts, the progress clock, and the deadlines of waits.
 
-One clock for what status says and for the abort that `progressDeadlineAbort` asks for. It compares what is seen with what is on
-record, for each side of an update by itself: when a pod became available and the other side shrank for it, the total is the same.
+Status and the abort of `progressDeadlineAbort` use the same clock. It compares what is seen with what is on record, for each side
+of an update by itself: when one side gains an available pod and the other shrinks for it, the total stays the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
 from rollouts.core.routing.services import NEEDS_A_PERSON
 
 STALLED_AFTER_S = 10.0
-"""`kubectl apply` of a folder makes a Service or a route a moment after the Rollout that names it; what is still missing then, or
-cannot be used, needs a person."""
+"""`kubectl apply` of a folder creates a Service or a route a moment after the Rollout that names it. What is still missing or
+unusable after this time needs a person."""
 
 
 class _Clock(Enum):
@@ -34,12 +34,12 @@ class _Clock(Enum):
 
 
 def needs_a_person(reason: Reason) -> bool:
-    """Whether only somebody else can end such a wait: a Service or a route is missing or cannot be used."""
+    """Whether only a person can end a wait with this reason: a Service or a route is missing or cannot be used."""
     return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON
 
 
 def counted(ctx: PassContext) -> RolloutStatus:
-    """`ctx.status` with the pods that are there now."""
+    """`ctx.status` with the counts of the pods that exist now."""
     sets = ctx.seen.replica_sets
     selector = ctx.spec.selector_text
     if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
@@ -62,8 +62,8 @@ def counted(ctx: PassContext) -> RolloutStatus:
 def moved(before: RolloutStatus, now: RolloutStatus) -> bool:
     """Whether pods came up or older ones left between two counts.
 
-    Source: `DeploymentProgressing` of the Deployment controller (pkg/controller/deployment/util). Ready and available pods, which
-    that reads of the total alone, are read of the new revision too.
+    Source: `DeploymentProgressing` of the Deployment controller (pkg/controller/deployment/util). The Deployment controller
+    compares ready and available pods in total only; here those of the new revision count too.
     """
     return (
         now.updated_replicas > before.updated_replicas
@@ -77,10 +77,10 @@ def moved(before: RolloutStatus, now: RolloutStatus) -> bool:
 
 
 def progressed_at_s(ctx: PassContext, status: RolloutStatus, wait: Wait | None) -> float:
-    """The progress clock: now when anything moved, or when a wait that it measures has just begun.
+    """The time of the last progress: now when pods moved, or when a wait that the clock measures has just begun.
 
     Args:
-        status: `ctx.status`, counted.
+        status: `ctx.status` after `counted`.
     """
     before = ctx.recorded
     if status.progressed_at_s is None or status.progressed_at_s != before.progressed_at_s:
@@ -94,7 +94,7 @@ def progressed_at_s(ctx: PassContext, status: RolloutStatus, wait: Wait | None) 
 def waiting_for(
     ctx: PassContext, status: RolloutStatus, wait: Wait | None, *, progressed_at_s: float
 ) -> WaitingFor | None:
-    """The wait with its times; one that needs a person has no end, unless the progress deadline aborts the update then."""
+    """The wait with its times; one that needs a person has a deadline only if the progress deadline aborts the update."""
     if wait is None:
         return None
     before = ctx.recorded.waiting_for
@@ -117,27 +117,27 @@ def can_abort(ctx: PassContext) -> bool:
 
 
 def overdue(ctx: PassContext, waiting: WaitingFor | None, *, progressed_at_s: float) -> bool:
-    """Whether what should move has not moved for the progress deadline; a wait that knows its end is given until then."""
+    """Whether there was no progress for the progress deadline; a wait with a deadline of its own may last until then."""
     if waiting is None or waiting.reason in NOT_HELD_UP:
         return False
     return ctx.now_s >= max(progressed_at_s + ctx.spec.progress_deadline_s, waiting.deadline_s or 0.0)
 
 
 def stalled(ctx: PassContext, waiting: WaitingFor | None) -> bool:
-    """Whether what is waited for has needed a person for longer than a `kubectl apply` takes."""
+    """Whether the wait has needed a person for longer than STALLED_AFTER_S."""
     at_s = stalls_at_s(waiting)
     return at_s is not None and ctx.now_s >= at_s
 
 
 def stalls_at_s(waiting: WaitingFor | None) -> float | None:
-    """From when on a wait is told to need a person; None for one that does not."""
+    """From when on a wait counts as stalled; None for one that needs no person."""
     if waiting is None or not needs_a_person(waiting.reason):
         return None
     return waiting.since_s + STALLED_AFTER_S
 
 
 def still_wanted(ctx: PassContext, wait: Wait | None, intents: Iterable[Intent]) -> Wait | None:
-    """`wait`, or the wait for a person on record while what it is about is looked at again: only the answer ends it."""
+    """`wait`, or the recorded wait for a person while the missing object is read again: only the answer ends that wait."""
     before = ctx.recorded.waiting_for
     if before is None or not needs_a_person(before.reason) or (wait is not None and needs_a_person(wait.reason)):
         return wait

@@ -1,4 +1,4 @@
-"""Taking up a new revision, trying one again, holding one back: the changes of status that start or end an update."""
+"""The changes of status that start or end an update."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rollouts.core.model.status import WAS_STABLE, HistoryEntry, Outcome, Rollou
 
 
 def take_up(seen: Snapshot, *, target: str) -> Contribution:
-    """Makes `target` the current revision; nothing when it is already, and its steps are the same."""
+    """Makes `target` the current revision; changes nothing when it is that already and its steps are the same."""
     recovered = _recovery(seen, target=target)
     status = apply(seen.status, recovered)
     if target != status.current_revision:
@@ -46,25 +46,25 @@ def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...
     spec = seen.rollout.spec
     if spec.strategy_hash == status.strategy_hash:
         return ()
-    if status.current_revision == status.stable_revision:  # finished, and stays so: only the place in its steps is new
+    if status.current_revision == status.stable_revision:  # it is finished, and stays at the end of the new steps
         return (KeepStepsDone(spec.strategy_hash, spec.strategy.step_count),)
     return (StartSteps(spec.strategy_hash, seen.now_s),)
 
 
 def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
-    """Revisions for a status that tells of none: of a new Rollout, or one that was wiped while its pods went on serving."""
+    """Finds the revisions when status names none: the Rollout is new, or its status was wiped while its pods went on serving."""
     status = seen.status
     if not status.current_revision:
         stable = _serving_revision(seen, target=target)
         return (RecoverRevisions(stable, stable),) if stable else ()
-    if not status.stable_revision:  # unreadable, or taken out by hand; else its history would be empty
+    if not status.stable_revision:  # it was unreadable or removed by hand, if there is a history
         stable = _last_promoted(seen, status)
         return (RecoverRevisions(stable, status.current_revision),) if stable else ()
     return ()
 
 
 def _serving_revision(seen: Snapshot, *, target: str) -> str:
-    """The revision other than `target` that serves; "" where none does, or `target` does already."""
+    """The revision other than `target` that serves; "" when there is none, or when `target` serves already."""
     serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
     others = [each for each in serving if each.revision != target]
     service = seen.services.get(seen.rollout.spec.strategy.serving_service or "")
@@ -83,9 +83,9 @@ def _last_promoted(seen: Snapshot, status: RolloutStatus) -> str:
 
 
 def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contribution:
-    """The update to `target`, and the end of the one that it replaces."""
+    """Starts the update to `target` and ends the one that it replaces."""
     existing = next((each for each in seen.replica_sets if each.revision == target), None)
-    first = not status.stable_revision  # nothing serves that the steps could protect
+    first = not status.stable_revision  # no revision serves yet that steps could protect
     skip = first or target == status.stable_revision or _in_rollback_window(seen, status, existing)
     strategy = seen.rollout.spec.strategy
     injected = _injected(seen) if existing is None else existing.injection
@@ -109,11 +109,11 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
 
 
 def _left(seen: Snapshot, status: RolloutStatus) -> tuple[HistoryEntry | None, tuple[Notice, ...]]:
-    """The history's entry for an update that is not finished and ends now, and the Event about it."""
+    """The history entry and the Event for an unfinished update that ends now."""
     if not status.current_revision or status.current_revision == status.stable_revision:
         return None, ()
     outcome = Outcome.ABORTED if status.abort else Outcome.SUPERSEDED
-    message = f"revision {status.current_revision} was not finished ({outcome})"
+    message = f"the update to revision {status.current_revision} was not finished ({outcome})"
     return _entry(status, now_s=seen.now_s, outcome=outcome), (Notice(Reason.ROLLOUT_NOT_COMPLETED, message),)
 
 
@@ -123,13 +123,13 @@ def _number(seen: Snapshot, status: RolloutStatus, existing: ReplicaSet | None) 
 
 
 def _injected(seen: Snapshot) -> Injection | None:
-    """What goes into the template of the spec's revision, told here as its ReplicaSet comes in the same pass."""
+    """What will be put into the new ReplicaSet's template; the Event needs it before the ReplicaSet exists."""
     spec = seen.rollout.spec
     return injection(spec.drain, spec.ends, drain_numbers(spec.drain, seen.proxy), native=seen.native_sleep)
 
 
 def _in_rollback_window(seen: Snapshot, status: RolloutStatus, target: ReplicaSet | None) -> bool:
-    """Going back at most `rollbackWindow.revisions`, or (blue-green) to a revision that has kept its pods since it served."""
+    """Whether the target is at most `rollbackWindow.revisions` back, or (blue-green) still has its pods since it served."""
     stable = next((each for each in seen.replica_sets if each.revision == status.stable_revision), None)
     if target is None or stable is None or target.created_at_s >= stable.created_at_s:
         return False

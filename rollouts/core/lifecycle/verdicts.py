@@ -1,4 +1,4 @@
-"""What one annotation asks for: a command bound to a revision and a step, or why it is refused. Never a guess."""
+"""Judges one annotation: it becomes a command bound to a revision and a step, or it is refused with a reason. Never a guess."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Gates:
     """Where a revision may be promoted.
 
     Args:
-        at: index of the step where it stands and may be promoted; None when it stands at none.
-        ahead: index of that step, or of the next such step; None when there is none.
+        at: index of the current step if the revision may be promoted there; else None.
+        ahead: index of the current or the next such step; None when there is none.
     """
 
     at: int | None
@@ -33,9 +33,9 @@ class Asked:
     """An annotation's value, and what it is judged by.
 
     Args:
-        status: the published one for a `true`; else the memory after a new revision, if any, was taken up.
+        status: the published one for a `true`; else the status after a new revision, if any, was taken up.
         target: the revision that the Rollout was about when the pass began.
-        gates: of `status`.
+        gates: the gates of `status`.
     """
 
     value: str
@@ -71,14 +71,14 @@ def _unknown(revision: str) -> Refusal:
 
 
 def _late(asked: Asked, *, steps: bool) -> Refusal | None:
-    """Why a `true` is about something that has gone: the template, or with `steps` the list of steps, was changed after it."""
+    """Why a `true` comes too late: the template, or with `steps` the list of steps, has changed since; None when it does not."""
     revision = asked.status.current_revision
     if not revision:
-        return _refused("nothing was rolled out yet when it was given")
+        return _refused("nothing was rolled out yet when the command was given")
     if asked.target != revision:
-        return _refused(f"it was given for revision {revision}, and revision {asked.target} has taken its place")
+        return _refused(f"the command was for revision {revision}, and revision {asked.target} has taken its place")
     if steps and asked.seen.rollout.spec.strategy_hash != asked.status.strategy_hash:
-        return _refused(f"it was given for revision {revision} with other steps than the spec has now")
+        return _refused(f"the command was for revision {revision}, and the steps in the spec have changed since")
     return None
 
 
@@ -86,7 +86,7 @@ def _promote_now(asked: Asked) -> Verdict:
     if (late := _late(asked, steps=True)) is not None:
         return late
     if asked.gates.at is None:
-        return _refused("the Rollout does not stand at a step that can be promoted")
+        return _refused("the Rollout is not at a step that can be promoted")
     return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=asked.gates.at)
 
 
@@ -105,7 +105,7 @@ def _promote_named(asked: Asked) -> Verdict:
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
     if step and int(step) >= steps:
-        return _refused(f"there is no step {step}: they are 0 to {steps - 1}")
+        return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
     return _accepted(asked, Verb.PROMOTE, revision, step=int(step) if step else ahead)
 
@@ -120,16 +120,16 @@ def _abort_now(asked: Asked) -> Verdict:
 
 
 def _abort_named(asked: Asked) -> Verdict:
-    """Git may name a revision before its template comes: that is told as unknown, and holds it all the same."""
+    """Git may name a revision before its template comes: that is refused as unknown, and aborts the revision if it comes."""
     if asked.value not in _known(asked):
         unknown = _unknown(asked.value)
-        return Refusal(unknown.reason, f"{unknown.message}; it is held back if it comes while the annotation stands")
+        return Refusal(unknown.reason, f"{unknown.message}; it is aborted if it comes while the annotation is set")
     return _abort(asked, asked.value)
 
 
 def _abort(asked: Asked, revision: str) -> Verdict:
     if revision == asked.status.stable_revision:
-        return _refused(f"revision {revision} is the stable one already; roll back instead")
+        return _refused(f"revision {revision} is the stable one already; use rollback instead")
     return _accepted(asked, Verb.ABORT, revision)
 
 
@@ -155,9 +155,11 @@ def _retry(asked: Asked, attempt: int) -> Verdict:
     if status.abort is None:
         return _refused(f"nothing is aborted: revision {revision} needs no new attempt")
     if asked.seen.rollout.annotations.get(Verb.ABORT, "").strip() == revision:
-        return _refused(f"the annotation rollouts.dev/abort={revision} holds it: take that off, which tries it again")
+        return _refused(
+            f"the annotation rollouts.dev/abort={revision} keeps it aborted: remove it, and the revision is tried again"
+        )
     if attempt <= status.attempt:
-        return _refused(f"attempt {attempt} was made already: the next one is {revision}@{status.attempt + 1}")
+        return _refused(f"attempt {attempt} has begun already: the next one is {revision}@{status.attempt + 1}")
     return _accepted(asked, Verb.RETRY, revision, step=attempt)
 
 
@@ -166,14 +168,14 @@ def _rollback_now(asked: Asked) -> Verdict:
 
 
 def _rollback_named(asked: Asked) -> Verdict:
-    """A target alone does not say what it leaves: that is what status showed, unless that is the target itself."""
+    """The value names only the target. The rollback leaves the revision that status showed, unless that is the target itself."""
     from_revision = asked.seen.rollout.spec.revision
     if asked.value.startswith("previous@"):
         named = asked.value.removeprefix("previous@")
         if named not in _known(asked):
             return _unknown(named)
         if named != from_revision:
-            return _refused(f"the template is not revision {named} any more; it is {from_revision}")
+            return _refused(f"the template is revision {from_revision} now, not {named}")
         return _to_previous(asked)
     if not any(each.revision == asked.value and not each.deleting for each in asked.seen.replica_sets):
         return _unknown(asked.value)
@@ -181,19 +183,19 @@ def _rollback_named(asked: Asked) -> Verdict:
     if came is not None and asked.status.current_revision not in ("", asked.value):
         return came
     if asked.value == from_revision == asked.status.current_revision:
-        return _refused(f"revision {from_revision} is the template's own: there is nothing to leave")
+        return _refused(f"revision {from_revision} is the template's own: there is nothing to roll back from")
     return _accepted(asked, Verb.ROLLBACK, from_revision, target=asked.value)
 
 
 def _template_came(asked: Asked) -> Refusal | None:
-    """Why a rollback leaves what has gone: status shows neither the template's revision nor one that it went back to."""
+    """Why a rollback comes too late: status shows neither the template's revision nor the target of a rollback from it."""
     shown, template = asked.status.current_revision, asked.seen.rollout.spec.revision
     if not shown:
-        return _refused("nothing was rolled out yet when it was given")
+        return _refused("nothing was rolled out yet when the command was given")
     rollbacks = (each for each in asked.status.commands if each.verb is Verb.ROLLBACK and each.holds)
     if shown == template or any((each.revision, each.target) == (template, shown) for each in rollbacks):
         return None
-    return _refused(f"it was given for revision {shown}, and revision {template} has taken its place")
+    return _refused(f"the command was for revision {shown}, and revision {template} has taken its place")
 
 
 def _to_previous(asked: Asked) -> Verdict:
@@ -249,7 +251,7 @@ def _known(asked: Asked) -> set[str]:
 
 
 def _previous(seen: Snapshot, status: RolloutStatus) -> str:
-    """The revision that was stable before the spec's one and is still kept; "" when there is none."""
+    """The revision that was stable before the spec's revision and is still kept; "" when there is none."""
     kept = {each.revision for each in seen.replica_sets if not each.deleting}
     spec_revision = seen.rollout.spec.revision
     if status.stable_revision not in ("", spec_revision) and status.stable_revision in kept:

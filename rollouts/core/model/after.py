@@ -1,9 +1,9 @@
-"""What our writes do: the cluster as it is seen after one intent, before anybody reacts to it. Pure; the only such model.
+"""What our writes do: the Snapshot after one intent, before anybody reacts to it. Pure; the only such model.
 
-Who needs more adds it. The forecast adds virtual time, and controllers that react at once. The random worlds of the tests add the
-API server's refusals and versions, and pods with their clocks. A question changes nothing; who has the answer adds that.
+Callers add what they need. The forecast adds virtual time and controllers that react at once. The random worlds of the tests add
+the API server's refusals and versions, and pods with their clocks. An Ask changes nothing here; callers add its answer.
 
-Each `…_after` function takes the object that the intent writes: a model that keeps its objects in its own way uses these.
+Each `…_after` function takes the object that the intent writes, for models that store their objects in another way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
 
 
 def after(seen: Snapshot, intent: Intent) -> Snapshot:
-    """The Snapshot once `intent` is carried out. What was not seen stays unseen; status is no intent, and stays."""
+    """The Snapshot once `intent` is carried out. Objects that were not seen stay unseen, and status does not change."""
     match intent:
         case CreateReplicaSet() | AdoptReplicaSet() | PatchReplicaSet() | DeleteReplicaSet():
             return _with_replica_sets(seen, intent)
@@ -66,7 +66,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
 
 
 def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:
-    """The new ReplicaSet; its controller has not seen it yet."""
+    """The new ReplicaSet, before its controller has observed it."""
     name = replica_set_name(rollout=by.name, revision=intent.revision)
     return ReplicaSet(
         name=name,
@@ -84,7 +84,7 @@ def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> 
 
 
 def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
-    """The ReplicaSet with what the patch gives; its controller has not seen that yet, so its counts are of before."""
+    """The patched ReplicaSet, before its controller has observed the patch: its counts are the old ones."""
     names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(intent, name)) is not None}
     if intent.replicas is not None:
@@ -94,7 +94,7 @@ def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
 
 
 def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *, by: Rollout) -> ServiceSeen:
-    """The Service with its new selector and our marks, or without both; its EndpointSlices are of before."""
+    """The Service with its new selector and our marks, or without both; its EndpointSlices are the old ones."""
     match intent:
         case SwitchService(revision=revision):
             return _written(found, replace(found, revision=revision, managed_by=by.name, watched=True))
@@ -105,7 +105,7 @@ def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *,
 
 
 def route_made(intent: MakeRoute, *, by: Rollout) -> RouteSeen:
-    """The new route; nobody has accepted it yet, and its gateways' class is still to be asked."""
+    """The new route: not accepted yet, and the features of its gateways are not known yet."""
     uid = f"new-{intent.route.name}"
     return RouteSeen(
         route=intent.route, uid=uid, resource_version="1", split=intent.split, managed_by=by.name, features=None
@@ -113,12 +113,12 @@ def route_made(intent: MakeRoute, *, by: Rollout) -> RouteSeen:
 
 
 def route_after(found: RouteSeen, intent: SetTraffic, *, by: Rollout) -> RouteSeen:
-    """The route with its new split and our marks; what was found live is about the version before."""
+    """The route with its new split and our marks; the last answer of its data plane is about the earlier version."""
     return _written(found, replace(found, split=intent.split, managed_by=by.name, anew=""))
 
 
 def pod_after(found: Pod, intent: PatchPod | EvictPod) -> Pod:
-    """The pod with its new metadata, or on its way out."""
+    """The pod with its new metadata, or being deleted."""
     match intent:
         case PatchPod(metadata=given, removed=removed):
             labels = {key: value for key, value in found.labels.items() if key not in removed.labels}
@@ -142,7 +142,7 @@ def _with_replica_sets(seen: Snapshot, intent: _OfReplicaSets) -> Snapshot:
         case CreateReplicaSet():
             made = replica_set_made(intent, by=seen.rollout, now_s=seen.now_s)
             return replace(seen, replica_sets=(*seen.replica_sets, made))
-        case AdoptReplicaSet(uid=uid):  # what it has is not known: the next Snapshot shows it as a ReplicaSet
+        case AdoptReplicaSet(uid=uid):  # its fields are not known here: the next Snapshot shows it as a ReplicaSet
             return replace(seen, orphans=tuple(each for each in seen.orphans if each.uid != uid))
         case PatchReplicaSet(uid=uid):
             sets = (replica_set_after(each, intent) if each.uid == uid else each for each in seen.replica_sets)
@@ -176,5 +176,5 @@ def _with_pods(seen: Snapshot, intent: PatchPod | EvictPod) -> Snapshot:
 
 
 def _written(before: _Stored, now: _Stored) -> _Stored:
-    """What the API server stores: in a new version, unless the write changes nothing."""
+    """The stored object: with a new resourceVersion, unless the write changes nothing."""
     return before if now == before else replace(now, resource_version=f"{before.resource_version}+")

@@ -1,7 +1,7 @@
 """What a pass records in `.status`: a closed union of changes, and the one place that applies them.
 
-A rule returns changes and rewrites no status itself. What counts, what the conditions say and what is waited for follows from the
-status at the end of the pass (`core/lifecycle/conditions.py`).
+A rule returns changes and never rewrites a status itself. Counts, conditions and the current wait are computed at the end of the
+pass (`core/lifecycle/conditions.py`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName
 
 HISTORY_LIMIT = 10
-"""Finished updates kept in status, like revisionHistoryLimit's default."""
+"""Finished updates kept in status; as many as revisionHistoryLimit's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoverRevisions:
-    """What could not be read in status, taken from the cluster or from the history."""
+    """Revisions that status lacks, found in the cluster or in the history."""
 
     stable_revision: str
     current_revision: str
@@ -44,13 +44,13 @@ class RecoverRevisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUpdate:
-    """Another revision is rolled out from its first step on.
+    """Starts the update to another revision.
 
     Args:
-        step_index: 0, or the number of steps where they are skipped.
+        step_index: 0, or the number of steps when they are skipped.
         gate_passed: blue-green: there is nothing to preview.
-        injection: what goes into its pod template; None for nothing.
-        ended: the entry in the history of the update that it replaces; None when that was finished.
+        injection: what is added to its pod template; None for nothing.
+        ended: the history entry of the unfinished update that it replaces; None when there is none.
     """
 
     revision: str
@@ -79,7 +79,7 @@ class StartUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StartSteps:
-    """The current revision is at the first step of another list of steps."""
+    """Starts the update again at the first step of a changed list of steps."""
 
     strategy_hash: str
     at_s: float
@@ -91,7 +91,7 @@ class StartSteps:
 
 @dataclass(frozen=True, slots=True)
 class KeepStepsDone:
-    """The list of steps has changed and the update is over: it stays so."""
+    """Keeps a finished update finished although the list of steps has changed."""
 
     strategy_hash: str
     step_count: int
@@ -103,7 +103,7 @@ class KeepStepsDone:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The current revision is at its first step again."""
+    """Tries the current revision again from its first step."""
 
     attempt: int
     at_s: float
@@ -115,7 +115,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class AbortUpdate:
-    """The current revision is held back; its steps start over when it is tried again."""
+    """Aborts the current revision; its steps start over when it is tried again."""
 
     abort: Abort
 
@@ -134,7 +134,7 @@ class AbortUpdate:
 
 @dataclass(frozen=True, slots=True)
 class DeclareAbort:
-    """An abort that there is lasts as long as its annotation from now on."""
+    """Makes an existing abort last as long as its annotation."""
 
     abort: Abort
 
@@ -145,7 +145,7 @@ class DeclareAbort:
 
 @dataclass(frozen=True, slots=True)
 class SkipSteps:
-    """Somebody let the update pass every step; what the last one asks for is still to be reached."""
+    """Skips all steps because somebody promoted the update past them; the state after the last step must still be reached."""
 
     step_count: int
     at_s: float
@@ -157,7 +157,7 @@ class SkipSteps:
 
 @dataclass(frozen=True, slots=True)
 class CompleteStep:
-    """The step before `step_index` is done, and that one begins."""
+    """The previous step is done, and step `step_index` begins."""
 
     step_index: int
     at_s: float
@@ -169,7 +169,7 @@ class CompleteStep:
 
 @dataclass(frozen=True, slots=True)
 class SetCanaryWeight:
-    """The share of traffic, or of pods, that the canary is to have now; None for a strategy without one."""
+    """Sets the share of traffic, or of pods, that the canary should have now; None for a strategy without one."""
 
     weight_percent: WeightPercent | None
 
@@ -180,7 +180,7 @@ class SetCanaryWeight:
 
 @dataclass(frozen=True, slots=True)
 class RecordGate:
-    """Blue-green: when the preview came to stand at its gate, and whether it passed."""
+    """Blue-green: records when the preview reached its gate, and whether it passed."""
 
     started_at_s: float | None
     passed: bool
@@ -192,7 +192,7 @@ class RecordGate:
 
 @dataclass(frozen=True, slots=True)
 class RecordSelected:
-    """Blue-green: what the Services' selectors were seen to name."""
+    """Blue-green: records the revisions that the Services' selectors name."""
 
     active_revision: str
     preview_revision: str
@@ -204,10 +204,10 @@ class RecordSelected:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """The current revision is the stable one.
+    """Makes the current revision the stable one.
 
     Args:
-        ended: its entry in the history.
+        ended: the history entry of the update.
     """
 
     step_count: int
@@ -229,7 +229,7 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRoles:
-    """`pingPong`: the two Services have changed roles; what the canary Service got is what the stable one gets now."""
+    """`pingPong`: the two Services exchange roles, so the traffic of the former canary Service is that of the stable one now."""
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status with it."""
@@ -243,7 +243,7 @@ class ExchangeRoles:
 
 @dataclass(frozen=True, slots=True)
 class RecordCommands:
-    """The commands that were judged."""
+    """Records the judged commands."""
 
     commands: tuple[Command, ...]
 
@@ -254,7 +254,7 @@ class RecordCommands:
 
 @dataclass(frozen=True, slots=True)
 class RecordCutovers:
-    """Services that leave a revision, as they stand now."""
+    """Records the present state of the cutovers."""
 
     cutovers: tuple[Cutover, ...]
 
@@ -265,7 +265,7 @@ class RecordCutovers:
 
 @dataclass(frozen=True, slots=True)
 class RecordScaleDowns:
-    """Old revisions that keep their pods for a while."""
+    """Records the old revisions that keep their pods for a while."""
 
     scale_downs: tuple[ScaleDown, ...]
 
@@ -276,7 +276,7 @@ class RecordScaleDowns:
 
 @dataclass(frozen=True, slots=True)
 class RecordTraffic:
-    """What routes are to do, and what the data plane was found to do; None without routers."""
+    """Records which split is wanted and which was found live; None without routers."""
 
     traffic: Traffic | None
 
@@ -287,7 +287,7 @@ class RecordTraffic:
 
 @dataclass(frozen=True, slots=True)
 class RecordReleased:
-    """Routes that the spec no longer names and that may still bring requests to the canary Service."""
+    """Records routes that the spec no longer names and that may still send requests to the canary Service."""
 
     given_back: tuple[GivenBack, ...]
 
@@ -298,7 +298,7 @@ class RecordReleased:
 
 @dataclass(frozen=True, slots=True)
 class RecordElsewhere:
-    """Routes in other namespaces that this Rollout manages, or that it is about to."""
+    """Records the routes in other namespaces that this Rollout manages or is about to manage."""
 
     elsewhere: tuple[RouteName, ...]
 
@@ -309,7 +309,7 @@ class RecordElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class RecordRestart:
-    """Pods older than `older_than_s` have been replaced."""
+    """Records that pods older than `older_than_s` have been replaced."""
 
     older_than_s: float
     at_s: float
@@ -345,7 +345,7 @@ StatusChange: TypeAlias = (
 
 
 def apply(status: RolloutStatus, changes: Iterable[StatusChange]) -> RolloutStatus:
-    """The status with the changes, in their order; the very same one when there are none."""
+    """The status after the changes, in their order; the same object when there are none."""
     for change in changes:
         status = change.on(status)
     return status

@@ -1,4 +1,4 @@
-"""What `spec.drain` says, what is known of the proxies, and the numbers that follow."""
+"""`spec.drain`, the facts about the proxies, and the waits that follow from both."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DEFAULT_SCRAPE_S = 30.0  # twice the scrape interval of most Prometheus set-ups,
 
 
 class ProxyMode(StrEnum):
-    """How a node brings connections to a Service's pods."""
+    """How a node sends connections to a Service's pods."""
 
     IPTABLES = "iptables"
     NFTABLES = "nftables"
     IPVS = "ipvs"
-    OTHER = "other"  # no kube-proxy: eBPF, or a network of the cloud's own
+    OTHER = "other"  # no kube-proxy: eBPF, or the cloud's own network
     UNKNOWN = "unknown"
 
 
 class DrainMode(StrEnum):
-    """Whether anything is waited for."""
+    """Whether the controller drains at all."""
 
     AUTO = "Auto"
     OFF = "Off"
@@ -31,35 +31,35 @@ class DrainMode(StrEnum):
 class PreStop(StrEnum):
     """What happens to the pod template so that pods sleep before they end."""
 
-    INJECT = "Inject"  # containers without a preStop get a sleep, and the grace period room for it
-    VALIDATE = "Validate"  # the template stays as it is; what is missing is said
+    INJECT = "Inject"  # containers without a preStop get a sleep, and the grace period gets room for it
+    VALIDATE = "Validate"  # the template stays as it is; a condition says what is missing
     OFF = "Off"
 
 
 class OnTimeout(StrEnum):
     """What happens when a wait is not over after `timeoutSeconds`."""
 
-    CONTINUE = "Continue"  # the pods go, and the record says that the wait ran out
-    PAUSE = "Pause"  # the Rollout says so and waits to the end
+    CONTINUE = "Continue"  # the pods go, and status records that the wait timed out
+    PAUSE = "Pause"  # the wait goes on to its end, and the Rollout says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyFacts:
-    """What is known of the proxies of a cluster; of many nodes the worst.
+    """What is known about a cluster's proxies; where nodes differ, the worst of them.
 
     Args:
         known_by: one sentence that says where this is from, or why it is not known and what to do.
-        min_sync_period_s: the least time between two syncs; None when it is not known.
+        min_sync_period_s: the shortest time between two syncs; None when it is not known.
         oldest_kernel: (major, minor) of the oldest node; None when no node could be read.
-        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s; `plan` tells them,
-            as neither shortens a wait.
-        learnt_lag_s: what proxies were seen to take, which counts if it is longer than what is assumed; None when none were.
-        gateway_lag_s: how long the gateways of the Rollout's routes were seen to take from a route to what they do; None when
-            that was not measured, or it has no routes.
+        ipvs_tcp_timeout_s, ipvs_tcp_fin_timeout_s: None where kube-proxy keeps the kernel's 900 s and 120 s. Only `plan` reports
+            them, as neither shortens a wait.
+        learnt_lag_s: the measured lag of proxies, which counts if it is longer than the assumed one; None when not measured.
+        gateway_lag_s: the measured time from a change of the Rollout's routes until their gateways follow; None when not
+            measured, or without routes.
     """
 
     mode: ProxyMode = ProxyMode.UNKNOWN
-    known_by: str = "nothing was asked yet"
+    known_by: str = "the cluster was not asked yet"
     min_sync_period_s: float | None = None
     oldest_kernel: tuple[int, int] | None = None
     ipvs_tcp_timeout_s: float | None = None
@@ -70,12 +70,12 @@ class ProxyFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusProbe:
-    """A query whose value is what is in flight at a revision's pods.
+    """A query whose value is the number of requests or streams in flight at a revision's pods.
 
     Args:
         query: PromQL with `{{namespace}}`, `{{rollout}}`, `{{revision}}` and `{{service}}` in its strings.
-        max_s: what it counts are long streams: they are waited for so long, apart from requests; None for requests.
-        age_s: how old the samples may be that the query looks at: the scrape interval.
+        max_s: the longest stream, for a query that counts streams; None for one that counts requests.
+        age_s: how old the samples may be that the query reads: the scrape interval.
     """
 
     name: str
@@ -86,7 +86,7 @@ class PrometheusProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyProbe:
-    """Active requests at a revision's pods, by the Envoys that are configured as data planes."""
+    """Counts active requests at a revision's pods, by asking the Envoys that are configured as data planes."""
 
     name: str
     max_s: float | None = None
@@ -100,9 +100,9 @@ class DrainSpec:
     """`spec.drain`. A Rollout without one has these defaults.
 
     Args:
-        max_request_s: the longest request. Default: 30, or the template's `terminationGracePeriodSeconds` when that is less, as
-            no longer request survives the end of a pod today.
-        timeout_s: no wait for a revision that lost its traffic is longer, without its being said.
+        max_request_s: the longest request. Default: 30, or the template's `terminationGracePeriodSeconds` when that is less,
+            because no longer request survives the end of a pod today.
+        timeout_s: the longest drain; one that needs more time is cut short or reported, by `on_timeout`.
         probes: who is asked what is still in flight, so that the wait may end early.
     """
 
@@ -124,10 +124,10 @@ class DrainNumbers:
     """What to wait, and why: one sentence for each number.
 
     Args:
-        pre_stop_s: whole seconds that a container sleeps before it is told to end; 0 when nothing is to sleep.
-        grace_s: `terminationGracePeriodSeconds` that holds the sleep and the longest request; 0 when nothing is asked of it.
+        pre_stop_s: whole seconds that a container sleeps before SIGTERM; 0 for no sleep.
+        grace_s: `terminationGracePeriodSeconds` with room for the sleep and the longest request; 0 for no requirement.
         proxy_lag_s: until no proxy sends a new connection to a pod that left the EndpointSlices.
-        drain_s: what a revision's pods are kept after the slices stopped showing them; `timeout_s` may cut it short.
+        drain_s: how long a revision's pods are kept after the slices stopped showing them; `timeout_s` may cut it short.
     """
 
     pre_stop_s: int

@@ -1,4 +1,4 @@
-"""Changed copies of frozen values. One pass makes half a dozen of a status with its thirty fields, so the price matters."""
+"""Changed copies of frozen values. One pass copies a status of thirty fields about six times, so the cost matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kubernetes takes for the name of an object and for keys and values of labels and annotations.
+"""What Kubernetes accepts as names of objects and as keys and values of labels and annotations.
 
 Sources: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/, …/labels/#syntax-and-character-set and
 …/annotations/#syntax-and-character-set.
@@ -15,7 +15,7 @@ _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9](
 
 
 def is_object_name(text: str) -> bool:
-    """Whether an object may have that name: a DNS subdomain (RFC 1123). So it stays one part of a request's path, too."""
+    """Whether an object may have that name: a DNS subdomain (RFC 1123). Such a name is one segment of a URL path, too."""
     return bool(_SUBDOMAIN.fullmatch(text))
 
 
@@ -31,5 +31,5 @@ def is_label_value(value: object) -> bool:
 
 
 def is_snippet(key: str) -> bool:
-    """Whether the annotation is text for the configuration of a router, which all its routes share (CVE-2021-25742)."""
+    """Whether the annotation adds raw text to a router's configuration, which all its routes share (CVE-2021-25742)."""
     return key.lower().endswith("-snippet")

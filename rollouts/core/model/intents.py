@@ -16,10 +16,10 @@ from rollouts.core.model.traffic import RouteName, Split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateReplicaSet:
-    """Makes the ReplicaSet of the spec's template; one that exists under its name and our uid is as good.
+    """Creates the ReplicaSet of the spec's template; an existing one of that name, owned by our uid, counts as created.
 
     Args:
-        injection: the sleep that goes into the template's containers; None for none.
+        injection: the sleep that is added to the template's containers; None for none.
     """
 
     revision: str
@@ -32,10 +32,10 @@ class CreateReplicaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptReplicaSet:
-    """Makes the Rollout the controller of a ReplicaSet that has none, as it was seen, and only while the Rollout itself is there.
+    """Makes the Rollout the controller of a ReplicaSet that has none, if it has not changed and the Rollout still exists.
 
     Args:
-        has_owners: it has owners, which stay.
+        has_owners: it has owners already; they stay.
     """
 
     name: str
@@ -46,13 +46,13 @@ class AdoptReplicaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchReplicaSet:
-    """Changes what is given and leaves what is None.
+    """Changes the given fields of a ReplicaSet; None leaves a field as it is.
 
     Args:
-        resource_version: the write fails with a conflict when the ReplicaSet has moved since; "" where that does not
+        resource_version: the write fails with a conflict when the ReplicaSet has changed since; "" where that does not
             matter (growing is safe on any version).
-        restart_surge: so many of `replicas` are there only for a restart.
-        abort_note: the abort that it grows for, and that no status tells of yet.
+        restart_surge: how many of `replicas` exist only for a restart.
+        abort_note: the abort that it grows for and that status does not have yet.
     """
 
     name: str
@@ -71,7 +71,7 @@ class PatchReplicaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteReplicaSet:
-    """Deletes an old ReplicaSet without pods, only as it was seen (uid and resourceVersion)."""
+    """Deletes an old ReplicaSet without pods, if it has not changed since (uid and resourceVersion)."""
 
     name: str
     uid: str
@@ -117,7 +117,7 @@ class EvictPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAnnotation:
-    """Removes a verb that was meant for "what you see now" and has been recorded."""
+    """Removes the annotation of a recorded command whose value was `true`."""
 
     verb: Verb
     value: str
@@ -125,11 +125,11 @@ class RemoveAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTraffic:
-    """Makes the route say `split` and marks it as managed by this Rollout; fails with a conflict when it has moved since.
+    """Writes `split` into the route and marks it as managed by this Rollout; fails with a conflict when it has changed since.
 
     Args:
-        settled: the data plane is known to do what the route says now. While it is not, rules that are idle stay so.
-        anew: the rest of it is written as its manifest in the spec has it. Then `split` is a share alone.
+        settled: the data plane is known to do what the route says now. Until then idle rules stay idle.
+        anew: the rest of the route is written again from its manifest in the spec. Then `split` is only a share.
     """
 
     route: RouteName
@@ -142,10 +142,10 @@ class SetTraffic:
 
 @dataclass(frozen=True, slots=True)
 class MakeRoute:
-    """Makes a route of `trafficRouting.own`; fails with a conflict when there is one of its name by now.
+    """Creates a route of `trafficRouting.own`; fails with a conflict when one of that name exists by now.
 
     Args:
-        split: what it is to say: a share alone.
+        split: what the route says: only a share.
     """
 
     route: RouteName
@@ -154,7 +154,7 @@ class MakeRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRoute:
-    """Gives a route back as its user wrote it: the spec no longer names it, or the Rollout is going."""
+    """Releases a route as its user wrote it: the spec no longer names it, or the Rollout is being deleted."""
 
     route: RouteName
     uid: str
@@ -170,18 +170,18 @@ class AskRoute:
 
 @dataclass(frozen=True, slots=True)
 class AskFeatures:
-    """Reads what the class of a route's gateways says that it supports; the answer comes back through the inbox."""
+    """Reads which features the class of a route's gateways supports; the answer comes back through the inbox."""
 
     route: RouteName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLive:
-    """Asks the data plane whether it does what the route, in that version, says; the answer comes back through the inbox.
+    """Asks the data plane whether it does what this version of the route says; the answer comes back through the inbox.
 
     Args:
-        since_s: when all routes were seen to say it: requests before that are not counted. 0 where none are counted.
-        before: the canary's share until then; None when it is not known, or no requests are counted.
+        since_s: when all routes were first seen to say it: earlier requests do not count. 0 where none are counted.
+        before: the canary's share until then; None when it is not known or no requests are counted.
     """
 
     route: RouteName
@@ -234,7 +234,7 @@ Intent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something people should read: becomes an Event."""
+    """A message for people, sent as an Event."""
 
     reason: Reason
     message: str
@@ -246,9 +246,10 @@ class Decision:
     """The outcome of one pass.
 
     Args:
-        intents: in order; carried out one by one, stopping at the first failure.
-        status: what `.status` must say; written after the intents, in one patch, and only if it differs.
-        status_first: written before them instead: it records a step as done, and the intents are wanted whether or not it is.
+        intents: in order; carried out one by one until the first failure.
+        status: the new `.status`; written after the intents, in one patch, and only if it differs.
+        status_first: status is written before the intents instead: it records a finished step, and the intents are wanted
+            either way.
         requeue_at_s: wall clock at which time alone may change the decision; None when only events can.
         notices: sent once the status is written.
     """

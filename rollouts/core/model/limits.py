@@ -12,7 +12,7 @@ def resolved_surge(limit: IntOrPercent, *, replicas: int) -> int:
 
 
 def resolved_unavailable(limit: IntOrPercent, *, replicas: int) -> int:
-    """Pods of `replicas` that may be missing, never more than there are; a percentage rounds down, as a Deployment's does."""
+    """Pods of `replicas` that may be missing, at most all of them; a percentage rounds down, as a Deployment's does."""
     pods = replicas * limit.value // 100 if isinstance(limit, Percent) else limit
     return min(pods, replicas)
 
@@ -20,7 +20,7 @@ def resolved_unavailable(limit: IntOrPercent, *, replicas: int) -> int:
 def surge_and_unavailable(*, max_surge: IntOrPercent, max_unavailable: IntOrPercent, replicas: int) -> tuple[int, int]:
     """Both limits in pods: (surge, unavailable).
 
-    When both come to 0 no pod could ever be replaced, so one may be unavailable, as with a Deployment; with 0 replicas none.
+    If both were 0, no pod could ever be replaced, so one may be unavailable then, as with a Deployment; with 0 replicas none.
     """
     surge = resolved_surge(max_surge, replicas=replicas)
     unavailable = resolved_unavailable(max_unavailable, replicas=replicas)

@@ -1,4 +1,4 @@
-"""How the containers of a pod template end, and the preStop sleep that is put into it."""
+"""How the containers of a pod template end, and the preStop sleep that the controller adds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-DEFAULT_GRACE_S = 30  # of a pod whose template names none
+DEFAULT_GRACE_S = 30  # Kubernetes' default
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,8 @@ class ContainerExit:
     """How one container ends.
 
     Args:
-        has_pre_stop: the user gave it a preStop; it is left as it is.
-        sleep_s: of that preStop, when it is a native sleep; None when nobody can tell how long it takes.
+        has_pre_stop: the user gave it a preStop, which stays as it is.
+        sleep_s: the length of that preStop if it is a native sleep; None when the length is unknown.
     """
 
     name: str
@@ -28,8 +28,8 @@ class PodExit:
     """How the pods of a template end, as the user wrote it.
 
     Args:
-        grace_s: `terminationGracePeriodSeconds`, 30 when it is not named.
-        containers: the ordinary ones, in order.
+        grace_s: `terminationGracePeriodSeconds`, 30 by default.
+        containers: the ordinary containers, in order.
     """
 
     grace_s: int = DEFAULT_GRACE_S
@@ -38,12 +38,12 @@ class PodExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """What is put into the template of a ReplicaSet that is made.
+    """What the controller adds to the template of a new ReplicaSet.
 
     Args:
-        containers: names of those that are to sleep.
+        containers: names of the containers that get a sleep.
         grace_s: `terminationGracePeriodSeconds`, never less than the user's.
-        native: as `preStop.sleep`; else as `preStop.exec` of `sleep`, which the image must have.
+        native: the sleep is a `preStop.sleep`; else a `preStop.exec` of `sleep`, which the image must have.
     """
 
     containers: tuple[str, ...]
@@ -52,13 +52,13 @@ class Injection:
     native: bool
 
     def __str__(self) -> str:
-        how = "" if self.native else " by exec, as the server does not know preStop.sleep"
+        how = "" if self.native else " by exec, because the API server does not support preStop.sleep"
         names = ", ".join(self.containers)
         return f"preStop sleep of {self.pre_stop_s} s in {names}{how}, terminationGracePeriodSeconds {self.grace_s}"
 
 
 def injection_fields(injection: Injection) -> dict[str, Any]:
-    """An injection as JSON, in the order of the alphabet: in `.status.drain.preStop`, and as text on the ReplicaSet."""
+    """An injection as JSON, keys sorted: for `.status.drain.preStop`, and as text on the ReplicaSet."""
     return {
         "containers": list(injection.containers),
         "graceSeconds": injection.grace_s,
@@ -68,7 +68,7 @@ def injection_fields(injection: Injection) -> dict[str, Any]:
 
 
 def read_injection(fields: object) -> Injection | None:
-    """The injection that was written like that; None for anything else. Raises: nothing."""
+    """The injection in the JSON of `injection_fields`; None for anything else. Raises: nothing."""
     noted = _object(fields)
     seconds, grace_s, names = noted.get("seconds"), noted.get("graceSeconds"), noted.get("containers")
     if type(seconds) is not int or type(grace_s) is not int or not isinstance(names, list):
@@ -79,7 +79,7 @@ def read_injection(fields: object) -> Injection | None:
 
 
 def read_pod_exit(template: Mapping[str, Any]) -> PodExit:
-    """How the pods of a template end. What Kubernetes would not take is left for the API server to refuse. Raises: nothing."""
+    """How the pods of a template end. The API server refuses what Kubernetes does not accept. Raises: nothing."""
     spec = _object(template.get("spec"))
     grace_s = spec.get("terminationGracePeriodSeconds")
     containers = spec.get("containers")
@@ -96,7 +96,8 @@ def _container(container: object) -> ContainerExit:
     seconds = _object(_object(pre_stop).get("sleep")).get("seconds")
     return ContainerExit(
         name=str(fields.get("name", "")),
-        has_pre_stop=bool(pre_stop) or not isinstance(lifecycle, Mapping | None),  # what is no object is not added to
+        has_pre_stop=bool(pre_stop)
+        or not isinstance(lifecycle, Mapping | None),  # nothing is added to what is no object
         sleep_s=seconds if type(seconds) is int else None,
     )
 

@@ -1,4 +1,4 @@
-"""Every reason that a condition, an Event, a log line or `status.waitingFor` may give, each with what it means.
+"""Every reason that a condition, an Event, a log line or `status.waitingFor` may give, and its meaning.
 
 The names are Argo Rollouts' where they mean the same. `docs/reasons.md` is generated from this file.
 """
@@ -26,49 +26,58 @@ class Reason(StrEnum):
     STEP_COMPLETED = "RolloutStepCompleted", "A step was carried out and the next one begins."
     SKIP_STEPS = "SkipSteps", "The revision is stable already, or was not long ago, so its steps are skipped."
     ROLLOUT_COMPLETED = "RolloutCompleted", "The revision has all the pods and the traffic; it is the stable one now."
-    ROLLOUT_ABORTED = "RolloutAborted", "The revision is held back and the stable one serves."
+    ROLLOUT_ABORTED = "RolloutAborted", "The revision is aborted and the stable revision serves."
     ROLLOUT_RETRY = "RolloutRetry", "An aborted revision is tried again from its first step."
     ROLLOUT_PAUSED = "RolloutPaused", "The Rollout waits at a step, or because somebody paused it."
     ROLLOUT_RESUMED = "RolloutResumed", "A pause is over."
-    ROLLOUT_RESTARTED = "RolloutRestarted", "All pods older than the time asked for have been replaced."
+    ROLLOUT_RESTARTED = "RolloutRestarted", "All pods older than the restart time have been replaced."
     SWITCH_SERVICE = "SwitchService", "A Service selects another revision."
-    TRAFFIC_WEIGHT_UPDATED = "TrafficWeightUpdated", "A route was told another split of the traffic."
+    TRAFFIC_WEIGHT_UPDATED = "TrafficWeightUpdated", "The controller writes another split of the traffic into a route."
     TRAFFIC_LIVE = "TrafficLive", "The data plane does what the routes say."
-    ROUTE_DRIFTED = "RouteDrifted", "Somebody else changed what the Rollout set in a route; it was set again."
+    ROUTE_DRIFTED = (
+        "RouteDrifted",
+        "Somebody else changed what the Rollout had set in a route; the controller sets it again.",
+    )
     ROUTE_RELEASED = "RouteReleased", "A route is no longer managed by the Rollout."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
     # health
-    HEALTHY = "Healthy", "The revision of the spec is rolled out and has its pods available."
+    HEALTHY = "Healthy", "The revision of the spec is rolled out and its pods are available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."
     UNAVAILABLE = "UnavailableReplicas", "Fewer pods are available than the spec allows."
-    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", "Nothing moved for progressDeadlineSeconds."
-    REPLICA_FAILURE = "ReplicaFailure", "Pods cannot be created: a quota, a policy or a webhook refuses them."
-    INVALID_SPEC = "InvalidSpec", "The spec cannot be carried out; the running revision is left as it is."
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", "There was no progress for progressDeadlineSeconds."
+    REPLICA_FAILURE = (
+        "ReplicaFailure",
+        "Pods cannot be created: for example a quota, a policy or a webhook refuses them.",
+    )
+    INVALID_SPEC = "InvalidSpec", "The spec cannot be carried out; the running pods stay as they are."
     DRAIN_UNSAFE = (
         "DrainUnsafe",
-        "Pods end sooner than their last requests: a preStop sleep or a grace period is short, or no wait is long enough.",
+        "Pods may end before their last requests: a preStop sleep or a grace period is too short, or no wait is long enough.",
     )
     DRAIN_TIMED_OUT = (
         "DrainTimedOut",
-        "A wait for a revision that lost its traffic took longer than drain.timeoutSeconds.",
+        "The drain of a revision that lost its traffic was not over after drain.timeoutSeconds.",
     )
     PROXY_MODE_UNKNOWN = (
         "ProxyModeUnknown",
-        "Nobody could say how the nodes proxy Services, so the safe numbers are waited.",
+        "It is not known how the nodes proxy Services, so the controller waits the longest safe times.",
     )
     SERVICE_UNSAFE = (
         "ServiceUnsafe",
-        "A field of a Service that the spec names bends the shares of traffic, or loses requests at a switch.",
+        "A field of a Service that the spec names distorts the shares of traffic, or loses requests at a switch.",
     )
     # waits
     PODS_NOT_AVAILABLE = "PodsNotAvailable", "Waits for pods of a revision to become available."
-    OLD_PODS_LEAVING = "OldPodsLeaving", "Waits for pods of older revisions to go."
+    OLD_PODS_LEAVING = "OldPodsLeaving", "Waits for pods of older revisions to terminate."
     SCALING_DOWN = "ScalingDown", "Waits for the stable revision to reach the size that the step gives it."
     TIMED_PAUSE = "TimedPause", "Waits for the duration of a pause step."
     PROMOTION_NEEDED = "PromotionNeeded", "Waits for somebody to promote the revision."
     PAUSED_BY_USER = "PausedByUser", "Waits because spec.paused or the pause annotation is set."
     AUTO_PROMOTION = "AutoPromotion", "Waits for autoPromotionSeconds before the switch."
-    SCALE_DOWN_DELAY = "ScaleDownDelay", "An old revision keeps its pods for a while after the traffic left it."
+    SCALE_DOWN_DELAY = (
+        "ScaleDownDelay",
+        "Waits for the scale-down delay of an old revision, which keeps its pods until then.",
+    )
     SERVICE_NOT_FOUND = "ServiceNotFound", "A Service that the spec names does not exist."
     SERVICE_NOT_USABLE = (
         "ServiceNotUsable",
@@ -78,23 +87,32 @@ class Reason(StrEnum):
     ROUTE_NOT_FOUND = "RouteNotFound", "A route that the spec names does not exist, or its kind is not installed."
     ROUTE_NOT_USABLE = (
         "RouteNotUsable",
-        "A route that the spec names belongs to another Rollout, or cannot say what the step asks for.",
+        "A route that the spec names belongs to another Rollout, or cannot express what the step asks for.",
     )
-    ROUTE_MADE = "RouteMade", "A route of trafficRouting.own was made, or written anew from its manifest."
-    ROUTE_NOT_ACCEPTED = "RouteNotAccepted", "A gateway has not taken the route, and its status may say why."
+    ROUTE_MADE = (
+        "RouteMade",
+        "The controller creates a route of trafficRouting.own, or writes it again from its manifest.",
+    )
+    ROUTE_NOT_ACCEPTED = (
+        "RouteNotAccepted",
+        "No gateway has accepted the route yet; the status of the route may say why.",
+    )
     TRAFFIC_SWITCHING = "TrafficSwitching", "Waits until the data plane splits the traffic as the step says."
-    DRAINING = "Draining", "Waits until no proxy brings new requests to the old pods and those that had begun are over."
+    DRAINING = (
+        "Draining",
+        "Waits until no proxy sends new requests to the old pods and the requests in flight are over.",
+    )
     RETRY_NEEDED = "RetryNeeded", "Waits for a new revision, or for somebody to retry the aborted one."
     ROLLED_BACK = (
         "RolledBack",
-        "A rollback holds the spec's revision back and an earlier one serves, until a new template or another command.",
+        "A rollback is in effect: an earlier revision serves instead of the spec's, until a new template or another command.",
     )
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."
-    NAME_TAKEN = "NameTaken", "Another owner has an object with the name that we need."
+    NAME_TAKEN = "NameTaken", "An object with the name that the controller needs exists and belongs to another owner."
     NOT_ADOPTED = (
         "NotAdopted",
-        "A ReplicaSet has the Rollout's name as a label and no controller, but is not one of its own; it is left alone.",
+        "A ReplicaSet with the Rollout's name as a label has no controller and was not made by this Rollout; it is not adopted.",
     )
     # traffic providers
     TRIED = "Tried", "A TrafficProvider's tests pass, and the API server takes their objects in a dry run."
@@ -103,22 +121,25 @@ class Reason(StrEnum):
         "A TrafficProvider's tests pass; the API server was not asked about their objects, or gave no answer.",
     )
     TEST_REFUSED = "TestRefused", "The API server refuses an object of a TrafficProvider's tests in a dry run."
-    KIND_NOT_SERVED = "KindNotServed", "The CustomResourceDefinition of what a TrafficProvider steers is not installed."
-    # verbs
-    PROMOTED = "Promoted", "Somebody let the revision pass a gate."
-    UNKNOWN_REVISION = "UnknownRevision", "A verb names a revision that this Rollout does not have."
+    KIND_NOT_SERVED = (
+        "KindNotServed",
+        "The CustomResourceDefinition for a TrafficProvider's routes is not installed.",
+    )
+    # commands
+    PROMOTED = "Promoted", "Somebody promoted the revision: it may pass a gate."
+    UNKNOWN_REVISION = "UnknownRevision", "A command names a revision that this Rollout does not have."
     COMMAND_INVALID = (
         "CommandInvalid",
-        "A verb's value cannot be understood, or does not fit what the Rollout is doing.",
+        "A command's value cannot be understood, or does not fit what the Rollout is doing.",
     )
-    # the controller's own trouble
+    # problems of the controller
     API_FORBIDDEN = "ApiForbidden", "The controller's ServiceAccount may not do what the Rollout needs."
     API_REFUSED = "ApiRefused", "The API server refuses an object that the Rollout asks for."
     OBJECT_UNREADABLE = (
         "ObjectUnreadable",
-        "The Rollout, or an object that it depends on, exists and cannot be read; nothing is decided until it can.",
+        "The Rollout, or an object that it depends on, exists and cannot be read; the controller decides nothing until it can.",
     )
     WATCH_FAILED = (
         "WatchFailed",
-        "A watch is refused or gets no answer, so what is known is old; nothing is decided until it works.",
+        "A watch is refused or gets no answer, so what the controller knows is old; it decides nothing until the watch works.",
     )

@@ -1,9 +1,9 @@
 """The name of a revision: scheme v1.
 
 A revision is the SHA-256 of the canonical JSON of what the user wrote in `spec.template`: keys sorted, no white space, nulls
-left out (a null is an absent field to Kubernetes), UTF-8. Nothing that we inject or that an API server defaults takes part,
-so no upgrade of either rolls anybody's workload (argo-rollouts issue 4696 is what happens otherwise). A later scheme gets its own
-label value `rollouts.dev/hash-scheme`, and ReplicaSets of this one keep theirs.
+omitted (a null is an absent field to Kubernetes), UTF-8. Fields that we inject or that an API server defaults take no part, so no
+upgrade of either rolls out a workload again (see argo-rollouts issue 4696). A later scheme gets its own value of the label
+`rollouts.dev/hash-scheme`, and ReplicaSets of this scheme keep theirs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ HASH_SCHEME = "v1"
 REVISION_LABEL = "rollouts.dev/revision"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9
-_GENERATE_NAME_MAX = 58  # kube-apiserver cuts a pod's generateName here; longer and pods would lose their revision
+_GENERATE_NAME_MAX = (
+    58  # kube-apiserver cuts a pod's generateName here; with a longer one pods would lose their revision
+)
 
 
 def canonical_json(value: Any) -> bytes:
-    """Canonical JSON bytes of a JSON value, nulls in objects left out."""
+    """Canonical JSON bytes of a JSON value, without nulls in objects."""
     return json.dumps(_without_nulls(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -37,7 +39,7 @@ def short_hash(data: bytes) -> str:
 def replica_set_name(*, rollout: str, revision: str) -> str:
     """`<rollout>-<revision>`, the Rollout's name shortened to leave room for the pods' suffix.
 
-    A Rollout whose name is too long keeps its beginning and gets a hash of the whole, so two of them never share a name.
+    A name that is too long is cut and gets a hash of the whole, so two Rollouts never share a name.
     """
     room = _GENERATE_NAME_MAX - 2 - len(revision)
     if len(rollout) > room:

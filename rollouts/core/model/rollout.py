@@ -1,4 +1,4 @@
-"""The nouns of a Rollout's spec, parsed, defaulted and validated by `api/spec/parse.py`; nothing here is optional by accident."""
+"""The spec of a Rollout as values, parsed, defaulted and validated by `api/spec/parse.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollouts.objects import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Percent:
-    """A share of the replicas, 0..100, written `25%` in a manifest."""
+    """A share of the replicas in percent, 0..100; `25%` in a manifest."""
 
     value: int
 
@@ -27,7 +27,7 @@ IntOrPercent: TypeAlias = int | Percent
 
 @dataclass(frozen=True, slots=True)
 class PodMetadata:
-    """Labels and annotations that pods of a role carry for as long as they have the role ("ephemeral metadata")."""
+    """Labels and annotations that pods have for as long as they have a role ("ephemeral metadata")."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -51,14 +51,14 @@ class AntiAffinity:
 
 @dataclass(frozen=True, slots=True)
 class ProgressThreshold:
-    """`replicaProgressThreshold`: this much of the desired replicas being available is enough to go on."""
+    """`replicaProgressThreshold`: how many of the desired replicas must be available to go on."""
 
     value: IntOrPercent
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """One traffic provider that the spec names, with its part of the spec: its codec knows what that says."""
+    """One traffic provider that the spec names, with its settings, which only its codec understands."""
 
     name: str
     settings: Mapping[str, Any]
@@ -66,15 +66,15 @@ class Router:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficRouting:
-    """Traffic is moved by weights, not by the ratio of pods, so stable keeps its size while the canary grows.
+    """`trafficRouting`: weights move the traffic, not the ratio of pods, so stable keeps its size while the canary grows.
 
     Args:
-        routers: who moves it; with none somebody outside of the Rollout does, and the weight in status is what they follow.
-        managed_routes: names of the routes that steps make, the first one wins.
-        min_pods_per_replica_set: at least so many canary pods once there is any.
-        dynamic_stable_scale: stable shrinks as its weight does.
-        sticky: weights are shares of clients, not of requests; without its seed. None for requests.
-        own: manifests of the routes that the controller makes.
+        routers: the traffic providers. With none, somebody else moves the traffic, and follows the weight in status.
+        managed_routes: names of the routes that steps make; the first one that matches wins.
+        min_pods_per_replica_set: the fewest canary pods once there is any.
+        dynamic_stable_scale: stable shrinks with its share.
+        sticky: weights are shares of clients instead of requests, here without the seed; None for requests.
+        own: manifests of the routes that the controller creates.
     """
 
     routers: tuple[Router, ...] = ()
@@ -91,9 +91,9 @@ class Canary:
 
     Args:
         traffic_routing: None for a canary by the ratio of pods.
-        ping_pong: the two Services take turns at being the stable one, so that none changes what it selects at the end; as
-            the spec names them `pingService` is the stable one, `with_roles` says which is now.
-        scale_down_delay_s: how long the old stable is kept after promotion; only with traffic routing.
+        ping_pong: the two Services take turns as the stable one, so that none changes its selector at the end. Here
+            `pingService` is the stable one; `with_roles` exchanges them as status says.
+        scale_down_delay_s: how long the old stable revision is kept after promotion; only with traffic routing.
         scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
         abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
     """
@@ -120,12 +120,12 @@ class Canary:
 
     @property
     def by_ratio(self) -> bool:
-        """Whether the ratio of pods carries the shares of traffic, not Services or routers."""
+        """Whether the ratio of pods sets the shares of traffic, instead of Services or routers."""
         return self.traffic_routing is None
 
     @property
     def routers(self) -> tuple[Router, ...]:
-        """Who moves traffic by weights; () where nobody does, or somebody outside of the Rollout."""
+        """The traffic providers that move traffic by weights; () when there are none."""
         return self.traffic_routing.routers if self.traffic_routing is not None else ()
 
     @property
@@ -175,27 +175,27 @@ class BlueGreen:
 
     @property
     def step_count(self) -> int:
-        """It has no steps, only a gate."""
+        """0: blue-green has a gate and no steps."""
         return 0
 
     @property
     def by_ratio(self) -> bool:
-        """The active Service moves the traffic."""
+        """False: the active Service moves the traffic."""
         return False
 
     @property
     def routers(self) -> tuple[Router, ...]:
-        """Nobody moves traffic by weights."""
+        """(): no router moves traffic by weights."""
         return ()
 
     @property
     def ping_pong(self) -> bool:
-        """The Services keep their roles."""
+        """False: the Services keep their roles."""
         return False
 
     @property
     def max_surge(self) -> IntOrPercent:
-        """Pods that a restart may add: a Deployment's default; an update makes room for twice the pods anyway."""
+        """How many pods a restart may add: a Deployment's default. An update may have twice the pods anyway."""
         return Percent(25)
 
     @property
@@ -233,13 +233,13 @@ class RolloutSpec:
 
     Args:
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
-        selector_text: the same as `kubectl -l` and the scale subresource write it.
-        template_json: the user's pod template, canonical JSON, exactly as given: what the revision is the hash of.
+        selector_text: the selector in the syntax of `kubectl -l` and the scale subresource.
+        template_json: the user's pod template exactly as given, canonical JSON; the revision is its hash.
         template_labels: the labels in it.
         revision: the hash of `template_json`, see core/model/revision.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
-        rollback_window_revisions: going back no further than this many revisions skips the steps; None for never.
+        rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
         ends: how the template's pods end, as the user wrote it.
     """
 
@@ -264,11 +264,11 @@ class RolloutSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One Rollout as the API server holds it: who it is, what it wants, and the verbs people asked for.
+    """One Rollout as the API server stores it: its identity, its spec, and the commands in its annotations.
 
     Args:
-        annotations: those under `rollouts.dev/`, prefix taken off.
-        annotated_by: by verb: the field manager that set its annotation, where that is known.
+        annotations: those under `rollouts.dev/`, without the prefix.
+        annotated_by: by command: the field manager that set its annotation, where that is known.
         restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
     """
 

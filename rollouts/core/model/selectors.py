@@ -9,12 +9,12 @@ from rollouts.core.model.revision import REVISION_LABEL
 
 
 def template_labels(template: object) -> Mapping[str, Any]:
-    """Labels of the pods of a template; none where it has none, or none that can be read."""
+    """The labels in a pod template; empty when it has none or they cannot be read."""
     return _mapping(_mapping(_mapping(template).get("metadata")).get("labels"))
 
 
 def users_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The selector without the revision, which is ours."""
+    """The selector without our key, the revision."""
     return {key: value for key, value in selector.items() if key != REVISION_LABEL}
 
 

@@ -1,4 +1,4 @@
-"""How a strategy refers to a Service: by its name, or as a subset of a DestinationRule, which the policy takes for a Service."""
+"""How a strategy refers to a Service: by its name, or as a subset of a DestinationRule, which the core treats as a Service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class SubsetName:
-    """One subset. Its text is `rule/subset`, which no Service can have for a name (RFC 1123 labels).
+    """One subset. Its text is `rule/subset`, which cannot be the name of a Service (RFC 1123 labels).
 
     Args:
         rule: name of the DestinationRule.
@@ -26,6 +26,6 @@ ServiceRef: TypeAlias = str | SubsetName
 
 
 def service_ref(text: str) -> ServiceRef:
-    """The name whose text that is."""
+    """Parses the text of a Service's or a subset's name."""
     rule, _, subset = text.partition("/")
     return SubsetName(rule, subset) if subset else text

@@ -11,12 +11,12 @@ from typing import Any
 
 CLIENT_IP_TIMEOUT_S = 10_800  # Kubernetes' default
 HEADLESS = "None"
-"""Value of `clusterIP` that asks for no address."""
+"""The value of `clusterIP` for a Service without an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTraits:
-    """Without arguments: those of a Service that says nothing but its selector and ports.
+    """Those fields of one Service. The defaults are those of a Service with only a selector and ports.
 
     Args:
         traffic_distribution: "" for none.
@@ -36,14 +36,14 @@ PLAIN = ServiceTraits()
 
 
 def client_ip_s(*, affinity: str | None, timeout_s: int | None) -> int | None:
-    """`sessionAffinity` and its timeout as one number."""
+    """Seconds that a client stays with its pod, from `sessionAffinity` and its timeout; None without affinity."""
     if affinity != "ClientIP":
         return None
     return CLIENT_IP_TIMEOUT_S if timeout_s is None else timeout_s
 
 
 def read_traits(spec: Mapping[str, Any]) -> ServiceTraits:
-    """The traits in `.spec` of a manifest. Raises: nothing; an unreadable field is as one that is not there."""
+    """The traits in `.spec` of a manifest. Raises: nothing; an unreadable field counts as absent."""
     config = spec.get("sessionAffinityConfig")
     client_ip = config.get("clientIP") if isinstance(config, Mapping) else None
     seconds = client_ip.get("timeoutSeconds") if isinstance(client_ip, Mapping) else None

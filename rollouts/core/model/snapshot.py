@@ -1,4 +1,4 @@
-"""What was seen at one instant: the only thing that `decide` looks at."""
+"""The Snapshot: what was seen at one moment, and the only input of `decide`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class ReplicaSet:
     Args:
         revision: label `rollouts.dev/revision`.
         number: annotation `rollouts.dev/revision-number`, counts up; 0 when unreadable.
-        spec_replicas: pods it was told to have; for `decide` without those of `restart_surge`.
+        spec_replicas: its `spec.replicas`; inside `decide` without those of `restart_surge`.
         abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
-        restart_surge: pods among them that it has only while a restart replaces others (annotation `rollouts.dev/restart-surge`).
+        restart_surge: extra pods for the time of a restart (annotation `rollouts.dev/restart-surge`).
         replicas, ready, available: pods it reports; stale while `observed` is False.
-        terminating: pods still ending (KEP-3973); None when the server does not tell.
+        terminating: pods that are still ending (KEP-3973); None when the server does not report them.
         observed: its controller has seen its latest spec.
-        pod_metadata: ephemeral metadata that its template carries now.
+        pod_metadata: the ephemeral metadata in its template now.
         pods_carry_metadata: its pods were given `pod_metadata` too.
-        injection: what was put into its template when it was made (annotation `rollouts.dev/pre-stop`); None for nothing.
+        injection: what was added to its template at its creation (annotation `rollouts.dev/pre-stop`); None for nothing.
         failure: message of its ReplicaFailure condition (quota, admission), "" for none.
     """
 
@@ -57,7 +57,7 @@ class ReplicaSet:
 
     @property
     def count_is_true(self) -> bool:
-        """Whether what it reports is about the size that it has now: nothing that was deleted is still counted."""
+        """Whether its counts fit its present size: no deleted pod is still counted."""
         return self.observed and self.replicas <= self.spec_replicas + self.restart_surge
 
     @property
@@ -68,12 +68,12 @@ class ReplicaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanedReplicaSet:
-    """A ReplicaSet under the Rollout's name label that nobody controls: `kubectl delete --cascade=orphan` left it, or a stranger.
+    """A ReplicaSet with the Rollout's name label and no controller: left by `kubectl delete --cascade=orphan`, or a stranger's.
 
     Args:
         revision: label `rollouts.dev/revision`.
         has_owners: it has owners that do not control it.
-        problem: why it is not ours, though its label says so; "" when it is.
+        problem: why it is not ours although its label says so; "" when it is ours.
     """
 
     name: str
@@ -86,16 +86,16 @@ class OrphanedReplicaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSeen:
-    """A Service that the spec names, or that we steer.
+    """A Service that the spec names, or that this Rollout manages.
 
     Args:
         revision: value of `rollouts.dev/revision` in its selector, "" when its selector has no such key.
         managed_by: name of the Rollout that manages it (annotation `rollouts.dev/managed-by`), "" for none.
         watched: it carries the label `rollouts.dev/managed: "true"`, so its slices are watched.
-        selects_template: its selector, our key left out, matches the labels of the Rollout's pod template.
+        selects_template: its selector, without our key, matches the labels of the Rollout's pod template.
         traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
-        problem: why it cannot be managed, and what to do; "" when that is for the other fields to tell.
+        problem: why it cannot be managed, and what to do; "" when the other fields decide that.
     """
 
     name: ServiceRef
@@ -113,10 +113,10 @@ class ServiceSeen:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAbsent:
-    """The API server said at `at_s` that there is no such Service; nobody tells us when it comes.
+    """The API server said at `at_s` that there is no such Service; no watch reports when it is created.
 
     Args:
-        message: what is missing and what to do, when that is not simply the Service.
+        message: what is missing and what to do, unless it is simply the Service.
     """
 
     name: ServiceRef
@@ -126,7 +126,7 @@ class ServiceAbsent:
 
 @dataclass(frozen=True, slots=True)
 class ServiceUnasked:
-    """Not among the Services we watch, and nobody has asked for it yet, or the answer is too old."""
+    """A Service that is not watched and was not read yet, or whose answer is too old."""
 
     name: ServiceRef
 
@@ -136,7 +136,7 @@ Service: TypeAlias = ServiceSeen | ServiceAbsent | ServiceUnasked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod of the Rollout, listed because a pass asked for it.
+    """One pod of the Rollout, from a list that a pass asked for.
 
     Args:
         problem: why it is not ready in the kubelet's or scheduler's words: `CrashLoopBackOff: back-off 10s …`, "" if fine.
@@ -172,12 +172,12 @@ class EvictionRefused:
 
 @dataclass(frozen=True, slots=True)
 class DrainSeen:
-    """What the probes of `spec.drain` said of one revision at `at_s`.
+    """What the probes of `spec.drain` said about one revision at `at_s`.
 
     Args:
         in_flight: requests at its pods; None when a probe could not be asked (`message` says why), or none counts requests.
-        streams: long streams at its pods, by the probes with a time of their own; None when one could not be asked.
-        age_s: how much older than `at_s` that may be which was counted: a scrape interval.
+        streams: long streams at its pods, from the probes with a `max_s`; None when one could not be asked.
+        age_s: how much older than `at_s` the counts may be: a scrape interval.
     """
 
     at_s: float
@@ -194,16 +194,16 @@ class Snapshot:
     Args:
         now_s: wall clock, seconds since 1970, read once for the pass.
         status: what `.status` records: the only memory.
-        replica_sets: those whose controller is this Rollout's uid.
-        orphans: those under its name that nobody controls; without those that are being deleted.
+        replica_sets: those that this Rollout's uid controls.
+        orphans: those with its name label that nobody controls; without those that are being deleted.
         services: by name: every Service that the spec names and every one whose `managed_by` is this Rollout. A subset of a
-            DestinationRule is one too, named `rule/subset`.
-        routes: every route that the spec's routers name, in their order, and every one that is still managed by this Rollout.
+            DestinationRule counts as one.
+        routes: every route that the spec's routers name, in their order, and every one that this Rollout still manages.
         drains: by revision: the last answer of the drain probes.
-        pods: None until a pass asked for them.
+        pods: the last list of pods; None until a pass asks for one.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
         proxy: what is known of the cluster's proxies.
-        native_sleep: the server takes `preStop.sleep` (Kubernetes 1.34 and later).
+        native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
     """
 
     now_s: float

@@ -19,12 +19,12 @@ class Phase(StrEnum):
     PAUSED = "Paused"
     HEALTHY = "Healthy"
     DEGRADED = "Degraded"
-    ABORTED = "Aborted"  # the stable revision serves; the new one is held back
-    ROLLED_BACK = "RolledBack"  # the revision that a rollback named serves; the spec's is held back
+    ABORTED = "Aborted"  # the stable revision serves instead of the new one
+    ROLLED_BACK = "RolledBack"  # the target of a rollback serves instead of the spec's revision
 
 
 class Verb(StrEnum):
-    """Annotations `rollouts.dev/<verb>` that ask for something."""
+    """Commands: annotations `rollouts.dev/<verb>`."""
 
     PROMOTE = "promote"
     ABORT = "abort"
@@ -44,16 +44,16 @@ class Outcome(StrEnum):
 
 
 WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
-"""How the update of a revision ended that was the stable one then."""
+"""The outcomes of updates after which the revision was the stable one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingFor:
-    """What the Rollout waits for, since when, and until when at the latest (None: for as long as it takes a person).
+    """What the Rollout waits for, since when, and until when at the latest; None: until a person acts.
 
     Args:
-        problem: what was found wrong with the pods that it waits for, as the message says too; "" for nothing. It is kept here
-            until the pods are listed again: a restart forgets the list.
+        problem: what is wrong with the pods that it waits for, which the message says too; "" for nothing. It is kept here
+            until the pods are listed again, because a restart of the controller loses the list.
     """
 
     reason: Reason
@@ -73,17 +73,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb that was judged: bound to a revision and a step, or refused. Kept for as long as its annotation stands.
+    """A judged command: bound to a revision and a step, or refused. Kept for as long as its annotation is set.
 
     Args:
-        value: the annotation's value, to know it again.
-        revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one that was there.
+        value: the annotation's value, to recognize it.
+        revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one at that time.
         target: for a rollback, the revision to go back to; else "".
-        step: index of the step that a promotion lets pass, None for every step; number of the attempt that a retry asks for.
-        taken_off: it was a `true`, and its annotation has gone.
-        strategy_hash, attempt: of the steps and the attempt that it was given for.
-        refusal: why nothing follows from it; None when it was accepted.
-        over: nothing follows from it any more: it was carried out, or what it was given for has gone.
+        step: for a promotion, index of the step to pass, None for every step; for a retry, the number of the attempt.
+        taken_off: its value was `true`, and its annotation is gone.
+        strategy_hash, attempt: the steps and the attempt that it was given for.
+        refusal: why it is not carried out; None when it was accepted.
+        over: it can have no effect any more: it was carried out, or what it was given for is gone.
         by: field manager that set the annotation; "" when that is not known.
     """
 
@@ -102,7 +102,7 @@ class Command:
 
     @property
     def holds(self) -> bool:
-        """It was accepted, and something may follow from it."""
+        """Whether it was accepted and may still have an effect."""
         return self.refusal is None and not self.over
 
     def is_for(self, status: RolloutStatus) -> bool:
@@ -114,17 +114,17 @@ class Command:
         )
 
     def lets_pass(self, step_index: int | None, status: RolloutStatus) -> bool:
-        """Whether it is a promotion that lets the current revision pass that step; with None every step."""
+        """Whether it is a promotion of the current revision past that step; with None past every step."""
         promotes = self.verb is Verb.PROMOTE and self.holds and self.is_for(status)
         return promotes and self.step in (None, step_index)
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """Why and since when `revision` is held back.
+    """Why and since when `revision` is aborted.
 
     Args:
-        declared: an `abort: <revision>` annotation holds it; it ends when the annotation goes.
+        declared: an annotation `abort: <revision>` keeps it aborted; the abort ends when the annotation is removed.
     """
 
     revision: str
@@ -136,10 +136,10 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class AbortNote:
-    """An accepted `abort=true`, kept on the ReplicaSet that grows for it until status tells of the abort.
+    """An accepted `abort=true`, noted on the ReplicaSet that grows for it until status has the abort.
 
     Args:
-        revision, attempt, started_at_s: of the update that it was given for; each new list of steps starts it anew.
+        revision, attempt, started_at_s: the update that it was given for; a new list of steps starts the update again.
         at_s: when it was accepted, in seconds since 1970.
         by: field manager that set the annotation; "" when that is not known.
     """
@@ -161,7 +161,7 @@ class ScaleDown:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """So many polls in a row found nothing in flight, the last of them at `at_s`."""
+    """`polls` polls in a row found nothing in flight, the last one at `at_s`."""
 
     polls: int
     at_s: float
@@ -169,19 +169,19 @@ class Idle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """A Service that went from one revision to another, and how long the pods of the first are kept for what is in flight.
+    """A Service that went from one revision to another, and how long the pods of the first are kept for requests in flight.
 
     Args:
-        confirmed_at_s: when the Service's EndpointSlices showed the old revision no more; None until then.
-        proxy_lag_s: from there until no proxy sends a new connection to it.
-        needed_s: from there until the longest request is over too.
+        confirmed_at_s: when the Service's EndpointSlices no longer showed the old revision; None until then.
+        proxy_lag_s: seconds from there until no proxy sends it a new connection.
+        needed_s: seconds from there until the longest request is over, too.
         until_s: when its pods may go; None until it is confirmed.
-        message: what is waited for, with the reasons for the numbers.
-        timed_out: `timeoutSeconds` came before the end.
-        idle, streams_idle: what the probes found of requests and of long streams once the proxies' lag was over; None when
-            something was in flight, or nobody was asked.
-        drained: the probes ended the wait before its time.
-        in_flight, streams: what they counted when it ended; None when nobody knew.
+        message: what the drain waits for, with the reasons for the numbers.
+        timed_out: `timeoutSeconds` were over before the drain.
+        idle, streams_idle: polls without requests and without long streams after the proxies' lag; None when something was
+            in flight, or no probe was asked.
+        drained: the probes ended the wait early.
+        in_flight, streams: what the probes counted at the end; None when that is not known.
     """
 
     service: ServiceRef
@@ -202,15 +202,15 @@ class Cutover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What the routes are to do, and what the data plane was last found to do; only with routers.
+    """The wanted split of the routes, and the split that was last found live; only with routers.
 
-    Until `observed` is what is desired either may be in force, and whatever is between, on some proxy.
+    Until both are equal, any split between them may be in effect on some proxy.
 
     Args:
-        desired_percent: share of the requests for the canary Service.
-        desired_routes: names of the managed routes that bring requests, or copies, to it besides.
-        seen_at_s: when every route was seen to say what is desired; None until then. A settle time counts from here.
-        observed_percent, observed_routes: what was last confirmed to be live; None and () before the first time.
+        desired_percent: the wanted share of requests for the canary Service.
+        desired_routes: names of the managed routes that send it more requests, or copies.
+        seen_at_s: when all routes were first seen to say what is desired; None until then. Settle times start here.
+        observed_percent, observed_routes: what was last found live; None and () before the first time.
         verified_by: how that was confirmed.
     """
 
@@ -224,13 +224,13 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenBack:
-    """A route that the spec no longer names, for as long as it may bring requests to the canary Service.
+    """A route that the spec no longer names, for as long as it may send requests to the canary Service.
 
     Args:
-        route: None for one that is not seen: just after a restart a status with traffic may be all that tells of it.
-        percent: the most that it may bring there.
-        settle_s: within how many seconds every proxy does what it says once it is given back.
-        gone_at_s: when it was seen to be ours no longer; None until then.
+        route: None for a route that was not seen: just after a restart only `status.traffic` may show that there is one.
+        percent: the largest share that it may send there.
+        settle_s: within how many seconds every proxy follows it after its release.
+        gone_at_s: when it was first seen as no longer managed; None until then.
     """
 
     route: RoutePlace | None
@@ -240,8 +240,8 @@ class GivenBack:
 
     @property
     def display_name(self) -> str:
-        """The route as people read of it."""
-        return "a route of before" if self.route is None else str(self.route)
+        """The route's name for messages."""
+        return "an earlier route" if self.route is None else str(self.route)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,28 +270,28 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class RolloutStatus:
-    """All memory of the controller about one Rollout.
+    """Everything that the controller remembers about one Rollout.
 
     Args:
-        current_revision: the revision being rolled out, or the one that was; "" before the first pass.
+        current_revision: the revision being rolled out, or the last one; "" before the first pass.
         stable_revision: the last promoted revision; "" until the first is.
-        strategy_hash: of the steps that `step_index` counts in.
+        strategy_hash: hash of the steps that `step_index` refers to.
         step_index: the step being carried out; the number of steps when all are done.
         step_started_at_s: when that step began; a pause is measured from here.
         attempt: how often the current revision was tried again after an abort.
-        progressed_at_s: the last time anything moved; the progress deadline is measured from here.
-        weight_percent: share of traffic (or of pods) that the canary is to have now.
-        traffic: the routes' side of it; None without routers.
-        given_back: routes that the spec no longer names and that may still bring requests to the canary Service.
-        elsewhere: routes in other namespaces that this Rollout manages, or that it is about to.
+        progressed_at_s: the time of the last progress; the progress deadline is measured from here.
+        weight_percent: the share of traffic (or of pods) that the canary should have now.
+        traffic: the wanted split of the routes and the live one; None without routers.
+        given_back: routes that the spec no longer names and that may still send requests to the canary Service.
+        elsewhere: routes in other namespaces that this Rollout manages or is about to manage.
         pong_is_stable: with `pingPong`: the stable revision is behind `pongService`.
-        active_revision, preview_revision: blue-green: what the Services' selectors were seen to name.
+        active_revision, preview_revision: blue-green: the revisions in the Services' selectors.
         gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
         gate_passed: blue-green: the preview may take the traffic.
         restarted_at_s: pods older than this have been restarted.
-        selector: label selector of the pods that the HorizontalPodAutoscaler is to look at.
-        injection: what was put into the current revision's template; None for nothing.
-        cutovers: those that are not over, and the last one; the newest last.
+        selector: label selector of the pods that the HorizontalPodAutoscaler measures.
+        injection: what was added to the current revision's template; None for nothing.
+        cutovers: the open ones and the last one; the newest last.
     """
 
     phase: Phase = Phase.PROGRESSING

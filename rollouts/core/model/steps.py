@@ -33,7 +33,7 @@ class PauseUntilPromoted:
 
 @dataclass(frozen=True, slots=True)
 class SetCanaryReplicas:
-    """`setCanaryScale.replicas`: so many canary pods, whatever the weight; only with traffic routing."""
+    """`setCanaryScale.replicas`: this number of canary pods, whatever the weight; only with traffic routing."""
 
     replicas: int
 
@@ -52,7 +52,7 @@ class MatchTrafficWeight:
 
 @dataclass(frozen=True, slots=True)
 class SetHeaderRoute:
-    """Sends requests that match to the canary from here on; `match: None` ends that. `name` is one of `managedRoutes`."""
+    """Sends matching requests to the canary from this step on; `match: None` ends that. `name` is one of `managedRoutes`."""
 
     name: str
     match: RequestMatch | None
@@ -60,7 +60,7 @@ class SetHeaderRoute:
 
 @dataclass(frozen=True, slots=True)
 class SetMirrorRoute:
-    """Sends copies of requests to the canary from here on; `mirror: None` ends that. `name` is one of `managedRoutes`."""
+    """Sends copies of requests to the canary from this step on; `mirror: None` ends that. `name` is one of `managedRoutes`."""
 
     name: str
     mirror: MirrorRoute | None

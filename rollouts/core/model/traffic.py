@@ -1,7 +1,7 @@
-"""Where requests go: the split that is wanted, what a route was read to say, and what its data plane was seen to do.
+"""Where requests go: the wanted split, what a route says, and what its data plane does.
 
-A *route* is whatever object moves requests between the stable and the canary Service: an HTTPRoute, a VirtualService, an Ingress.
-Its codec is in `traffic/`; here a route is only a name, what it says, and how far that is believed.
+A *route* is any object that moves requests between the stable and the canary Service: an HTTPRoute, a VirtualService, an Ingress.
+Its codec is in `traffic/`; here a route is only a name, what it says, and what is known about its data plane.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NamedMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMatch:
-    """Requests for which all of this holds; with nothing given, every request."""
+    """Requests that meet all of these conditions; without any, every request."""
 
     method: TextMatch | None = None
     path: TextMatch | None = None
@@ -70,12 +70,12 @@ class MirrorRoute:
 
 @dataclass(frozen=True, slots=True)
 class Sticky:
-    """Clients are told apart by the end of a cookie of theirs, so that each stays where it was sent.
+    """Tells clients apart by the end of one of their cookies, so that each client stays where it was sent.
 
     Args:
-        cookie: its name.
-        digits: the characters that the ends of its values are made of, each as often as the others.
-        seed: which clients come first is drawn from this; the revision, so that it is not always the same ones.
+        cookie: name of the cookie.
+        digits: the characters at the end of its values, all equally frequent.
+        seed: decides which clients come first; the revision, so that they are not always the same ones.
     """
 
     cookie: str
@@ -85,18 +85,18 @@ class Sticky:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What a route is to say, or says.
+    """How a route shares requests, or should.
 
     Args:
-        share: of the requests that none of the routes below takes: the canary Service's part, 0..1, exact.
-        matches: in the order of `managedRoutes`: the first one that matches wins.
-        mirrors: the same.
-        whole: False for what was read of an object that says this only in part: rules that disagree (then `share` is the
-            largest), or copies of rules that have changed since. Never False in what is wanted, so it always differs.
-        idle: so many rules of ours in the object match no request: they are made before requests come to them, and go after they
-            went (`traffic/rules/warming.py`). Never in what is wanted, so it always differs.
-        sticky: the share is one of clients (`core/routing/stickiness.py`); None for one of requests, drawn each time. Only where
-            the share is neither 0 nor 1: there it makes no difference.
+        share: the canary Service's part of the requests that none of the routes below takes, 0..1, exact.
+        matches: header routes in the order of `managedRoutes`: the first one that matches wins.
+        mirrors: mirror routes in the same order.
+        whole: False if the object says this only in part: its rules disagree (then `share` is the largest), or copies of rules
+            have changed since. A wanted split is always whole, so the two always differ.
+        idle: how many of our rules in the object match no request: they are created before requests come to them, and removed
+            after (`traffic/rules/warming.py`). A wanted split has none, so the two always differ.
+        sticky: the share is one of clients (`core/routing/stickiness.py`); None for one of requests. Only where the share is
+            neither 0 nor 1: there it makes no difference.
     """
 
     share: Fraction
@@ -108,7 +108,7 @@ class Split:
 
     @property
     def reaches_canary(self) -> bool:
-        """Some request, or a copy of one, goes to the canary Service."""
+        """Whether some request, or a copy of one, goes to the canary Service."""
         return bool(self.share or self.matches or self.mirrors)
 
 
@@ -116,14 +116,14 @@ ALL_TO_STABLE = Split(Fraction(0))
 
 IDLE_HEADER = "x-rollouts-idle"
 IDLE_VALUE = "never"
-"""What an idle rule asks for, and no request has."""
+"""The header that an idle rule matches and no request has."""
 
 
 class Feature(StrEnum):
-    """What a route may be asked for besides whole percentages of the requests."""
+    """What a route may support besides whole percentages of the requests."""
 
     HEADER = "header"
-    HEADER_REGEX = "header-regex"  # or a prefix, which is one where the router has no prefixes
+    HEADER_REGEX = "header-regex"  # or a prefix, which becomes a regex where the router has no prefixes
     COOKIE = "cookie"
     SEVERAL_COOKIES = "several-cookies"  # of one request
     QUERY = "query"
@@ -136,7 +136,7 @@ class Feature(StrEnum):
 
 
 def features_needed(split: Split) -> frozenset[Feature]:
-    """What a route must be able to do, besides a share, to say `split`."""
+    """The features that a route needs, besides a share, to express `split`."""
     requests = [*(each.match for each in split.matches), *(match for each in split.mirrors for match in each.matches)]
     needed = {Feature.MIRROR} if split.mirrors else set[Feature]()
     if any(each.percent < 100 for each in split.mirrors):
@@ -149,7 +149,7 @@ def features_needed(split: Split) -> frozenset[Feature]:
 
 
 def _of_request(request: RequestMatch) -> set[Feature]:
-    """What a router must know to tell such a request from others."""
+    """The features that a router needs to tell such a request from others."""
     conditions = (
         (Feature.HEADER, request.headers),
         (Feature.COOKIE, request.cookies),
@@ -168,12 +168,12 @@ def _conditions(request: RequestMatch) -> int:
 
 
 SETTLE_S = 5.0
-"""Where nobody can be asked and neither the codec nor the operator says otherwise: proxies that are pushed to (Envoy's) were
-measured to take less than half a second, one that polls (Traefik) up to 2 s."""
+"""The default settle time, where neither the codec nor the operator names one. Measured: proxies that get pushes (Envoy) take
+less than half a second, one that polls (Traefik) up to 2 s."""
 
 
 class Answer(StrEnum):
-    """What a status says, or does not."""
+    """What a status says about acceptance."""
 
     YES = "yes"
     NO = "no"
@@ -182,19 +182,19 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether the route was taken by those it is for, in its latest generation; the message says who has not, and why."""
+    """Whether all gateways of a route accepted its latest generation; the message says which did not, and why."""
 
     answer: Answer
     message: str = ""
 
 
 class VerifiedBy(StrEnum):
-    """How it was found out that a split is in force, the best first; `status.traffic.verifiedBy`."""
+    """How a split was found to be live, the best way first; `status.traffic.verifiedBy`."""
 
     CONFIG = "Config"  # every proxy's own configuration says so
     COUNTERS = "Counters"  # the proxies' counters of requests say so
-    PROBES = "Probes"  # requests of our own were answered accordingly
-    SETTLE_TIME = "SettleTime"  # nobody could be asked: the declared time went by
+    PROBES = "Probes"  # our own requests were answered accordingly
+    SETTLE_TIME = "SettleTime"  # nobody could be asked, and the settle time has passed
     OUTSIDE = "Outside"  # `trafficRouting: {}`: somebody else moves the traffic
 
 
@@ -211,7 +211,7 @@ class RoutePlace:
 
 
 def route_place(text: str) -> RoutePlace | None:
-    """The place whose text that is; None for another text."""
+    """Parses the text of a place; None for another text."""
     kind, _, where = text.partition(" ")
     namespace, _, name = where.partition("/")
     return RoutePlace(kind, namespace, name) if kind and namespace and name else None
@@ -235,19 +235,19 @@ class RouteName:
 
     @property
     def place(self) -> RoutePlace:
-        """Where its object is."""
+        """The place of its object."""
         return RoutePlace(self.kind, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSeen:
-    """What the data plane was found to do with a route at `at_s`.
+    """The answer of the data plane about a route at `at_s`.
 
     Args:
-        resource_version: of the route that it was asked about; an answer about another one is worth nothing.
+        resource_version: the version of the route that the answer is about; it says nothing about another version.
         live: every proxy does what the route says.
-        message: which does not, and what it does instead.
-        evidence: False when nothing could be told: then `live` is False too, and that says nothing.
+        message: which proxy does not, and what it does instead.
+        evidence: False when there was nothing to judge by: then `live` is False too, without a meaning.
     """
 
     at_s: float
@@ -264,14 +264,14 @@ class RouteSeen:
 
     Args:
         split: what it says; None when it cannot be managed, and `problem` says why and what to do.
-        managed_by: name of the Rollout that manages it, "" for none.
-        named: the spec names it; else it is seen because this Rollout still steers it.
-        anew: why it is to be written anew, whatever it says: it is ours, and its manifest in the spec has changed; "" else.
-        features: what it may be asked for besides a share; None when its gateways' class is still to be asked.
-        can_be_asked: there is a data plane to ask whether a split is live; else `settle_s` are waited.
-        counted: its answer is counted from requests, so that it needs some, and time; where none comes `settle_s` hold.
+        managed_by: name of the Rollout that manages it; "" for none.
+        named: the spec names it; else it is here because this Rollout still manages it.
+        anew: why it must be written again from its manifest, which has changed in the spec; "" when it need not.
+        features: what it supports besides a share; None when its gateways' class was not read yet.
+        can_be_asked: there is a data plane to ask whether a split is live; else the controller waits for `settle_s`.
+        counted: the answer comes from counters of requests, so it needs requests and time; without requests `settle_s` decides.
         settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
-        live: the last answer; None when none was asked for or came.
+        live: the data plane's last answer; None when there is none.
     """
 
     route: RouteName
@@ -295,7 +295,7 @@ class RouteAbsent:
     """The API server said at `at_s` that there is no such route, or no such kind (`message`).
 
     Args:
-        ours: the spec says how to make it, and it can be made.
+        ours: the spec has its manifest, and the controller can create it.
         named: the spec names it; else the status records that it was managed by this Rollout.
     """
 
@@ -308,7 +308,7 @@ class RouteAbsent:
 
 @dataclass(frozen=True, slots=True)
 class RouteUnasked:
-    """Not among the routes that are watched, and nobody has asked for it yet, or the answer is too old; `named` as above."""
+    """A route that is not watched and was not read yet, or whose answer is too old; `named` as above."""
 
     route: RouteName
     named: bool = True

@@ -1,7 +1,7 @@
-"""Routes in other namespaces than the Rollout's: one is changed only when it is on record that this Rollout manages it.
+"""Routes in other namespaces than the Rollout's: one is changed only when status records that this Rollout manages it.
 
-Its mark alone is no proof, for whoever owns the route may write any Rollout's name into it. The record is made from the spec, and
-made before the first write, so that a route that the spec drops is known again after a crash, and nothing else ever is.
+The mark on a route is no proof, because the route's owner can write any Rollout's name into it. The record comes from the spec,
+before the first write. So a crash does not lose a route that the spec dropped, and no route is ever taken by its mark alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def is_elsewhere(ctx: PassContext, name: RouteName) -> bool:
 
 
 def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
-    """Whether a write of the route has to wait until the record is there."""
+    """Whether a write of the route must wait until status records it."""
     return is_elsewhere(ctx, name) and name not in ctx.recorded.elsewhere
 
 
 def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusChange, ...]:
-    """Puts every route elsewhere on record that the spec names and that can be managed."""
+    """Records every route in another namespace that the spec names and that can be managed."""
     usable = (each.route for each in routes if isinstance(each, RouteSeen) and each.named and each.split is not None)
     before = ctx.status.elsewhere
     more = {name for name in usable if is_elsewhere(ctx, name)} - set(before)
@@ -33,7 +33,7 @@ def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusC
 
 
 def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
-    """Forgets those that the spec names no more and that were seen to be no longer ours."""
+    """Forgets routes that the spec no longer names and that were seen without our mark."""
     ours = ctx.seen.rollout.name
     gone = {
         each.route

@@ -1,7 +1,7 @@
 """`pingPong`: which of the two Services is the stable one now.
 
-At the end of such a canary all traffic is on the canary Service and stays there: the Services change roles, not selectors. Argo
-Rollouts made it for load balancers that take long to register new pods (docs/features/alb, "Zero-Downtime Updates").
+At the end of such a canary all traffic goes to the canary Service and stays there: the Services change roles, not selectors. Argo
+Rollouts has this for load balancers that take long to register new pods (docs/features/alb, "Zero-Downtime Updates").
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rollouts.core.model.traffic import Route, RouteSeen, Split
 
 
 def with_roles(strategy: Strategy, status: RolloutStatus) -> Strategy:
-    """The same strategy, with the Services in the roles that status gives them."""
+    """The strategy with its Services in the roles that status gives them."""
     if not isinstance(strategy, Canary) or not strategy.ping_pong or not status.pong_is_stable:
         return strategy
     return replace(strategy, stable_service=strategy.canary_service, canary_service=strategy.stable_service)
 
 
 def in_their_roles(seen: Snapshot) -> Snapshot:
-    """The same snapshot, with the strategy's Services in their roles."""
+    """The snapshot with the strategy's Services in the roles that status gives them."""
     strategy = with_roles(seen.rollout.spec.strategy, seen.status)
     if strategy is seen.rollout.spec.strategy:
         return seen
@@ -29,7 +29,7 @@ def in_their_roles(seen: Snapshot) -> Snapshot:
 
 
 def seen_from_the_other_side(route: Route) -> Route:
-    """The same route where the Services have the other roles: what went to one goes to the other."""
+    """The route as it reads after the Services exchanged roles: the shares change sides."""
     if not isinstance(route, RouteSeen) or route.split is None:
         return route
     return replace(route, split=Split(1 - route.split.share))

@@ -1,9 +1,9 @@
-"""Traffic by weights: which split the routes are to say, how far that is in force, and what has to be asked or written next.
+"""Traffic by weights: which split the routes should have, how far it is live, and what to ask or write next.
 
-A route is a wish, its status an opinion; only the data plane knows (measured, docs/traffic.md: a status said "accepted" up to 2 s
-before the old weights were gone, and another never said it though it served). So a split counts only when the data plane was
-asked, or, where nobody can be asked, when the declared settle time went by. Until then both splits may be in force, and what is
-decided on them must hold for either.
+A route says what is wanted, and its status is no proof; only the data plane knows (measured, docs/traffic-verification.md: one
+status said "accepted" up to 2 s before the old weights were gone, another never said it although the route served). So a split
+is live only when the data plane was asked, or, where nobody can be asked, when the settle time has passed. Until then either
+split may be in effect, and every decision must be safe for both.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from rollouts.core.routing.verification import (
 )
 
 WORTH_A_WRITE = Fraction(1, 4)
-"""Of what is still to come back to the stable Service, so much at least at a time."""
+"""The smallest part of the traffic still to come back to the stable Service that gets a write of its own."""
 
 FEATURES_AGAIN_S = 60.0
-"""A gateway that is upgraded changes no object that is watched; what its class supports is asked again after so long."""
+"""Upgrading a gateway changes no object that is watched, so the features of its class are read again after this time."""
 
 ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """What the routes need.
+    """What the routes need in this pass.
 
     Args:
-        split: what they are to say now; the step's own only when the pods for it are there.
-        arrived: the data plane does what the step says; after the last one, that all is back at the stable Service.
+        split: what the routes should say now; the step's own split only when the pods for it are ready.
+        arrived: the data plane does what the step asks; after the last step, all traffic is back at the stable Service.
     """
 
     changes: tuple[StatusChange, ...] = ()
@@ -78,11 +78,11 @@ class Routing:
 def route_traffic(
     ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
-    """One pass over the routes.
+    """Decides on all routes for this pass.
 
     Args:
         weight_percent: the new revision's share that the step asks for.
-        stable, canary: what the two Services need, and what they were seen to select.
+        stable, canary: what the two Services need, and which revisions they select.
     """
     if not strategy.routers:
         return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
@@ -98,12 +98,12 @@ def route_traffic(
 
 
 def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
-    """With `pingPong` an update ends with all traffic on the canary Service; but for the first one, and one without pods."""
+    """Whether the update ends with all traffic on the canary Service: with `pingPong`, unless it is the first or has no pods."""
     return strategy.ping_pong and ctx.stable is not None and ctx.spec.replicas > 0
 
 
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
-    """Routes that we steer though the spec no longer names them."""
+    """Routes that are still managed although the spec no longer names them."""
     return tuple(
         each
         for each in ctx.seen.routes.values()
@@ -112,7 +112,7 @@ def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
 
 
 def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
-    """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
+    """Available pods that a Service selects; where its EndpointSlices are watched, only those that they show."""
     # A Service without our key selects the pods of every revision.
     sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
     pods = sum(staying_available(each) for each in sets)
@@ -122,7 +122,7 @@ def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
 
 
 def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
-    """The managed routes in force at a step, in the order of `managedRoutes`; after the last step there are none."""
+    """The managed routes in effect at a step, in the order of `managedRoutes`; none after the last step."""
     routing = strategy.traffic_routing
     if routing is None or step_index >= len(strategy.steps):
         return (), ()
@@ -148,10 +148,10 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
 
 
 def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: ServiceSwitch) -> Split:
-    """What the step asks of the routes.
+    """The split that the step asks for.
 
-    At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
-    Service that carries traffic change what it selects. With `pingPong` it stays there, and the Services change roles.
+    At the end all traffic goes to the canary Service, then the stable Service changes its selector, then all traffic comes back
+    to it: no Service that has traffic ever changes what it selects. With `pingPong` it stays there and the Services change roles.
     """
     if ctx.stable is None or ctx.aborted or ctx.new is None or ctx.spec.replicas == 0:
         return ALL_TO_STABLE
@@ -169,11 +169,10 @@ def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *
 
 
 def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Split:
-    """The same when the canary Service's slices show pods enough; until then no more than the routes were told.
+    """`want` when the canary Service's slices show enough pods; until then no more than the recorded split.
 
-    No more either in a pause, and while the revision is not on record yet. A canary without an available pod gets nothing: one
-    dead pod of several is no reason, but here nobody could answer. Nor does a canary Service that still selects another
-    revision: what it brings there was for a revision that was given up.
+    A pause, or a revision that is not on record yet, raises nothing either. The canary gets nothing while none of its pods is
+    available (one dead pod of several is no reason), or while its Service still selects another revision, one that was given up.
     """
     if not want.reaches_canary or ctx.new is None:
         return want
@@ -190,11 +189,11 @@ def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Spli
 
 
 def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
-    """The same, but what comes back to the stable Service is no more than the pods that it selects can take.
+    """`split`, limited so that no more traffic returns to the stable Service than its pods can take.
 
-    They can take all when `replicas` − `maxUnavailable` of them are available and in its EndpointSlices, else each its part of
-    `replicas`; the rest follows as they come. Never more for the canary than is known to be in force: a route that nobody has
-    read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
+    They can take all of it when `replicas` − `maxUnavailable` are available and in its EndpointSlices. Otherwise each pod takes
+    its part of `replicas`, and the rest follows as pods come. The canary never gets more than its share that is known to be in
+    effect: a route that nobody has read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
     """
     replicas = ctx.spec.replicas
     now_share = Fraction(ctx.known_weight.most_percent) / 100
@@ -212,10 +211,10 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
 
 
 def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fraction:
-    """`share`, or what the routes are told already while too little more can come back: not every pod is worth a write.
+    """`share`, or the share that the routes have already when the difference is too small for a write.
 
-    So the writes grow with the logarithm of the pods, and at no time is more than a third as much again on the canary as had
-    to be. When all can come back it does, as soon as without this.
+    So the number of writes grows with the logarithm of the pods, and the canary never has more than 4/3 of the share that it must
+    keep. When all traffic can come back, it does so at once.
     """
     traffic = ctx.status.traffic
     if traffic is None or traffic.desired_routes != managed_names(split):
@@ -226,7 +225,7 @@ def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fracti
 
 
 def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
-    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
+    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all routes are live."""
     outcomes = [_one(ctx, each, split) for each in routes]
     wait = next((each.wait for each in outcomes if each.wait is not None), None)
     said = bool(outcomes) and all(each.said for each in outcomes)
@@ -244,14 +243,14 @@ def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing
 
 
 def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
-    """The record once every route says `split`."""
-    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
+    """The record to keep once every route says `split`."""
+    timed = any(each.timed for each in outcomes)  # otherwise nobody needs the moment, and it gets no write
     traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
     return _observed(traffic, outcomes) if live else traffic
 
 
 def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:
-    """The same as the data plane was found to do it; as it was when that is on record."""
+    """The record that `split` is live, with how that was verified; unchanged when it says so already."""
     if traffic.verified_by is not None:
         return traffic
     return replace(
@@ -271,7 +270,7 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
         case RouteSeen():
             outcome = _one_seen(ctx, route, split)
             unusable = outcome.wait is not None and outcome.wait.reason is Reason.ROUTE_NOT_USABLE
-            if unusable and not route.managed_by:  # not watched: no event tells that its user has mended it
+            if unusable and not route.managed_by:  # not watched: no event comes when its user repairs it
                 return replace(outcome, wake_at_s=ctx.now_s + ASK_MOST_S)
             return outcome
         case never:
@@ -281,10 +280,10 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
 def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
     if route.ours:
         made = _by_weight(split)
-        notice = Notice(Reason.ROUTE_MADE, f"{route.route} is made: {split_text(made)}")
+        notice = Notice(Reason.ROUTE_MADE, f"creating {route.route} with {split_text(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
-    message = route.message or f"{route.route} does not exist: create it, or take it out of trafficRouting"
+    message = route.message or f"{route.route} does not exist: create it, or remove it from trafficRouting"
     wait = Wait(Reason.ROUTE_NOT_FOUND, message)
     again_s = ask_again_s(ctx, wait, asked_at_s=route.at_s)
     if ctx.now_s >= again_s:
@@ -308,7 +307,9 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
     if (lacking := _lacking(ctx, route, split)) is not None:
         return lacking
     if to_be_recorded(ctx, route.route):
-        return RouteVerification(wait=Wait(Reason.TRAFFIC_SWITCHING, f"records that it manages {route.route}"))
+        return RouteVerification(
+            wait=Wait(Reason.TRAFFIC_SWITCHING, f"recording that this Rollout manages {route.route}")
+        )
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
@@ -317,8 +318,8 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
 
 
 def _anew(route: RouteSeen, split: Split) -> RouteVerification:
-    """Once it says the share that is wanted, so that no requests move by it; routes of steps went before, and come back after."""
-    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: written anew, {split_text(split)}")
+    """Writes the route again from its manifest. No requests move: it has the wanted share already, or none is known."""
+    notice = Notice(Reason.ROUTE_MADE, f"{route.route} {route.anew}: writing it again with {split_text(split)}")
     version = route.resource_version
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=version, split=split, anew=True)
     return RouteVerification(
@@ -329,12 +330,12 @@ def _anew(route: RouteSeen, split: Split) -> RouteVerification:
 
 
 def _by_weight(split: Split) -> Split:
-    """The same without routes, which its codec puts in and takes out step by step, and gateways may not know."""
+    """The split by weight alone: the codec adds managed routes step by step, and gateways may not know them."""
     return Split(split.share if split.sticky is None else Fraction(0))
 
 
 def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTraffic, wait: Wait) -> RouteVerification:
-    """Rules of the route are idle, on their way in or out: the data plane must have them so before the next write."""
+    """Some rules of the route are idle, new or about to go: the data plane must have them so before the next write."""
     traffic = ctx.status.traffic
     known = traffic is not None and says(traffic, intent.split)
     outcome = half_way(ctx, route, there)
@@ -347,10 +348,10 @@ def _on_the_way(ctx: PassContext, route: RouteSeen, there: Split, intent: SetTra
 
 
 def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification | None:
-    """Why the route cannot say `split`; None when it can.
+    """Why the route cannot express `split`; None when it can.
 
-    A gateway that is told something it does not know may answer every request with an error: measured with Traefik 3.7 and a
-    RequestMirror filter, which its status had accepted.
+    A gateway may answer every request with an error when a route uses a feature that it does not know: measured with Traefik 3.7
+    and a RequestMirror filter, although its status had accepted the route.
     """
     needed = features_needed(as_said(split))
     if not needed:
@@ -361,14 +362,14 @@ def _lacking(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     if not (missing := needed - route.features):
         return None
     message = (
-        f"{route.route} is not known to support {', '.join(sorted(missing))}, and a gateway that does not may answer "
-        "all requests with an error; take the step out, or name the feature in the router's `features` if you know that it does"
+        f"the gateways of {route.route} are not known to support {', '.join(sorted(missing))}, and a gateway without it may "
+        "answer all requests with an error: remove the step, or list the feature in the router's `features` if they have it"
     )
     return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, message), wake_at_s=ctx.now_s + FEATURES_AGAIN_S)
 
 
 def _recorded(ctx: PassContext, split: Split, *, said_at_s: float | None) -> Traffic:
-    """The memory of this split: as it was when it is the same one and the routes still say it, else begun anew."""
+    """The record of `split`: the existing one while it is the same split and the routes still say it, else a new one."""
     before = ctx.status.traffic
     if before is not None and says(before, split) and said_at_s is not None:
         return before if before.seen_at_s is not None else replace(before, seen_at_s=said_at_s)
@@ -387,7 +388,9 @@ def _change(ctx: PassContext, route: RouteSeen, split: Split) -> tuple[Notice, .
     traffic = ctx.status.traffic
     drifted = traffic is not None and traffic.verified_by is not None and says(traffic, split)
     if drifted and route.split is not None:
-        message = f"{route.route} was changed to {split_text(route.split)}; set again to {split_text(split)}"
+        message = (
+            f"somebody else changed {route.route} to {split_text(route.split)}; setting it back to {split_text(split)}"
+        )
         return (Notice(Reason.ROUTE_DRIFTED, message, warning=True),)
     return (Notice(Reason.TRAFFIC_WEIGHT_UPDATED, f"{route.route}: {split_text(split)}"),)
 

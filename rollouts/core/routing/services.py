@@ -1,10 +1,11 @@
-"""Which revision each Service is to select, and whether the cluster shows that it does.
+"""Which revision each Service should select, and whether the cluster shows that it does.
 
-A selector is a wish; the EndpointSlices are what proxies follow. A Service counts as confirmed only when its slices hold ready
-pods of the wanted revision and of no other (KEP-752, EndpointSlice API), and its ReplicaSet has as many available: either may be
-the later one to tell that pods have failed.
+A selector says what is wanted; proxies follow the EndpointSlices. A Service is confirmed only when its slices show ready pods of
+the wanted revision and of no other (KEP-752, EndpointSlice API), and when as many pods of the ReplicaSet are available. Both are
+checked because either may be the later one to show that pods have failed.
 
-A subset of a DestinationRule, named `rule/subset`, is a Service here: it selects a revision, and slices show what it finds.
+A subset of a DestinationRule is a Service here (docs/decisions/0025-a-subset-is-a-service.md): it selects a revision, and
+slices show the pods that it finds.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, pods_wait
+from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskService, Intent, Notice, ReleaseService, SwitchService
 from rollouts.core.model.reasons import Reason
@@ -23,21 +24,21 @@ from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
 
 ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
-"""A missing Service is not watched: asked for again after 1 s (`kubectl apply` of one file makes it a moment after the Rollout),
-then each time the wait has doubled, at most every 10 s. Argo Rollouts looks every 20 s."""
+"""A missing Service is not watched. It is read again after 1 s (`kubectl apply` of one file creates it a moment after the
+Rollout), then each time the wait has doubled, at the latest after 10 s. Argo Rollouts looks every 20 s."""
 
 
 NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
-"""Waits for a Service that only somebody else can end: no step is done meanwhile."""
+"""Waits for a Service that only a person can end: no step completes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSwitch:
-    """What one Service needs.
+    """What one Service needs in this pass.
 
     Args:
-        confirmed: its slices show the wanted revision, and only that one, and the pods for it are available.
-        selects: the revision in its selector as it was seen, "" for none or unknown.
+        confirmed: its slices show the wanted revision and no other, and enough pods are available.
+        selects: the revision in its selector as it was seen; "" for none or unknown.
     """
 
     intents: tuple[Intent, ...] = ()
@@ -51,8 +52,8 @@ class ServiceSwitch:
 def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:
     """Makes Service `name` select `target`, once `at_least` of its pods are available.
 
-    An unmanaged Service is taken over only when all of the target's pods are there: until then it serves whatever its own
-    selector finds, which is at least as much.
+    A Service that is not managed yet changes only when all of the target's pods are available: until then its own selector
+    finds at least as many.
     """
     match ctx.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
@@ -67,7 +68,7 @@ def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, 
 
 
 def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) -> ServiceSwitch:
-    message = message or f"{display_name(name)} does not exist: create it, or take it out of the strategy"
+    message = message or f"{display_name(name)} does not exist: create it, or remove it from the strategy"
     wait = Wait(Reason.SERVICE_NOT_FOUND, message)
     again_s = ask_again_s(ctx, wait, asked_at_s=at_s)
     if ctx.now_s >= again_s:
@@ -76,14 +77,14 @@ def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) ->
 
 
 def ask_again_s(ctx: PassContext, wait: Wait, *, asked_at_s: float) -> float:
-    """When something that was missing at `asked_at_s` is asked for again: sooner at first, as nobody tells when it comes."""
+    """When to read again an object that was missing at `asked_at_s`: soon at first, then less often; no watch reports it."""
     since_s = ctx.waiting_since_s(wait.reason, default_s=asked_at_s)
     return asked_at_s + min(ASK_MOST_S, max(ASK_FIRST_S, asked_at_s - since_s))
 
 
 def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | None, *, at_least: int) -> ServiceSwitch:
     if wait := _unusable(ctx, service):
-        # No event tells of one that is not watched: it is asked for again, as the answer is too old then.
+        # No event comes for a Service that is not watched, so it is read again once the answer is too old.
         return ServiceSwitch(
             wait=wait, selects=service.revision, wake_at_s=None if service.watched else ctx.now_s + ASK_MOST_S
         )
@@ -94,8 +95,8 @@ def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | No
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if managed else max(at_least, target.spec_replicas)
     if staying_available(target) < needed:
-        when = f"when {needed} of its pods are available; {staying_available(target)} are"
-        message = f"{display_name(service.name)} will select revision {target.revision} {when}"
+        pods = pods_wait(target.revision, wanted=needed, available=staying_available(target))
+        message = f"{pods.message}; then {display_name(service.name)} will select them"
         return ServiceSwitch(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
     intent = SwitchService(
         name=service.name, uid=service.uid, resource_version=service.resource_version, revision=target.revision
@@ -111,7 +112,7 @@ def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | No
 
 
 def staying_available(replica_set: ReplicaSet) -> int:
-    """Available pods that stay: those above its size, and all of one that is being deleted, are on their way out."""
+    """Available pods that will stay: not those above its size, and none of a ReplicaSet that is being deleted."""
     return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
@@ -119,8 +120,8 @@ def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) ->
     others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
     shown = service.ready_by_revision.get(target.revision, 0)
     if shown < at_least or others:
-        wanted = f"to show {at_least} ready pods of revision {target.revision} alone"
-        shows = f"they show {shown}, and {others} others"
+        wanted = f"to show {pods_text(at_least)} of revision {target.revision} as ready, and no others"
+        shows = f"they show {shown}, and {others} of other revisions"
         message = f"waiting for the EndpointSlices of {display_name(service.name)} {wanted}; {shows}"
         return ServiceSwitch(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
     if staying_available(target) < at_least:
@@ -147,19 +148,19 @@ def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
 
 
 def is_subset(name: ServiceRef) -> bool:
-    """Whether that is a subset of a DestinationRule."""
+    """Whether the name is one of a subset of a DestinationRule."""
     return isinstance(name, SubsetName)
 
 
 def display_name(name: ServiceRef) -> str:
-    """How people are told of a Service, or of a subset."""
+    """The name of a Service or of a subset, for messages."""
     return f"subset {name.subset} of DestinationRule {name.rule}" if isinstance(name, SubsetName) else f"Service {name}"
 
 
 def one_at_a_time(
     stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
 ) -> ServiceSwitch:
-    """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
+    """`canary`, without its write if the stable one writes the same DestinationRule: a second write would be of an old view."""
     of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
     if of_one_rule and any(isinstance(each, SwitchService) for each in stable.intents):
         return replace(canary, intents=(), notices=())
@@ -167,7 +168,7 @@ def one_at_a_time(
 
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
-    """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
+    """Releases Services that are managed although the spec no longer names them: else they would select one revision forever."""
     named = named_services(ctx.spec.strategy)
     return tuple(
         ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version)
@@ -179,18 +180,18 @@ def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
 
 
 def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
-    """The revision in the selector of Service `name`, "" when it names none or was not seen."""
+    """The revision in the selector of Service `name`; "" when the selector has none or the Service was not seen."""
     service = ctx.seen.services.get(name or "")
     return service.revision if isinstance(service, ServiceSeen) else ""
 
 
 def none_available(ctx: PassContext) -> bool:
-    """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
+    """Whether the new revision should have pods and none is available: no pod could answer its requests."""
     return ctx.new is not None and ctx.new.spec_replicas > 0 and staying_available(ctx.new) == 0
 
 
 def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
-    """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
+    """Pods that `target` needs so that Service `name` serves no worse than with the revision it selects now; at most `enough`."""
     service = ctx.seen.services.get(name)
     if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
         return 0

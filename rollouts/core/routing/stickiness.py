@@ -1,12 +1,12 @@
-"""A share of clients instead of a share of requests: who goes to the canary is told by the end of a cookie that they bring.
+"""A share of clients instead of a share of requests: the end of a cookie decides which clients go to the canary.
 
-The ends of session ids are spread evenly, so those with an end out of 12 of 256 are 4.7 % of the clients. The set of ends only
-grows while the share does: whoever was sent to the canary stays there, whoever was not moves once at most. Nothing is set in a
-browser, so nothing is left there, and a client that cannot be told, for it has no such cookie yet, goes to the stable revision.
+The ends of session ids are spread evenly, so 12 of 256 possible ends are 4.7 % of the clients. The set of ends only grows while
+the share grows: a client on the canary stays there, and any other client moves at most once. The controller sets no cookie in a
+browser, so it leaves none there. A client without the cookie yet goes to the stable revision.
 
-A cookie of our own was decided against. Set by the canary alone it makes its share grow with every request, until it has all of
-the clients that come often (at 5 %, 64 % of those that sent 20 requests); set by both it keeps the clients of the first step on
-the stable revision through all others; and an abort followed by a retry finds the cookies of the first attempt.
+Why no cookie of our own: set by the canary alone, it makes the canary's share grow with every request until it has all clients
+that come often (at 5 %, 64 % of those that sent 20 requests). Set by both, it keeps the clients of the first step on the stable
+revision in all later steps. And a retry after an abort finds the cookies of the first attempt.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, Sticky, TextMatch
 
 STICKY_ROUTE = "rollouts-sticky"
-"""Name of the route that takes those clients to the canary; no managed route may have it."""
+"""Name of the route that sends these clients to the canary; no managed route may have this name."""
 
 
 def sticking(split: Split, sticky: Sticky | None) -> Split:
-    """The same as a share of clients, where that makes a difference."""
+    """The split as a share of clients, unless the share is 0 or 1."""
     return replace(split, sticky=sticky if 0 < split.share < 1 else None)
 
 
 def as_said(split: Split) -> Split:
-    """The same in the words of routers: no request by weight, and a route for the clients with certain cookies.
+    """The split as routers express it: no request by weight, and a route for clients with certain cookies.
 
-    The share is rounded down to a whole number of ends, one at least.
+    The share is rounded down to a whole number of ends, at least one.
     """
     if split.sticky is None:
         return split

@@ -1,4 +1,4 @@
-"""How it is found out whether the data plane does what a route says: it is asked, its requests are counted, or time goes by."""
+"""Finds out whether the data plane does what a route says: by asking it, by counting requests, or by waiting."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Answer, RouteSeen, Split, VerifiedBy
 
 LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
-"""A data plane that is not there yet is asked again after 50 ms, then after half the time it was waited for, at most 1 s."""
+"""A data plane that does not follow yet is asked again after 50 ms, then after half the time waited so far, at most 1 s."""
 
 COUNTED_S = 60.0
-"""So long counters are waited for that show nothing: two scrapes of a slow Prometheus. After that the settle time holds."""
+"""How long to wait for counters that show nothing: two scrapes of a slow Prometheus. After that the settle time decides."""
 
 COUNT_AGAIN_S = 5.0
 """Prometheus has nothing new before the next scrape."""
 
-_NOT_YET = "its data plane does not do so yet"
+_NOT_YET = "its data plane does not follow yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteVerification:
-    """One route.
+    """The result for one route.
 
     Args:
-        said: it says what is wanted.
+        said: the route says what is wanted.
         wait: None when its data plane is known to do that.
         timed: its settle time runs.
     """
@@ -56,7 +56,7 @@ def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
 
 
 def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerification:
-    """The same for a split `there` that is only on the way to what is wanted, so that nothing of it is on record but the wait."""
+    """Verifies an intermediate split `there`; status records only the wait, nothing of the split."""
     if route.can_be_asked and not route.counted and not there.sticky:
         return _asked(ctx, route, there)
     since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
@@ -64,7 +64,7 @@ def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerificat
 
 
 def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
-    """Whether the data plane has it, told by the data plane alone: a status may be early, or never come."""
+    """Asks the data plane alone: a route's status may come too early, or never."""
     live = route.live
     if live is not None and live.resource_version == route.resource_version:
         if live.live:
@@ -78,16 +78,16 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificatio
         if ctx.now_s < again_s:
             return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
     else:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; its data plane is asked")
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; asking its data plane")
     ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
     return RouteVerification(said=True, intents=(ask,), wait=wait)
 
 
 def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
-    """Counters of requests tell, where there are requests: what they show holds, and their silence is waited out.
+    """Verifies by counters of requests: what they show decides; when they show nothing, the settle time does.
 
-    They count from when the gateways have taken the route. They cannot tell requests that a managed route brings from others, so
-    with one its settle time holds.
+    They count from the moment the gateways accept the route. They cannot tell the requests of a managed route from others, so a
+    split with managed routes waits for the settle time.
     """
     if split.matches or split.mirrors or route.accepted.answer is not Answer.YES:
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
@@ -96,13 +96,13 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     live = route.live
     says = f"{route.route} says {split_text(split)}"
     if live is None or live.resource_version != route.resource_version or live.at_s < since_s:
-        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; its requests are counted", until_s)
+        wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; counting its requests", until_s)
     elif live.live:
         return RouteVerification(said=True, timed=True, verified_by=live.by)
     elif not live.evidence and ctx.now_s >= until_s:
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     else:
-        # What contradicts the route is waited out: a person must look, and the progress deadline says so.
+        # Evidence against the route gets no deadline here: a person must look, and the progress deadline reports it.
         deadline_s = None if live.evidence else until_s
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; {live.message or _NOT_YET}", deadline_s)
         again_s = live.at_s + COUNT_AGAIN_S
@@ -121,7 +121,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
 
 
 def _seen_at_s(ctx: PassContext, split: Split) -> float:
-    """When the routes were seen to say it; now, when that is not on record yet."""
+    """When all routes were first seen to say `split`; now when that is not on record yet."""
     traffic = ctx.status.traffic
     if traffic is not None and traffic.seen_at_s is not None and says(traffic, split):
         return traffic.seen_at_s
@@ -129,13 +129,13 @@ def _seen_at_s(ctx: PassContext, split: Split) -> float:
 
 
 def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float) -> RouteVerification:
-    """Nobody can be asked: the gateways must have taken the route, and then its settle time must pass."""
+    """Waits where nobody can be asked: until the gateways accept the route, and then for its settle time."""
     match route.accepted.answer:
         case Answer.NO:
             message = f"{route.route} was not accepted: {route.accepted.message}"
             return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.UNKNOWN:
-            message = f"no gateway has taken {route.route} yet: {route.accepted.message}".removesuffix(": ")
+            message = f"no gateway has accepted {route.route} yet: {route.accepted.message}".removesuffix(": ")
             return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.YES:
             pass
@@ -144,30 +144,31 @@ def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float)
     until_s = since_s + route.settle_s
     if ctx.now_s >= until_s:
         return RouteVerification(said=True, timed=True)
-    message = f"{route.route} says {split_text(split)}; its data plane is given {route.settle_s:g} s"
+    message = f"{route.route} says {split_text(split)}; waiting {route.settle_s:g} s for its data plane to follow"
     return RouteVerification(
         said=True, timed=True, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s), wake_at_s=until_s
     )
 
 
 def says(traffic: Traffic, split: Split) -> bool:
-    """Whether that is what is on record as wanted."""
+    """Whether the record says that `split` is wanted."""
     return (traffic.desired_percent, traffic.desired_routes) == (percent_of(split), managed_names(split))
 
 
 def percent_of(split: Split) -> WeightPercent:
-    """The share, in percent."""
+    """The canary's share, in percent."""
     percent = split.share * 100
     return int(percent) if percent.denominator == 1 else percent
 
 
 def managed_names(split: Split) -> tuple[str, ...]:
-    """Of its managed routes."""
+    """Names of its managed routes."""
     return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
 
 
 def split_text(split: Split) -> str:
-    """For people."""
-    routes = f" and {', '.join(managed_names(split))}" if managed_names(split) else ""
+    """The split in words, for messages."""
+    names = managed_names(split)
+    routes = f" with managed route{'' if len(names) == 1 else 's'} {', '.join(names)}" if names else ""
     clients = f" of the clients, by cookie {split.sticky.cookie}," if split.sticky is not None else ""
     return f"{float(split.share * 100):g} %{clients} for the canary{routes}"

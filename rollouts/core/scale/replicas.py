@@ -1,11 +1,11 @@
-"""How many pods each ReplicaSet is to have: rounding, the canary by the ratio of pods, canaries with traffic routing.
+"""How many pods each ReplicaSet should have: rounding, canaries by the ratio of pods, canaries with traffic routing.
 
-Whole numbers only: a share of pods is compared in hundredths of a pod, so no result hangs on how a float rounds. Rules are those
-of Argo Rollouts (docs/features/canary, "Mimicking Rolling Update" and "Dynamic Stable Scale"), so a manifest that moves from
-there to here scales the same way; where we differ the docstring says so. Weights are percentages, 0..100.
+Only whole numbers: shares of pods are compared in hundredths of a pod, so no result depends on how a float rounds. The rules are
+Argo Rollouts' (docs/features/canary, "Mimicking Rolling Update" and "Dynamic Stable Scale"), so a manifest from there scales the
+same way here; a docstring says where we differ. Weights are percentages, 0..100.
 
-What `canary_pass` promises, for any sizes it is shown: it never grows the sum of all specs past replicas + maxSurge, and it never
-takes the available pods below replicas − maxUnavailable. The second rests on ReplicaSets removing their unready pods first.
+`canary_pass` promises, for any sizes: it never grows the sum of all specs past replicas + maxSurge, and it never takes the
+available pods below replicas − maxUnavailable. The second promise relies on ReplicaSets removing their unready pods first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Size:
     """One ReplicaSet's size.
 
     Args:
-        spec: pods it was told to have.
+        spec: its `spec.replicas`.
         available: pods available, as its status says; more than `spec` while it shrinks.
     """
 
@@ -32,7 +32,7 @@ class Size:
 
     @property
     def staying_available(self) -> int:
-        """Available pods that stay: those above `spec` are already on their way out."""
+        """Available pods that will stay: those above `spec` are about to be deleted."""
         return min(self.spec, self.available)
 
 
@@ -46,7 +46,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class CanaryPass:
-    """The `spec.replicas` that each ReplicaSet is to have after one pass; `older` in the order it was given in."""
+    """The `spec.replicas` of each ReplicaSet after one pass; `older` in the order of the argument."""
 
     canary: int
     stable: int
@@ -54,10 +54,10 @@ class CanaryPass:
 
 
 def target_pair(*, replicas: int, weight_percent: WeightPercent, surge: int) -> Pair:
-    """The two sizes whose ratio is nearest to the weight, with `replicas` pods in all, or one more where surge allows it.
+    """The two sizes whose ratio is nearest to the weight, with `replicas` pods in total, or one more where surge allows it.
 
-    Between weights 1 and 99 each side keeps at least one pod, unless there is but one pod and no surge. Of two that are equally
-    near with the same sum the larger canary wins; of two sums the smaller. Source: Argo Rollouts, docs/features/canary.
+    Between weights 1 and 99 each side keeps at least one pod, unless there is only one pod and no surge. Of two equally near
+    results with the same sum the larger canary wins; of two sums the smaller. Source: Argo Rollouts, docs/features/canary.
     """
     if replicas == 0:
         return Pair(0, 0)
@@ -82,11 +82,11 @@ def canary_pass(
     stable: Size | None,
     older: Sequence[Size],
 ) -> CanaryPass:
-    """The next sizes of a canary by the ratio of pods; called again on what was seen since, it ends at `target_pair`.
+    """The next sizes of a canary by the ratio of pods; repeated calls with the sizes seen since lead to `target_pair`.
 
-    Both sides may grow at once; then old revisions shrink; only when none of them has pods does the pair shrink. Unlike Argo
+    Both sides may grow at once; then old revisions shrink; the pair shrinks only when no old revision has pods. Unlike in Argo
     Rollouts, unavailable pods of the pair may also go when old revisions have pods but the pass would otherwise change
-    nothing: a broken stable revision must not hold the room that its replacement needs.
+    nothing: a broken stable revision must not occupy the room that its replacement needs.
 
     Args:
         stable: None when no stable revision distinct from the new one exists; the canary then gets all `replicas`.
@@ -106,7 +106,7 @@ def canary_pass(
     moved = after != before or grown != Pair(canary.spec, kept.spec)
     if any(before) and moved:
         return CanaryPass(grown.canary, grown.stable, after)
-    held = sum(after)  # nothing moved, so these pods are all available and the floor needs every one of them
+    held = sum(after)  # nothing changed, so all these pods are available and the floor needs every one of them
     pair = _shrunk(canary, kept, grown=grown, target=target, floor=floor - held, ceiling=ceiling - held)
     return CanaryPass(pair.canary, pair.stable, after)
 
@@ -120,10 +120,10 @@ def routed_canary_replicas(
 ) -> int:
     """Pods of the canary when traffic is moved by weights: enough for its share, rounded up.
 
-    Once there is any, there are at least `min_pods`, though no more than `replicas` on that account.
+    A canary with any pod has at least `min_pods`, but this rule alone never asks for more than `replicas`.
 
     Args:
-        pinned: the `setCanaryScale` in force: a number of pods is taken exactly; a percentage stands in for the weight.
+        pinned: the `setCanaryScale` in effect: a number of pods is taken exactly; a percentage stands in for the weight.
     """
     match pinned:
         case SetCanaryReplicas(replicas=pods):
@@ -141,9 +141,9 @@ def routed_stable_replicas(
     """Pods of the stable revision when traffic is moved by weights: all of them, or with `dynamic` enough for its share.
 
     Args:
-        weight_percent: the canary's weight that is wanted.
-        recorded_weight_percent: the canary's weight that status said was in force before this pass. Stable keeps pods for the
-            larger of its two shares, so it shrinks only after the traffic has moved and grows before it comes back.
+        weight_percent: the wanted weight of the canary.
+        recorded_weight_percent: the canary's weight that was in effect before this pass, from status. The stable revision keeps
+            pods for the larger of its two shares, so it shrinks after traffic has left and grows before it comes back.
     """
     if not dynamic:
         return replicas
@@ -151,9 +151,9 @@ def routed_stable_replicas(
 
 
 def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold | None) -> bool:
-    """Whether enough of `desired` pods are available to go on: all of them, or `replicaProgressThreshold`'s part.
+    """Whether enough of `desired` pods are available to go on: all of them, or the part in `replicaProgressThreshold`.
 
-    A threshold below 0 is none. One of more pods than are desired asks for all of them: no step could ever meet it otherwise.
+    A threshold below 0 is no threshold. One above `desired` means all pods: otherwise no step could ever meet it.
     """
     match threshold:
         case ProgressThreshold(value=Percent(value=percent)) if percent >= 0:
@@ -174,8 +174,8 @@ def least_met(*, desired: int, threshold: ProgressThreshold | None) -> int:
 def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressThreshold | None) -> bool:
     """Whether a ReplicaSet has the size that its step asks for.
 
-    Told to have exactly `desired` pods, and exactly as many are available (pods above that are still on their way out), or, with
-    a threshold, enough of them.
+    Its `spec.replicas` is `desired`, and exactly as many pods are available (more would still have to go), or, with a
+    threshold, enough of them.
     """
     if spec != desired:
         return False
@@ -185,7 +185,7 @@ def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressTh
 
 
 def _splits(*, replicas: int, weight_percent: WeightPercent, surge: int) -> list[tuple[int, int]]:
-    """Splits worth comparing, (canary, total), in the order in which equally good ones win; never none."""
+    """Splits to compare, (canary, total), in the order in which equally good ones win; never empty."""
     down, up = replicas * weight_percent // 100, ceil_percent(replicas, weight_percent)
     may_be_empty = weight_percent in (0, 100) or (replicas == 1 and surge == 0)
     splits = []
@@ -201,7 +201,7 @@ def _splits(*, replicas: int, weight_percent: WeightPercent, surge: int) -> list
 
 
 def _grown(canary: Size, stable: Size, *, target: Pair, room: int) -> Pair:
-    """Both sides grown towards their targets by `room` pods in all, stable first: it serves most of the traffic."""
+    """Both sides grown towards their targets by at most `room` pods in total; stable first, as it serves most of the traffic."""
     to_stable = max(0, min(target.stable - stable.spec, room))
     to_canary = max(0, min(target.canary - canary.spec, room - to_stable))
     return Pair(canary.spec + to_canary, stable.spec + to_stable)
@@ -218,7 +218,7 @@ def _older_after(older: Sequence[Size], *, spare: int) -> tuple[int, ...]:
 
 
 def _shrunk(canary: Size, stable: Size, *, grown: Pair, target: Pair, floor: int, ceiling: int) -> Pair:
-    """The pair after the side that is on its way out has given what it can: stable while the canary grows, else the canary."""
+    """The pair after the shrinking side gave up the pods that it can: stable while the canary grows, else the canary."""
     if target.canary >= canary.spec:
         drained, other = _drained(
             stable,
@@ -247,8 +247,8 @@ def _drained(
 ) -> tuple[int, int]:
     """(draining side, other side) after this pass.
 
-    The draining side counts with its spec, not with its available pods: its unavailable ones go first, and going they free the
-    room without which the other side could not grow.
+    The draining side counts by its spec, not by its available pods: its unavailable pods go first, and this frees the room that
+    the other side needs to grow.
     """
     spare = draining.spec + other.staying_available - floor
     if spare <= 0:

@@ -1,9 +1,9 @@
-"""Restarts: pods older than a time are replaced by eviction, and at every moment as many stay available as an update keeps.
+"""Restarts: pods older than a time are replaced by eviction, with as many pods available at every moment as an update keeps.
 
-Where no pod may be missing (`maxUnavailable` 0, or the only pod behind a Service) the ReplicaSet first gets pods more, as many as
-`maxSurge` says; old ones are evicted when those are available and the Services show them, and the pods more go at the end. How
-many they are is noted on the ReplicaSet in the write that adds them, so no crash forgets them. The strategies do not know of it:
-`without_restart_surge` takes them out of what they see, and `resized` adds them to what they ask for.
+Where no pod may be missing (`maxUnavailable` 0, or the only pod behind a Service) the ReplicaSet first gets extra pods, as many
+as `maxSurge` allows. Old pods are evicted when the extra ones are available and the Services show them; the extra pods go at the
+end. The write that adds them also notes their number on the ReplicaSet, so no crash loses it. The strategies never see them:
+`without_restart_surge` subtracts them from what a strategy sees, and `resized` adds them to what it asks for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.model.changes import RecordRestart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
@@ -21,13 +21,13 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 
-PODS_FRESH_S = 10.0  # an older list of pods is asked for again; a list that we changed is dropped at once
-PODS_AGAIN_S = 1.0  # so soon at the earliest, where ReplicaSets count pods that were not ready in the list
-EVICTION_RETRY_S = 10.0  # a disruption budget frees up when pods become ready, which wakes us anyway
+PODS_FRESH_S = 10.0  # an older list of pods is read again; after a change of ours the list is dropped at once
+PODS_AGAIN_S = 1.0  # the earliest, when ReplicaSets count pods as ready that were not ready in the list
+EVICTION_RETRY_S = 10.0  # a pod that becomes ready, which frees a disruption budget, wakes the key anyway
 
 
 def without_restart_surge(seen: Snapshot) -> Snapshot:
-    """The same snapshot, with ReplicaSets as large as they are without the pods that a restart has added."""
+    """The snapshot without the pods that a restart has added to the sizes of ReplicaSets."""
     if not any(each.restart_surge for each in seen.replica_sets):
         return seen
     sets = tuple(
@@ -37,13 +37,13 @@ def without_restart_surge(seen: Snapshot) -> Snapshot:
 
 
 def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
-    """How many of the pods that a restart has added a ReplicaSet keeps: all while the restart goes on, else none."""
+    """How many of the pods that a restart has added a ReplicaSet keeps: all during the restart, then none."""
     live = replica_set.revision in (ctx.status.current_revision, ctx.status.stable_revision)
     return min(replica_set.restart_surge, ctx.limits[0]) if live and restart_due_s(ctx) is not None else 0
 
 
 def restart_due_s(ctx: PassContext) -> float | None:
-    """Pods older than this are to be replaced; None when that was done, or nobody asked."""
+    """Pods older than this time must be replaced; None when that is done, or nobody asked for it."""
     asked = [ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s]
     asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]
     due_s = max((each for each in asked if each is not None and each <= ctx.now_s), default=None)
@@ -52,7 +52,7 @@ def restart_due_s(ctx: PassContext) -> float | None:
 
 
 def plan_restart(ctx: PassContext) -> Contribution:
-    """Evicts pods of the live revisions that are older than the time asked for, as many at once as may be missing."""
+    """Evicts pods of the live revisions that are older than the restart time, as many at once as may be missing."""
     due_s = restart_due_s(ctx)
     if due_s is None:
         return Contribution(wake_at_s=_next_restart_s(ctx))
@@ -62,7 +62,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     old = _old(ctx, pods.pods, due_s=due_s)
     if not old:
-        notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the time asked for have been replaced")
+        notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the restart time have been replaced")
         return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
     refused = ctx.seen.eviction_refused
     if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
@@ -73,9 +73,9 @@ def plan_restart(ctx: PassContext) -> Contribution:
 
 
 def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:
-    """Pods of the live revisions that are to be replaced, the oldest first.
+    """Pods of the live revisions to replace, the oldest first.
 
-    The API tells creation in whole seconds, cut off: a pod of the very second asked for may be a replacement already.
+    The API gives creation times in whole seconds, rounded down: a pod of the very second asked for may be a replacement already.
     """
     due_second_s = math.floor(due_s)
     live = {each.revision for each in _live(ctx)}
@@ -90,25 +90,25 @@ def _is_outdated(ctx: PassContext, pods: tuple[Pod, ...]) -> bool:
 
 
 def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
-    """What goes now: pods that are not ready at once, others as far as enough stay; and what is added so that they may."""
+    """Evicts unready pods at once and others as far as enough stay available; adds extra pods where none may leave yet."""
     broken = [pod for pod in old if not pod.ready]
     evicted = broken or _may_leave(ctx, old, pods)
     added = () if evicted else _added(ctx, old)
-    wait = _wait(ctx, f"{len(old)} pods", added=sum(each.restart_surge or 0 for each in added))
+    wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
     return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 
 
 def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:
     more = added + sum(each.restart_surge for each in ctx.seen.replica_sets)
-    first = f", {more} pods more come first" if more > 1 else ", a pod more comes first" if more else ""
-    message = f"replaces {pods} that are older than the time asked for{first}"
+    first = f", after adding {pods_text(more)}" if more else ""
+    message = f"replacing {pods} older than the restart time{first}"
     failure = next((each.failure for each in ctx.seen.replica_sets if each.restart_surge and each.failure), "")
     return Wait(Reason.REPLICA_FAILURE, f"{message}: {failure}") if failure else Wait(Reason.RESTARTING, message)
 
 
 def _added(ctx: PassContext, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
-    """Pods more for each revision of which none may be missing, if it has not got them."""
+    """Adds extra pods to each revision of which no pod may be missing, unless it has them."""
     count = Counter(pod.revision for pod in old)
     patches = []
     for each in _live(ctx):
@@ -127,7 +127,7 @@ def _added(ctx: PassContext, old: list[Pod]) -> tuple[PatchReplicaSet, ...]:
 
 
 def _may_leave(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> list[Pod]:
-    """Ready pods that may go now, the oldest first: told by the list of pods, not by a status that lags alone."""
+    """Ready pods that may be evicted now, the oldest first. The list of pods counts too, as a ReplicaSet's status lags."""
     listed = _listed(pods)
     serving = {each.revision: _serving(ctx, each, listed=listed[each.revision]) for each in _live(ctx)}
     spare = {
@@ -145,12 +145,12 @@ def _may_leave(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> list[
 
 
 def _listed(pods: tuple[Pod, ...]) -> Counter[str]:
-    """Ready pods of each revision that are not on their way out."""
+    """Ready pods of each revision that are not being deleted."""
     return Counter(pod.revision for pod in pods if pod.ready and not pod.deleting)
 
 
 def _serving(ctx: PassContext, replica_set: ReplicaSet, *, listed: int) -> int:
-    """Available pods of a revision, as far as the list of pods and every Service that selects it show them too."""
+    """Available pods of a revision that the list of pods, and every Service that selects the revision, show too."""
     shown = [
         service.ready_by_revision.get(replica_set.revision, 0)
         for service in ctx.seen.services.values()
@@ -160,9 +160,9 @@ def _serving(ctx: PassContext, replica_set: ReplicaSet, *, listed: int) -> int:
 
 
 def _may_be_missing(ctx: PassContext, replica_set: ReplicaSet) -> int:
-    """Pods of a revision that may be missing: `maxUnavailable`, but not the last one behind a Service of its own.
+    """How many pods of a revision may be missing: `maxUnavailable`, but not the last pod behind a Service of its own.
 
-    Without a surge there is no other way to replace that one, as in an update.
+    Without a surge that pod may be missing too: there is no other way to replace it, as in an update.
     """
     missing = ctx.spec.replicas - ctx.promised
     if ctx.limits[0] == 0 or replica_set.revision not in ctx.shown_revisions:

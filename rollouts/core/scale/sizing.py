@@ -1,4 +1,4 @@
-"""From sizes to intents: what is grown, what is shrunk, and how long an old revision keeps its pods."""
+"""Turns sizes into intents: which ReplicaSets grow or shrink, and how long an old revision keeps its pods."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
 
 
 def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
-    """The patch that brings a ReplicaSet to `replicas`, with whatever else of it is out of date; None when nothing is.
+    """The patch that brings a ReplicaSet to `replicas` and updates its other outdated fields; None when nothing changes.
 
-    Shrinking is bound to the version that was seen; growing is safe on any, once the count is true (`_may_grow`). What drains
-    keeps all of its pods, unless pods are what carries the shares of traffic: there the strategy says what stays.
+    A patch that shrinks carries the version that was seen; growing is safe on any version, once the count is true (`_may_grow`).
+    A draining revision keeps all its pods, except in a canary by the ratio of pods: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge
     after, surge = _allowed(ctx, replica_set, replicas=replicas)
@@ -61,7 +61,7 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
 
 
 def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tuple[int, int]:
-    """Pods that it may have now, and those among them that a restart has added."""
+    """How many pods the ReplicaSet may have now, and how many of them a restart has added."""
     before = replica_set.spec_replicas + replica_set.restart_surge
     surge = kept_surge(ctx, replica_set) if replicas else 0
     if draining(ctx, replica_set.revision):
@@ -73,11 +73,11 @@ def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tup
 
 
 def _may_grow(replica_set: ReplicaSet) -> bool:
-    """Whether what the set reports is true of the size that it has now, so that it stays true when it grows.
+    """Whether the ReplicaSet's counts fit its present size, so that they stay true when it grows.
 
-    Pods are deleted first and counted later, with the new generation already observed. Grown while it still counts more pods
-    than its size, the set would report pods as available that are gone, and `staying_available` could not see it. A set whose
-    controller can neither make nor delete pods (ReplicaFailure) is not waited for. Source: k8s.io/kubernetes
+    Its controller deletes pods first and counts them later, with the new generation already observed. If it grew while it still
+    counts more pods than its size, it would report pods as available that are gone, and `staying_available` could not see it.
+    Nothing waits for a ReplicaSet whose controller can neither create nor delete pods (ReplicaFailure). Source: k8s.io/kubernetes
     pkg/controller/replicaset/replica_set.go, `syncReplicaSet`.
     """
     return bool(replica_set.failure) or replica_set.count_is_true
@@ -104,7 +104,7 @@ def in_safe_order(
 
 
 def takes_away(ctx: PassContext, intent: Intent) -> bool:
-    """Whether it leaves a ReplicaSet fewer pods than it was told to have."""
+    """Whether the intent makes a ReplicaSet's size smaller than it is now."""
     if not isinstance(intent, PatchReplicaSet) or intent.replicas is None:
         return False
     sizes = {each.uid: each.spec_replicas + each.restart_surge for each in ctx.seen.replica_sets}
@@ -112,17 +112,18 @@ def takes_away(ctx: PassContext, intent: Intent) -> bool:
 
 
 def moves_of(services: Iterable[ServiceSwitch]) -> tuple[Intent, ...]:
-    """What several Services need, in their order."""
+    """The intents of several Services, in their order."""
     return tuple(intent for each in services for intent in each.intents)
 
 
 def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -> int:
-    """How many pods an old revision keeps: all while a Service selects or shows it, or it drains, or its delay runs; else none.
+    """How many pods an old revision keeps: all of them or none.
 
-    All, too, while it is what one could go back to from a revision that has failed.
+    All while a Service selects or shows it, while it drains, while its delay runs, and while it is a fallback for a revision
+    that has failed.
 
     Args:
-        limit: so many revisions at most may wait for their delay, the newest; None for any number.
+        limit: how many revisions may wait for their delay at most, the newest ones; None for any number.
     """
     if replica_set.revision in ctx.shown_revisions or draining(ctx, replica_set.revision):
         return replica_set.spec_replicas
@@ -136,9 +137,9 @@ def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -
 
 
 def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
-    """Old revisions with available pods that wait for their scale-down, while the one that serves has fewer than it promises.
+    """Old revisions with available pods that wait for their scale-down, while the serving revision has too few available pods.
 
-    Time alone takes no capacity away: they are what could serve at once.
+    Their delay alone does not remove them, because they could serve at once.
     """
     serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
     if serving is None or staying_available(serving) >= ctx.promised:
@@ -148,33 +149,33 @@ def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
 
 
 def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
-    """The wait for a revision that has failed, with what could be gone back to, and how."""
+    """Adds to the wait for a failed revision which revision could serve instead, and the command for it."""
     kept = fallbacks(ctx)
     if wait is None or not kept:
         return wait
-    pods = f"revision {kept[-1].revision} keeps its {staying_available(kept[-1])} pods meanwhile"
-    back = f"{ctx.command('rollback')} --to {kept[-1].revision} brings it back at once"
-    return replace(wait, message=f"{wait.message}; {pods}: {back}")
+    pods = f"revision {kept[-1].revision} keeps its {pods_text(staying_available(kept[-1]))} meanwhile"
+    back = f"to go back to it at once: {ctx.command('rollback')} --to {kept[-1].revision}"
+    return replace(wait, message=f"{wait.message}; {pods}; {back}")
 
 
 def keep_pods_until(status: RolloutStatus, *, revision: str, at_s: float) -> tuple[StatusChange, ...]:
-    """`revision` keeps its pods until `at_s`; one that has a deadline already keeps that one."""
+    """Lets `revision` keep its pods until `at_s`; an existing deadline of the revision stays."""
     if not revision or any(each.revision == revision for each in status.scale_downs):
         return ()
     return (RecordScaleDowns((*status.scale_downs, ScaleDown(revision, at_s))),)
 
 
 def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> float:
-    """When a revision that lost its traffic may lose its pods: its delay and its drain run side by side.
+    """When a revision that lost its traffic may lose its pods: its delay and its drain run at the same time.
 
-    A drain that probes may end sooner is no deadline; it keeps the pods by itself.
+    A drain that probes may end early sets no deadline; it keeps the pods by itself.
     """
     cutover = draining(ctx, revision) if not ctx.spec.drain.probes else None
     return max(no_sooner_than_s, cutover.until_s or 0.0) if cutover is not None else no_sooner_than_s
 
 
 def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
-    """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
+    """Forgets the deadlines of revisions that have no pods any more or are in use again."""
     with_pods = {each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0}
     in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
     kept = tuple(each for each in ctx.status.scale_downs if each.revision in with_pods - in_use)
@@ -182,13 +183,13 @@ def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
 
 
 def next_scale_down_s(ctx: PassContext) -> float | None:
-    """When the next deadline of an old revision falls."""
+    """The next deadline of an old revision."""
     delays = (each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s)
     return earliest([*delays, next_drained_s(ctx)])
 
 
 def keeping_wait(ctx: PassContext) -> Wait | None:
-    """Why an old revision still has its pods though the update is over: it drains, or its delay runs; the longer of the two."""
+    """Why an old revision still has its pods although the update is over: its drain or its delay, whichever takes longer."""
     drains = draining_wait(ctx)
     delays = [each for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
     next_one = min(delays, key=lambda each: each.at_s, default=None)

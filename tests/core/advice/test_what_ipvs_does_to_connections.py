@@ -42,7 +42,7 @@ def test_an_old_kernel_under_ipvs_is_a_condition_and_an_event() -> None:
     assert condition.status
     assert condition.message.startswith("nodes: need kernel 5.9 on every node under ipvs, have kernel 5.8: ")
     assert (
-        "however long it was waited; run kube-proxy in nftables mode, or nodes with a newer kernel" in condition.message
+        "however long the drain is; run kube-proxy in nftables mode, or nodes with a newer kernel" in condition.message
     )
     assert (notice.message, notice.warning) == (condition.message, True)
 

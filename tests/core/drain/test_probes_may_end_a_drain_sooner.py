@@ -84,7 +84,7 @@ def test_three_polls_with_nothing_in_flight_end_the_wait() -> None:
     assert LAG_S + 2.0 <= kept_s <= LAG_S + 3.2
     cutover = _cutover(there)
     assert (cutover.drained, cutover.timed_out, cutover.in_flight, cutover.streams) == (True, False, 0, None)
-    assert cutover.message.endswith("over sooner: nothing was in flight on 3 polls in a row")
+    assert cutover.message.endswith("ended early: nothing was in flight on 3 polls in a row")
     assert there.status.phase is Phase.HEALTHY
 
 

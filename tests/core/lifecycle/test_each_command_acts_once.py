@@ -280,7 +280,7 @@ def test_a_promotion_that_stays_in_git_does_not_pass_a_later_update_of_its_revis
 def test_a_promotion_that_has_lost_its_steps_is_told_with_the_remedy_and_can_be_given_again() -> None:
     """Else people wait for a gate that they think is open."""
     there = settled(edited(settled(annotated(_at_gate(), "promote", "b@1")), strategy=OTHER_GATES))
-    assert "take the annotation off and set it again" in _condition(there, "InvalidCommand")
+    assert "remove the annotation and set it again" in _condition(there, "InvalidCommand")
     assert len(_refusals(there)) == 1
 
     there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@1"))

@@ -97,6 +97,6 @@ def test_a_strangers_replica_set_is_told_once_and_left_alone() -> None:
 
     (condition,) = (each for each in told.status.conditions if each.type == "ReplicaSetNotAdopted")
     assert (condition.reason, told.intents) == (Reason.NOT_ADOPTED, ())
-    assert all(part in condition.message for part in ("cart-x", STRANGER.problem, "take the label off"))
+    assert all(part in condition.message for part in ("cart-x", STRANGER.problem, "remove the label"))
     assert ([each.reason for each in told.notices], again.notices) == ([Reason.NOT_ADOPTED], ())
     assert told.status.phase is Phase.HEALTHY

@@ -221,7 +221,7 @@ def test_an_abort_has_one_message_in_its_conditions_while_its_services_and_pods_
 
     assert len(waits) > 1
     assert messages == {
-        "revision b is held back: revision b was aborted by annotation; try it again: rollouts retry cart -n shop"
+        "revision b was aborted by annotation; the stable revision serves; to try revision b again: rollouts retry cart -n shop"
     }
 
 

@@ -100,7 +100,7 @@ def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> No
 
     assert "EvictPod" not in there.writes
     assert there.status.waiting_for is not None
-    assert "a pod more" in there.status.waiting_for.message
+    assert "after adding 1 pod" in there.status.waiting_for.message
     assert not {pod.uid for pod in settled(there).pods} & {pod.uid for pod in there.pods}
 
 

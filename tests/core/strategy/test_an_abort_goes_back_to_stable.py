@@ -174,7 +174,7 @@ def test_a_stable_revision_is_not_aborted() -> None:
 
     problem = next(each for each in there.status.conditions if each.type == "InvalidCommand")
     assert problem.reason is Reason.COMMAND_INVALID
-    assert "roll back" in problem.message
+    assert "use rollback" in problem.message
     assert there.status.phase is Phase.HEALTHY
 
 

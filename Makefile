@@ -20,16 +20,21 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 PYTEST_ARGS ?= -n 2 --dist worksteal --durations 12
-# The quick lane: pure tests and a simulated cluster. What needs a control plane, and the rooms that are not named here, is in `make test`.
-UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests probes sim traffic) -m "not controlplane"
+# The quick lane: pure tests and a simulated cluster. What needs a control plane, what is long, and the rooms that are not named
+# here, is in `make test`.
+UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests probes sim traffic) -m "not controlplane and not long"
 UNIT_ARGS ?= -n 2 --dist worksteal --durations 12
+# What `make coverage` measures, and the floors: per cent of lines and branches. They go up with what is measured, never down.
+COVERED := $(addprefix tests/,core cluster) -m "not controlplane and not long"
+CORE_FLOOR := 95
+CLUSTER_FLOOR := 92
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 IPVS_ARGS ?= -v
 GATEWAYS_ARGS ?= tests/gateways -v --durations 5
 NODE_ARGS ?= tests/node -v --durations 5
 
-.PHONY: help demo unit test check lab ipvs bench node gateways crds docs lock clean
+.PHONY: help demo unit test coverage check lab ipvs bench node gateways crds docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -38,11 +43,19 @@ demo: $(VENV)/runtime.stamp ## a canary, an abort and a blue-green in a simulate
 	@$(BIN)/rollouts demo $(DEMO_ARGS)
 
 unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTHON=/path/to/python takes another Python
-	@$(BIN)/python -m pytest $(UNIT) $(UNIT_ARGS)
+	@ROLLOUTS_LAWS=10 $(BIN)/python -m pytest $(UNIT) $(UNIT_ARGS)
 
 test: $(VENV)/dev.stamp ## all tests that this machine can run, and why the others are skipped
 	@$(MAKE) lab || echo "make: no real control plane; its tests will be skipped with the reason" >&2
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+coverage: $(VENV)/dev.stamp ## lines and branches of core and cluster that their tests reach; fails below the floors
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@ROLLOUTS_WORLDS=60 $(BIN)/python -m coverage run -m pytest -q $(COVERED)
+	@failed=0; \
+	$(BIN)/python -m coverage report --skip-covered --include 'rollouts/core/*' --fail-under $(CORE_FLOOR) || failed=1; \
+	$(BIN)/python -m coverage report --skip-covered --include 'rollouts/cluster/*' --fail-under $(CLUSTER_FLOOR) || failed=1; \
+	exit $$failed
 
 check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	@failed=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \

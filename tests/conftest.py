@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         stretch = (len(items) - len(ordered)) // (workers - number)
         ordered += [*first, *islice(others, max(0, stretch - len(first)))]
     items[:] = [*ordered, *others]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end, so the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -167,6 +167,7 @@ async def test_a_longer_line_is_skipped_and_its_object_named(tmp_path: Path) -> 
         assert (seen.problems, server.opened) == ([], 1)
 
 
+@pytest.mark.long
 async def test_twenty_thousand_hostile_lines_end_nothing(tmp_path: Path) -> None:
     """Each that says which object it is about is read or told, on one connection; the good line after them arrives."""
     rng = random.Random(3)  # noqa: S311 - a test's

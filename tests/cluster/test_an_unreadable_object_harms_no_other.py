@@ -159,6 +159,7 @@ def value_of(rng: random.Random, *, levels: int) -> Any:
             return {text(rng): value_of(rng, levels=levels - 1) for _ in range(rng.randrange(4))}
 
 
+@pytest.mark.long
 def test_no_bytes_raise_anything_but_unavailable() -> None:
     """100,000 bodies and lines: true ones with bytes changed, cut, doubled, nested, and of other types."""
     rng = random.Random(11)  # noqa: S311 - a test's

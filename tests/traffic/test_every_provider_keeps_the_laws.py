@@ -1,7 +1,11 @@
-"""Promise: whatever a user has written and whatever a Rollout wants, each provider keeps every law of its contract."""
+"""Promise: whatever a user has written and whatever a Rollout wants, each provider keeps every law of its contract.
+
+`ROLLOUTS_LAWS` says how many objects are drawn for each provider.
+"""
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 import pytest
@@ -30,11 +34,12 @@ ASKING = (
     (Feature.MIRROR, Split(Fraction(0), (), (MirrorRoute("copies"),))),
     (Feature.MIRROR, Split(Fraction(0), (), (MirrorRoute("copies", (HEADER,)),))),
 )
+EXAMPLES = int(os.environ.get("ROLLOUTS_LAWS", "40"))
 QUIET = (HealthCheck.filter_too_much, HealthCheck.too_slow)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=QUIET)
 @given(data=st.data())
 def test_a_provider_keeps_every_law(case: Case, data: st.DataObject) -> None:
     """One suite for all, so that a new provider brings objects and no tests of its own."""

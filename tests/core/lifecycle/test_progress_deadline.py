@@ -162,6 +162,7 @@ def _one_more_ready(there: World) -> World:
     return _passes(replica_sets_caught_up(replace(after, bad=frozenset("b"))))
 
 
+@pytest.mark.long
 @UPDATES
 @settings(max_examples=60, deadline=None)
 def test_an_update_is_not_aborted_while_pods_become_ready_within_the_deadline(

@@ -63,7 +63,7 @@ def why_anew(there: Manifest, manifest: Manifest) -> str:
     made = _made_from(there)
     if made is None:
         return "becomes managed, as trafficRouting.own says"
-    return "" if made.hash == _hash(manifest) else "differs from its manifest in trafficRouting.own"
+    return "" if made.hash == _hash(manifest) else "has a changed manifest in trafficRouting.own"
 
 
 def is_made(there: Manifest) -> bool:

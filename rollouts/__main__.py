@@ -1,4 +1,4 @@
-"""Entry point of `rollouts`, `kubectl rollouts` and `python -m rollouts`. Imports only what the command needs."""
+"""Entry point of `rollouts`, `kubectl rollouts` and `python -m rollouts`. It imports only what the command needs."""
 
 from __future__ import annotations
 

@@ -339,7 +339,12 @@ def test_a_query_gets_names_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [(QUERY, ""), ("sum(x)", "needs {{revision}}"), ("x{{revision}}{{Pod}}", "{{Pod}}"), ("x{{revision}}{{", "without a }}")],
+    [
+        (QUERY, ""),
+        ("sum(x)", "needs {{revision}}"),
+        ("x{{revision}}{{Pod}}", "{{Pod}}"),
+        ("x{{revision}}{{", "without a }}"),
+    ],
 )
 def test_a_query_is_checked_before_it_is_needed(query: str, words: str) -> None:
     """At `kubectl apply` and in `rollouts lint`, not in the middle of a cutover."""

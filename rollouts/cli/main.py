@@ -97,7 +97,7 @@ def get(
 def status(
     options: Options,
     name: NameArgument,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until the update ends.")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is Healthy or bad.")] = False,
     timeout: Annotated[
         float | None,
         typer.Option(parser=duration, metavar="DURATION", help="As --watch, for this long at most (5m, 90s)."),
@@ -105,7 +105,8 @@ def status(
 ) -> CommandRun:
     """Show the state of a Rollout and what it waits for, for people and scripts.
 
-    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage. 3: progressing or paused, or --timeout passed.
+    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage.
+    3: progressing or paused, or --timeout passed.
     4: the API server cannot be reached, refuses, or has no such Rollout.
     """
     return status_command.status(options, name, watch=watch, timeout_s=timeout, console=Console())
@@ -218,8 +219,9 @@ def lint(
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
 
-    It also reports what the controller can carry out but what loses requests: the graceful-exit checklist, and Services in the
-    same file that do not fit a gradual update. Each is unsafe, a warning or a note, and does not change the exit code.
+    It also reports what loses requests although the controller can carry it out:
+    findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
+    Each of them is unsafe, a warning or a note, and does not change the exit code.
     """
     console, reports = Console(), []
     texts = [_read(file) for file in files]
@@ -282,9 +284,10 @@ def plan(
 ) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
-    Shows the revision, the steps with their pods and Services, the waits with the reason for each number, and findings with the
-    fix. Reads only. Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid. 2: usage.
-    4: the API server cannot be reached or refuses.
+    Shows the revision, the steps with their pods and Services, the waits with the reason for each number,
+    and findings with the fix. Reads only.
+    Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
+    2: usage. 4: the API server cannot be reached or refuses.
     """
     from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 

@@ -85,7 +85,7 @@ def get(
 ) -> CommandRun:
     """Show a list of Rollouts, or the tree of one: its revisions, pods, weight and steps, and what it waits for."""
     if name and all_namespaces:
-        raise typer.BadParameter("a name belongs to one namespace; leave -A out")
+        raise typer.BadParameter("a Rollout's name needs one namespace: remove -A")
     if watch and output in (Output.JSON, Output.YAML):
         raise typer.BadParameter(f"-w cannot be combined with -o {output}")
     what = get_command.What(name=name, all_namespaces=all_namespaces, watch=watch, output=output)
@@ -126,7 +126,7 @@ def promote(
 ) -> CommandRun:
     """Let the current revision pass the gate where it waits."""
     if full and step is not None:
-        raise typer.BadParameter("--full and --step exclude each other")
+        raise typer.BadParameter("--full and --step cannot be combined")
     return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step), wait=wait)
 
 
@@ -324,7 +324,7 @@ def demo(
     from rollouts.cli.demo import command as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
 
     if cluster and serve:
-        raise typer.BadParameter("--serve is for the simulated cluster")
+        raise typer.BadParameter("--serve cannot be combined with --cluster: it is for the simulated cluster")
     if (kubeconfig or context) and not cluster:
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))

@@ -119,7 +119,7 @@ async def test_an_update_is_aborted_and_retried(tmp_path: Path, capsys: pytest.C
 
 
 async def test_pause_resume_and_restart_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each verb's record is what the command waits for, also the absence of one."""
+    """Each command's record is what the CLI waits for, also the absence of one."""
     async with shop(tmp_path) as there:
         for words in (("pause", "cart"), ("resume", "cart"), ("restart", "cart")):
             assert await there.run(*words) == 0, words
@@ -154,8 +154,8 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
         (("get", "nobody"), 4, "there is no Rollout nobody in namespace rollouts-demo"),
         (("status", "nobody", "-w"), 4, "there is no Rollout nobody"),
         (("promote", "nobody"), 4, "not found"),
-        (("promote", "cart", "--full", "--step", "1"), 2, "exclude each other"),
-        (("get", "cart", "-A"), 2, "leave -A out"),
+        (("promote", "cart", "--full", "--step", "1"), 2, "cannot be combined"),
+        (("get", "cart", "-A"), 2, "remove -A"),
         (("get", "-w", "-o", "yaml"), 2, "cannot be combined"),
         (("status", "cart", "--timeout", "soon"), 2, "not a duration"),
         (("get", "--context", "elsewhere"), 4, "elsewhere"),

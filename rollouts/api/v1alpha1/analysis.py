@@ -37,7 +37,7 @@ class ArgumentSource(Wire):
     """Where the value of an argument comes from."""
 
     pod_template_hash_value: Literal["Stable", "Latest"] | None = Field(
-        None, description="The revision of the stable or of the latest pods is the value."
+        None, description="Use the revision of the stable or of the latest pods as the value."
     )
     field_ref: FieldRef | None = Field(None, description="A field of the Rollout.")
 

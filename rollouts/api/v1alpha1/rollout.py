@@ -294,9 +294,9 @@ class WorkloadRef(Wire):
 
     model_config = needs("apiVersion", "kind", "name")
 
-    api_version: Name | None = Field(None, description="Its apiVersion.")
+    api_version: Name | None = Field(None, description="apiVersion of that object.")
     kind: Name | None = Field(None, description="Deployment, ReplicaSet or PodTemplate.")
-    name: Name | None = Field(None, description="Its name.")
+    name: Name | None = Field(None, description="Name of that object.")
     scale_down: Literal["never", "onsuccess", "progressively"] | None = Field(
         None, description="When a Deployment's own pods are scaled down; default never."
     )

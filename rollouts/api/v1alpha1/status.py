@@ -23,7 +23,7 @@ class AbortStatus(Wire):
     reason: str | None = Field(None, description="Why it was aborted, in one word.")
     message: str | None = Field(None, description="Why it was aborted, in a sentence.")
     declared: bool | None = Field(
-        None, description="true: an abort annotation with this revision's name; the abort lasts until it is removed."
+        None, description="true: an abort annotation names this revision; the abort lasts until it is removed."
     )
 
 

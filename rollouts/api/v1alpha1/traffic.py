@@ -87,7 +87,7 @@ class Nginx(Wire):
         None, description="Prefix of the annotations; default nginx.ingress.kubernetes.io."
     )
     additional_ingress_annotations: StringMap | None = Field(
-        None, description="More annotations for the canary Ingress; annotationPrefix is put before each name."
+        None, description="More annotations for the canary Ingress. Names without a prefix get annotationPrefix."
     )
     canary_ingress_annotations: StringMap | None = Field(
         None, description="Annotations for the canary Ingress, by their full names."
@@ -320,7 +320,7 @@ class HeaderMatch(Wire):
     query_param_name: Name | None = Field(None, description="Name of a parameter in the query.")
     query_param_value: StringMatch | None = Field(None, description="Value of the parameter.")
     path: StringMatch | None = Field(
-        None, description="The path. Whether a prefix matches whole path elements only depends on the router."
+        None, description="The path. It depends on the router whether a prefix matches only whole path elements."
     )
     method: StringMatch | None = Field(None, description="The HTTP method.")
 

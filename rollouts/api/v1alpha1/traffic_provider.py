@@ -135,7 +135,7 @@ class ProviderHeader(Wire):
         "the order does not matter.",
     )
     regex: bool | None = Field(
-        None, description="Whether the router can match regular expressions. A prefix is written as one."
+        None, description="Whether the router can match regular expressions. A prefix is then written as one."
     )
     template: FreeObject | None = Field(
         None,

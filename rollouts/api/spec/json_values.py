@@ -6,9 +6,9 @@ from typing import Any
 
 
 def json_value(value: Any) -> Any:
-    """A copy with the names of objects in order, so that nothing depends on theirs, and without nulls, which Kubernetes drops.
+    """A copy with sorted fields, so that nothing depends on their order, and without nulls, which Kubernetes drops.
 
-    Nobody may change it: a spec is parsed once.
+    Callers must not change it, because a spec is parsed once and shared.
 
     Raises: UnicodeEncodeError for a text that JSON cannot hold (a lone surrogate, from a YAML file); RecursionError.
     """

@@ -153,7 +153,7 @@ def test_one_that_somebody_else_made_is_left_alone() -> None:
     async def script(stage: Stage) -> None:
         await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "RouteNotUsable")
         message = stage.status["waitingFor"]["message"]
-        assert "was not made by a Rollout; delete it, or take it out of trafficRouting.own" in message
+        assert "no Rollout created it; delete it, or remove it from trafficRouting.own" in message
         assert route(stage)["metadata"].get("annotations") is None
 
     run = play((http_route(), *world(*QUARTER)), script, behind=Behind(settings=ENVOY))

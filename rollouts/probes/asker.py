@@ -1,7 +1,7 @@
-"""GETs of data planes' own interfaces: with a deadline and a limit on the answer, to every address of a name, never elsewhere.
+"""Sends GETs to the interfaces of data planes: with a deadline and a limit on the answer, to every address of a name.
 
-No redirect is followed, no proxy is taken from the environment and nothing is compressed: who is asked is who was named, and what
-is read is what was sent.
+It follows no redirect, takes no proxy from the environment and accepts no compression, so it asks only the named hosts, and reads
+exactly what they send.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import structlog
 from rollouts.errors import SettingsInvalid, Unanswered
 
 BODY_MAX_BYTES = 16 * 1024 * 1024
-REPLICAS_MAX = 64  # of one URL
+REPLICAS_MAX = 64  # addresses of one URL
 CONNECTIONS_MAX = 128
 _OK = 200
 _LOGGED = 500  # characters
@@ -30,7 +30,7 @@ _REDIRECTS = range(300, 400)
 log = structlog.get_logger()
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The IP addresses of a host name. Raises: OSError."""
+"""Returns the IP addresses of a host name. Raises: OSError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Asker:
     """A client for low rates.
 
     Args:
-        tls: some of the URLs are `https://`. Loading the public authorities takes 100 ms and more, so not for nothing.
-        ca_file: certificates, PEM, of authorities that are believed besides the public ones; None for none. Read once.
-        resolve: the addresses of a host name; by default the system's.
+        tls: whether some of the URLs are `https://`. Loading the public authorities takes 100 ms and more.
+        ca_file: PEM file of certificate authorities to trust besides the public ones; None for none. Read once.
+        resolve: finds the addresses of a host name; by default the system does.
 
     Raises: SettingsInvalid for a `ca_file` without a certificate in it.
     """
@@ -64,7 +64,7 @@ class Asker:
         self._resolve = resolve or _addresses
         self._client = httpx.AsyncClient(
             verify=_trust(ca_file) if ca_file is not None else tls,
-            # A kept connection would be found by its address, though it was checked for another name, and breaks in a restart.
+            # No connection is kept: it is found by address, though it was verified for another name, and it breaks in a restart.
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
             trust_env=False,
             follow_redirects=False,
@@ -73,7 +73,7 @@ class Asker:
         )
 
     async def replicas(self, url: str, *, deadline_s: float) -> tuple[Replica, ...]:
-        """One for each address of the URL's host.
+        """One replica for each address of the URL's host.
 
         Raises: Unanswered.
         """
@@ -88,19 +88,19 @@ class Asker:
             async with asyncio.timeout(deadline_s):
                 addresses = await self._resolve(parts.host, port)
         except TimeoutError as exc:
-            raise Unanswered(f"{parts.host}: no address within {deadline_s:g} s") from exc
+            raise Unanswered(f"{parts.host}: no DNS answer within {deadline_s:g} s") from exc
         except OSError as exc:
-            raise Unanswered(f"{parts.host}: no address: {exc}") from exc
+            raise Unanswered(f"{parts.host}: DNS gives no address: {exc}") from exc
         found = tuple(dict.fromkeys(addresses))
         if not found or len(found) > REPLICAS_MAX:
-            raise Unanswered(f"{parts.host}: has {len(found)} addresses, 1 to {REPLICAS_MAX} are asked")
+            raise Unanswered(f"{parts.host}: has {len(found)} addresses, and the controller asks 1 to {REPLICAS_MAX}")
         return tuple(
             Replica(str(parts.copy_with(host=each)).rstrip("/"), parts.netloc.decode(), _network_address(each, port))
             for each in found
         )
 
     async def get(self, replica: Replica, path: str, *, deadline_s: float, most_bytes: int | None = None) -> bytes:
-        """The body of a 200; `path` has its query. One of more than `most_bytes`, or BODY_MAX_BYTES, is no answer.
+        """The body of a 200 answer; `path` includes the query. A body over `most_bytes`, or BODY_MAX_BYTES, counts as no answer.
 
         Cancellation: safe. Raises: Unanswered.
         """
@@ -110,8 +110,10 @@ class Asker:
         except TimeoutError as exc:
             raise Unanswered(f"{replica.display_name}: no answer within {deadline_s:g} s") from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            # Its text may have parts of the answer in it, and the message ends in a status.
-            log.info("not_answered", address=replica.display_name, error=type(exc).__name__, why=str(exc)[:_LOGGED])
+            # The error's text may contain parts of the answer, and the message goes into a status.
+            log.info(
+                "question_unanswered", address=replica.display_name, error=type(exc).__name__, why=str(exc)[:_LOGGED]
+            )
             raise Unanswered(f"{replica.display_name}: {_words(exc)}") from exc
 
     async def aclose(self) -> None:
@@ -137,7 +139,7 @@ class Asker:
 
 
 def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
-    """What went wrong, without a part of what was answered: h11 puts that after a colon ("illegal status line: …")."""
+    """The error without parts of the answer, which h11 puts after a colon ("illegal status line: …")."""
     text = str(error)
     if isinstance(error, httpx.ProtocolError):
         text = text.partition(":")[0].partition("b'")[0].strip()
@@ -145,13 +147,13 @@ def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
 
 
 def _trust(ca_file: Path) -> ssl.SSLContext:
-    """The public authorities, and those of the file. A file that is none is found at the start, and not in a rollout."""
+    """Trusts the public authorities and those of the file. A bad file fails at the start, not in a rollout."""
     context = httpx.create_ssl_context(trust_env=False)
     try:
         text = ca_file.read_text()
         context.load_verify_locations(cadata=text)
     except (OSError, ValueError, ssl.SSLError) as exc:
-        raise SettingsInvalid(f"--data-plane-ca: {ca_file} has no certificates in PEM that can be used: {exc}") from exc
+        raise SettingsInvalid(f"--data-plane-ca: {ca_file} has no usable PEM certificates: {exc}") from exc
     return context
 
 

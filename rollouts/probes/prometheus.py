@@ -1,7 +1,7 @@
-"""What Prometheus' HTTP API says: one number, for what is in flight, or samples. No evidence is not nothing: it is None, and why.
+"""Reads answers of Prometheus' HTTP API: the number of requests in flight, or samples. No evidence is None and a reason, not 0.
 
-Samples are asked for raw (`metric[60s]` as an instant query): `rate` and `increase` guess at what lies between scrapes and leave
-out what a series began with. Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
+Samples are read raw (`metric[60s]` as an instant query): `rate` and `increase` estimate values between scrapes, and leave out the
+first value of a series. Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 QUERY_PATH = "/api/v1/query"
-ANSWER_MAX_BYTES = 4 * 1024 * 1024  # of many series: some 10,000
+ANSWER_MAX_BYTES = 4 * 1024 * 1024  # of about 10,000 series
 NUMBER_MAX_BYTES = 1 << 20
-"""Of an answer with one number; what is more is not read to its end."""
+"""Most bytes of an answer with one number; a longer answer is not read to its end."""
 
 ERROR_TYPES = frozenset(
     ("timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable")
@@ -34,28 +34,28 @@ class Series:
 
 
 def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
-    """The raw samples that an instant query for a range gave; None and the reason when it gave none that can be used.
+    """The raw samples in the answer to an instant query for a range; None and the reason when they cannot be used.
 
-    Raises: msgspec.DecodeError when it is no answer of Prometheus'.
+    Raises: msgspec.DecodeError when it is not an answer of Prometheus.
     """
     answer = msgspec.json.decode(body, type=_Answer)
     if (problem := _problem(answer)) or answer.data is None:
         return None, problem
     if answer.data.result_type != "matrix":
-        return None, f"the query gave a {_type(answer)}, not samples"
+        return None, f"the query returned a {_type(answer)}, not samples"
     found = [
         Series(each.metric, tuple((at_s, _number(value)) for at_s, value in each.values))
         for each in msgspec.convert(answer.data.result, type=list[_Samples])
     ]
     if any(not math.isfinite(value) or value < 0 for each in found for _, value in each.samples):
-        return None, "a counter has a value that is no count"
+        return None, "a counter has a value that is not a count"
     return tuple(found), ""
 
 
 def in_flight(body: bytes) -> tuple[int | None, str]:
-    """The count that an instant query gave, rounded up; None and the reason when it gave none.
+    """The count in the answer to an instant query, rounded up; None and the reason when there is none.
 
-    Raises: msgspec.DecodeError when it is no answer of Prometheus'.
+    Raises: msgspec.DecodeError when it is not an answer of Prometheus.
     """
     answer = msgspec.json.decode(body, type=_Answer)
     if (problem := _problem(answer)) or answer.data is None:
@@ -65,12 +65,12 @@ def in_flight(body: bytes) -> tuple[int | None, str]:
             sample: Any = answer.data.result
         case "vector" if isinstance(answer.data.result, list):
             if len(answer.data.result) != 1:
-                many = f"{len(answer.data.result)} series, sum() makes them one" if answer.data.result else "no series"
-                return None, f"the query gave {many}"
+                many = f"{len(answer.data.result)} series; sum() makes them one" if answer.data.result else "no series"
+                return None, f"the query returned {many}"
             first = answer.data.result[0]
             sample = first.get("value") if isinstance(first, dict) else None
         case _:
-            return None, f"the query gave a {_type(answer)}, not one number"
+            return None, f"the query returned a {_type(answer)}, not one number"
     return _count(sample)
 
 
@@ -82,25 +82,25 @@ def _number(text: str) -> float:
 
 
 def _problem(answer: _Answer) -> str:
-    """In words of ours: a status repeats nothing that a server says."""
+    """The problem with an answer in our own words, because a status repeats nothing that a server says."""
     if answer.status != "success" or answer.data is None:
-        return f"the query failed: {answer.error_type if answer.error_type in ERROR_TYPES else 'no known kind'}"
-    return "the answer may be of a part only, as it has warnings" if answer.warnings else ""
+        return f"the query failed: {answer.error_type if answer.error_type in ERROR_TYPES else 'unknown error'}"
+    return "the answer has warnings, so it may be incomplete" if answer.warnings else ""
 
 
 def _type(answer: _Answer) -> str:
     found = answer.data.result_type if answer.data is not None else ""
-    return found if found in RESULT_TYPES else "value of no known type"
+    return found if found in RESULT_TYPES else "value of an unknown type"
 
 
 def _count(sample: object) -> tuple[int | None, str]:
-    """From Prometheus' `[time, "value"]`."""
+    """The count in Prometheus' `[time, "value"]`."""
     try:
         value = float(sample[1])  # type: ignore[index]
     except (TypeError, IndexError, KeyError, ValueError):
-        return None, "the query gave no number"
+        return None, "the query did not return a number"
     if not math.isfinite(value) or value < 0:
-        return None, f"the query gave {value:g}, which is no count"
+        return None, f"the query returned {value:g}, which is not a count"
     return math.ceil(value), ""
 
 

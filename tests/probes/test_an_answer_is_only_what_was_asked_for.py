@@ -125,7 +125,7 @@ async def test_a_name_without_an_address_is_not_live(asked: Any) -> None:
     seen = await asked("http://gone.infra:19000", resolve=nowhere).live(question(), deadline_s=DEADLINE_S)
 
     assert not seen.live
-    assert "gone.infra: no address: Name or service not known" in seen.message
+    assert "gone.infra: DNS gives no address: Name or service not known" in seen.message
 
 
 async def test_a_silent_proxy_costs_no_more_than_the_deadline(asked: Any) -> None:
@@ -259,7 +259,7 @@ def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:
     planes = parse_data_planes(["istio=prometheus:istio", "*=envoy:http://a"])
 
     assert planes["istio"] == CountedPlane(Counters.ISTIO)
-    with pytest.raises(SettingsInvalid, match="istio is told by Prometheus; give --prometheus-url too"):
+    with pytest.raises(SettingsInvalid, match="istio needs Prometheus; set --prometheus-url too"):
         NamedDataPlanes(planes, clock=SystemClock())
 
 

@@ -44,11 +44,15 @@ async def _until_signalled(settings: Settings) -> int:
 def _settings(arguments: Sequence[str]) -> Settings:
     parser = argparse.ArgumentParser(
         prog="rollouts controller",
-        description="Moves every Rollout of the cluster, or of the namespaces given, from one revision to the next.",
+        description="Moves every Rollout of the cluster, or of the given namespaces, from one revision to the next.",
     )
     add = parser.add_argument
-    add("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config, or the Pod's service account")
-    add("--context", metavar="NAME", help="context of the kubeconfig; default: its current one")
+    add(
+        "--kubeconfig",
+        metavar="FILE",
+        help="the kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the Pod's service account",
+    )
+    add("--context", metavar="NAME", help="context of the kubeconfig; default: its current context")
     add(
         "-n",
         "--namespace",
@@ -63,28 +67,22 @@ def _settings(arguments: Sequence[str]) -> Settings:
         default=True,
         help="act only while this process holds the Lease; with --no-leader-elect only one controller may run",
     )
-    add("--lease-namespace", metavar="NAME", help="default: the Pod's or the context's namespace")
-    add("--lease-name", metavar="NAME", default=DEFAULT_LEASE_NAME, help="default: %(default)s")
+    add("--lease-namespace", metavar="NAME", help="namespace of the Lease; default: the Pod's or the context's")
+    add("--lease-name", metavar="NAME", default=DEFAULT_LEASE_NAME, help="name of the Lease; default: %(default)s")
     add(
         "--metrics-address",
         metavar="HOST:PORT",
         default=DEFAULT_METRICS_ADDRESS,
         help="address for /metrics, /healthz and /readyz; 0 for none; default: %(default)s",
     )
-    add("--log-format", metavar="json|console", default="json", help="default: %(default)s")
-    add("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error; default: %(default)s")
+    add("--log-format", metavar="json|console", default="json", help="format of log lines; default: %(default)s")
     add(
-        "--workers", metavar="N", type=int, default=32, help="Rollouts to handle at the same time; default: %(default)s"
+        "--log-level",
+        metavar="LEVEL",
+        default="info",
+        help="the least level that is logged: debug, info, warning or error; default: %(default)s",
     )
-    add(
-        "--proxy-mode",
-        metavar="MODE",
-        default="auto",
-        help=(
-            "how nodes proxy Services: iptables, nftables, ipvs or other (no kube-proxy); default: %(default)s, which asks the "
-            "cluster (ConfigMaps of kube-proxy and Cilium, the DaemonSet of kube-proxy, the nodes' kernels)"
-        ),
-    )
+    add("--workers", metavar="N", type=int, default=32, help="Rollouts to handle at once; default: %(default)s")
     _add_traffic(add)
     given = parser.parse_args(arguments)
     return parse_settings(
@@ -109,7 +107,16 @@ def _settings(arguments: Sequence[str]) -> Settings:
 
 
 def _add_traffic(add: Callable[..., object]) -> None:
-    """Adds the flags about routers and their proxies."""
+    """Adds the flags about proxies of Services, routers and data planes."""
+    add(
+        "--proxy-mode",
+        metavar="MODE",
+        default="auto",
+        help=(
+            "how nodes proxy Services: iptables, nftables, ipvs or other (no kube-proxy); default: %(default)s, which asks the "
+            "cluster (ConfigMaps of kube-proxy and Cilium, the DaemonSet of kube-proxy, the nodes' kernels)"
+        ),
+    )
     add(
         "--router",
         metavar="NAME",

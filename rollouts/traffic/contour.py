@@ -57,9 +57,7 @@ class _HttpProxy(Dialect):
 
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         if len(matches) != 1 or matches[0].method:
-            raise Unroutable(
-                f"a route of an HTTPProxy has one match, and cannot match methods; change the match of {name}"
-            )
+            raise Unroutable(f"an HTTPProxy's route has one match, without a method; change the match of {name}")
         (want,) = matches
         own: list[Manifest] = rule.get("conditions") or []
         path = both(_path(own), want.path, of="paths")
@@ -73,9 +71,7 @@ class _HttpProxy(Dialect):
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         services = rule["services"]
         if any(each.get("mirror") for each in services):
-            raise Unroutable(
-                "a route mirrors already, and it can have one mirror only; remove yours while a step mirrors"
-            )
+            raise Unroutable("a route mirrors already, and it can have one mirror; remove yours while a step mirrors")
         weight = {"weight": mirror.percent} if mirror.percent < 100 else {}
         return {**rule, "services": [*services, {**self._weighted(canary, None), "mirror": True, **weight}]}
 

@@ -53,9 +53,7 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
                 field = f"{where}.setMirrorRoute"
             case SetWeight(weight_percent=percent):
                 if target.weight_total is not None and Fraction(percent) * target.weight_total % 100:
-                    told = (
-                        f"{float(percent):g} % is not a whole number of {provider.name}'s {target.weight_total} parts"
-                    )
+                    told = f"{float(percent):g} % of {provider.name}'s total weight {target.weight_total} is not a whole number"
                     yield SpecProblem(f"{where}.setWeight", f"{told}; change the weight")
                 continue
             case _:

@@ -44,7 +44,7 @@ class LiveProviders(Mapping[str, Provider]):
         return len(self.fixed) + sum(name not in self.fixed for name in self._declared)
 
     def undecided(self, name: str) -> bool:
-        """Whether it is still open if a provider of that name exists: nothing was listed yet, or the provider is being tried."""
+        """Whether it is not known yet if a provider of that name exists: nothing was listed, or the provider is being tried."""
         if name in self:
             return False
         if name in self._why_not:
@@ -96,5 +96,5 @@ def why_not(name: str, providers: Mapping[str, Provider]) -> str:
 
 
 def undecided(name: str, providers: Mapping[str, Provider]) -> bool:
-    """Whether it is still open if a provider of that name exists; never for a fixed mapping."""
+    """Whether it is not known yet if a provider of that name exists; never for a fixed mapping."""
     return isinstance(providers, LiveProviders) and providers.undecided(name)

@@ -195,7 +195,7 @@ async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> 
     except ApiNotFound:
         tried.append(f"no {kind.kind} {NAMESPACE}/{name}")
     except ApiForbidden:
-        tried.append(f"the controller may not read {kind.kind} {NAMESPACE}/{name}")
+        tried.append(f"reading {kind.kind} {NAMESPACE}/{name} is forbidden")
     return None
 
 

@@ -96,7 +96,7 @@ class RouteReader:
         return places_of(spec, self.providers, namespace=namespace)
 
     def undecided(self, spec: RolloutSpec) -> bool:
-        """Whether it is still open if each of the spec's routers has a provider."""
+        """Whether it is not known yet if each of the spec's routers has a provider."""
         return any(undecided(router.name, self.providers) for router in routing_of(spec.strategy).routers)
 
     @property

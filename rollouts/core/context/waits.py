@@ -56,4 +56,4 @@ def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
 
 def earliest(times: Iterable[float | None]) -> float | None:
     """The first of several moments; None when there is none."""
-    return min((each for each in times if each is not None), default=None)
+    return min([each for each in times if each is not None], default=None)

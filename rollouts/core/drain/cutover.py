@@ -93,6 +93,8 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
 
 def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are pointed once that is on record, or a crash would forget it."""
+    if not ctx.status.cutovers:
+        return frozenset()
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
         each.service
@@ -103,7 +105,10 @@ def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
 
 def draining(ctx: PassContext, revision: str) -> Cutover | None:
     """The cutover for which `revision` keeps its pods; None when they may go."""
-    return next((each for each in ctx.status.cutovers if each.from_revision == revision and _is_open(ctx, each)), None)
+    for each in ctx.status.cutovers:
+        if each.from_revision == revision and _is_open(ctx, each):
+            return each
+    return None
 
 
 def draining_wait(ctx: PassContext) -> Wait | None:
@@ -121,6 +126,8 @@ def draining_wait(ctx: PassContext) -> Wait | None:
 
 def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
     """Asks the probes about the revisions that drain, a second after their last answer; later where there are many probes."""
+    if not ctx.spec.drain.probes:
+        return ()
     polled = _polled(ctx)
     poll_s = _poll_s(ctx, polled)
     asked = (
@@ -133,6 +140,8 @@ def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
 
 def next_drained_s(ctx: PassContext) -> float | None:
     """When time alone changes what cutovers ask for: one is over, its `timeoutSeconds` pass, or its probes are to be asked."""
+    if not ctx.status.cutovers:
+        return None
     drain = ctx.spec.drain
     times = [
         at_s
@@ -145,7 +154,7 @@ def next_drained_s(ctx: PassContext) -> float | None:
         times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
         if (seen := _answer(ctx, each)) is not None:
             times.append(seen.at_s + _poll_s(ctx, polled))
-    return earliest(each for each in times if each is not None and each > ctx.now_s)
+    return earliest([each for each in times if each is not None and each > ctx.now_s])
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:

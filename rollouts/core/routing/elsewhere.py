@@ -26,14 +26,18 @@ def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
 
 def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusChange, ...]:
     """Puts every route elsewhere on record that the spec names and that can be managed."""
-    usable = (each.route for each in routes if isinstance(each, RouteSeen) and each.named and each.split is not None)
-    before = ctx.status.elsewhere
-    more = {name for name in usable if is_elsewhere(ctx, name)} - set(before)
+    before, more = ctx.status.elsewhere, set[RouteName]()
+    for each in routes:
+        usable = isinstance(each, RouteSeen) and each.named and each.split is not None
+        if usable and is_elsewhere(ctx, each.route) and each.route not in before:
+            more.add(each.route)
     return (RecordElsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
 
 
 def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets those that the spec names no more and that were seen to be no longer ours."""
+    if not ctx.status.elsewhere:
+        return ()
     ours = ctx.seen.rollout.name
     gone = {
         each.route
@@ -41,5 +45,5 @@ def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
         if not each.named
         and (isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours))
     }
-    kept = tuple(each for each in ctx.status.elsewhere if each not in gone)
+    kept = tuple([each for each in ctx.status.elsewhere if each not in gone])
     return () if kept == ctx.status.elsewhere else (RecordElsewhere(kept),)

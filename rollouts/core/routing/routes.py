@@ -36,7 +36,7 @@ from rollouts.core.model.traffic import (
     features_needed,
 )
 from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
-from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s, none_available, staying_available
+from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s, none_available
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
@@ -76,17 +76,17 @@ class Routing:
 
 
 def route_traffic(
-    ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: ServiceSwitch, canary: ServiceSwitch
+    ctx: PassContext, strategy: Canary, *, asked: Split, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
     """One pass over the routes.
 
     Args:
-        weight_percent: the new revision's share that the step asks for.
+        asked: what the step asks for (`asked_split`).
         stable, canary: what the two Services need, and what they were seen to select.
     """
-    if not strategy.routers:
+    if not ctx.routed:
         return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
-    want = _wanted(ctx, strategy, weight_percent, stable=stable)
+    want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
     routes = [each for each in ctx.seen.routes.values() if each.named]
@@ -104,21 +104,25 @@ def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
 
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
     """Routes that we steer though the spec no longer names them."""
-    return tuple(
-        each
-        for each in ctx.seen.routes.values()
-        if isinstance(each, RouteSeen) and not each.named and each.managed_by == ctx.seen.rollout.name
-    )
+    unnamed = [each for each in ctx.seen.routes.values() if not each.named]
+    ours = ctx.seen.rollout.name
+    return tuple([each for each in unnamed if isinstance(each, RouteSeen) and each.managed_by == ours])
 
 
 def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
     """Available pods of what a Service selects, as far as its EndpointSlices show them where those are watched."""
     # A Service without our key selects the pods of every revision.
     sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
-    pods = sum(staying_available(each) for each in sets)
+    pods = sum([each.staying_available for each in sets])
     if service.watched:
-        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
+        pods = min(pods, sum([service.ready_by_revision.get(each.revision, 0) for each in sets]))
     return pods
+
+
+def asked_split(strategy: Canary, step_index: int, weight_percent: WeightPercent) -> Split:
+    """What a step asks of the routes: its weight, and the managed routes in force at it; of requests, not of clients."""
+    matches, mirrors = routed_splits(strategy, step_index)
+    return Split(Fraction(weight_percent) / 100, matches, mirrors)
 
 
 def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
@@ -142,13 +146,13 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
                 pass
     names = routing.managed_routes
     return (
-        tuple(matches[name] for name in names if name in matches),
-        tuple(mirrors[name] for name in names if name in mirrors),
+        tuple([matches[name] for name in names if name in matches]),
+        tuple([mirrors[name] for name in names if name in mirrors]),
     )
 
 
-def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: ServiceSwitch) -> Split:
-    """What the step asks of the routes.
+def _wanted(ctx: PassContext, strategy: Canary, asked: Split, *, stable: ServiceSwitch) -> Split:
+    """What the routes are to say in the end.
 
     At the end all goes to the canary Service first, then the stable Service changes, then all comes back to it: at no time does a
     Service that carries traffic change what it selects. With `pingPong` it stays there, and the Services change roles.
@@ -160,12 +164,10 @@ def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *
         handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
         if stable.selects == ctx.new.revision and handed_back and not exchanges_roles(ctx, strategy):
             return ALL_TO_STABLE
-        return Split(Fraction(weight_percent) / 100)
-    matches, mirrors = routed_splits(strategy, ctx.status.step_index)
+        return asked
     routing = strategy.traffic_routing
     cookie = routing.sticky if routing is not None else None
-    sticky = None if cookie is None else replace(cookie, seed=ctx.new.revision)
-    return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
+    return asked if cookie is None else sticking(asked, replace(cookie, seed=ctx.new.revision))
 
 
 def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Split:
@@ -200,8 +202,8 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     now_share = Fraction(ctx.known_weight.most_percent) / 100
     if split.share >= now_share or replicas == 0:
         return split
-    service = ctx.seen.services.get(strategy.stable_service or "")
-    if not isinstance(service, ServiceSeen):
+    service = ctx.service(strategy.stable_service)
+    if service is None:
         return sticking(replace(split, share=now_share), split.sticky)
     pods = pods_behind(ctx, service)
     if pods >= ctx.enough_for_all:
@@ -227,25 +229,33 @@ def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fracti
 
 def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
-    outcomes = [_one(ctx, each, split) for each in routes]
-    wait = next((each.wait for each in outcomes if each.wait is not None), None)
-    said = bool(outcomes) and all(each.said for each in outcomes)
+    outcomes: list[RouteVerification] = []
+    intents: list[Intent] = []
+    notices: list[Notice] = []
+    wait: Wait | None = None
+    for route in routes:
+        outcome = _one(ctx, route, split)
+        outcomes.append(outcome)
+        intents += outcome.intents
+        notices += outcome.notices
+        wait = wait or outcome.wait
+    said = bool(outcomes) and not [each for each in outcomes if not each.said]
     live = said and wait is None
     traffic = _record_of(ctx, split, outcomes, live=live) if said else _recorded(ctx, split, said_at_s=None)
     return Routing(
         changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
         split=split,
-        intents=tuple(intent for each in outcomes for intent in each.intents),
-        notices=tuple(notice for each in outcomes for notice in each.notices),
+        intents=tuple(intents),
+        notices=tuple(notices),
         wait=wait,
         arrived=live,
-        wake_at_s=earliest(each.wake_at_s for each in outcomes),
+        wake_at_s=earliest([each.wake_at_s for each in outcomes]),
     )
 
 
 def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
     """The record once every route says `split`."""
-    timed = any(each.timed for each in outcomes)  # else the moment need not be known, nor a write made for it
+    timed = [each for each in outcomes if each.timed]  # else the moment need not be known, nor a write made for it
     traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
     return _observed(traffic, outcomes) if live else traffic
 
@@ -258,7 +268,7 @@ def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffi
         traffic,
         observed_percent=traffic.desired_percent,
         observed_routes=traffic.desired_routes,
-        verified_by=max((each.verified_by for each in outcomes), key=_order),
+        verified_by=max([each.verified_by for each in outcomes], key=_order),
     )
 
 

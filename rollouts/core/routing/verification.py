@@ -163,7 +163,7 @@ def percent_of(split: Split) -> WeightPercent:
 
 def managed_names(split: Split) -> tuple[str, ...]:
     """Of its managed routes."""
-    return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
+    return (*[each.name for each in split.matches], *[each.name for each in split.mirrors])
 
 
 def split_text(split: Split) -> str:

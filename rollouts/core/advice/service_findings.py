@@ -10,17 +10,16 @@ in iptables and nftables mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, named_services
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
-from rollouts.core.model.snapshot import Service, ServiceSeen
 from rollouts.objects import Manifest
 
 DNS_TTL_S = 30  # of CoreDNS as kubeadm sets it up
@@ -67,20 +66,6 @@ def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding,
     if no_selector := _no_selector(service, relation):
         found = (no_selector, *found)
     return tuple(each for each in found if each is not None)
-
-
-def managed_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
-    """What was found in the Services that the strategy names, as far as they were seen, each with its Service's name.
-
-    One without a selector, or that is not there, holds the update up and is told by that wait.
-    """
-    named = named_services(strategy)
-    return tuple(
-        (str(each.name), finding)
-        for each in services
-        if isinstance(each, ServiceSeen) and each.name in named
-        for finding in trait_findings(each.traits, relation=Relation.MANAGED)
-    )
 
 
 @lru_cache(maxsize=256)  # every pass asks; most Services are alike

@@ -43,9 +43,9 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
     """
     traffic, routes = seen.status.traffic, seen.routes.values()
     percents, reaches = _recorded(traffic)
-    managed = [each for each in routes if not isinstance(each, RouteSeen) or each.named]
-    if managed and (traffic is None or traffic.observed_percent is None):
-        percents += (0, 100)
+    if traffic is None or traffic.observed_percent is None:
+        managed = [each for each in routes if not isinstance(each, RouteSeen) or each.named]
+        percents += (0, 100) if managed else ()
     for released in seen.status.given_back:
         percents += (0, released.percent)
     for route in routes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,11 +17,12 @@ from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
+from rollouts.core.model.traffic import Route
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: facts are kept once they are worked out
 class PassContext:
-    """One Snapshot in the roles of the update that `status` describes. Facts depend on the Snapshot alone.
+    """One Snapshot in the roles of the update that `status` describes. Facts depend on the Snapshot and the roles.
 
     Args:
         recorded: the published status; an abort that only a note tells of is on record, too.
@@ -31,6 +33,7 @@ class PassContext:
         older: all others, oldest first.
         aborted: the current revision is held back.
         durable: the published status is about this attempt at this revision: what cannot be taken back may follow from it.
+        passed: steps that somebody let this attempt at the current revision pass; None stands for every step.
     """
 
     seen: Snapshot
@@ -43,6 +46,7 @@ class PassContext:
     older: tuple[ReplicaSet, ...]
     aborted: bool
     durable: bool
+    passed: frozenset[int | None]
 
     @cached_property
     def limits(self) -> tuple[int, int]:
@@ -73,9 +77,19 @@ class PassContext:
         return named_services(self.spec.strategy)
 
     @cached_property
-    def services_seen(self) -> tuple[ServiceSeen, ...]:
-        """The Services that were found."""
-        return tuple([each for each in self.seen.services.values() if isinstance(each, ServiceSeen)])
+    def services_seen(self) -> Mapping[ServiceRef, ServiceSeen]:
+        """The Services that were found, by name."""
+        return {name: each for name, each in self.seen.services.items() if isinstance(each, ServiceSeen)}
+
+    @cached_property
+    def revisions_with_pods(self) -> frozenset[str]:
+        """Revisions whose ReplicaSets are told to have pods."""
+        return frozenset([each.revision for each in self.seen.replica_sets if each.spec_replicas > 0])
+
+    @cached_property
+    def unnamed_routes(self) -> tuple[Route, ...]:
+        """Routes that the spec does not name, or names no longer."""
+        return tuple([each for each in self.seen.routes.values() if not each.named])
 
     @cached_property
     def new_available(self) -> int:
@@ -86,6 +100,11 @@ class PassContext:
     def stable_available(self) -> int:
         """Available pods of the stable revision that stay; 0 without a ReplicaSet other than `new`."""
         return self.stable.staying_available if self.stable is not None else 0
+
+    @cached_property
+    def none_available(self) -> bool:
+        """The new revision has pods, and none of them is available: nobody could answer what comes to it."""
+        return self.new is not None and self.new.spec_replicas > 0 and self.new_available == 0
 
     @property
     def enough_for_all(self) -> int:
@@ -99,9 +118,11 @@ class PassContext:
         A Service that the spec names and that has not our key yet, or not any more, selects every revision.
         """
         shown = set[str]()
-        for service in self.services_seen:
+        for service in self.services_seen.values():
             shown.add(service.revision)
-            shown.update([revision for revision, count in service.ready_by_revision.items() if count])
+            for revision, count in service.ready_by_revision.items():
+                if count:
+                    shown.add(revision)
             if service.name in self.named_services and not service.revision and service.selects_template:
                 shown.update([each.revision for each in self.seen.replica_sets if each.spec_replicas])
         return frozenset(shown - {""})
@@ -140,32 +161,34 @@ class PassContext:
     @property
     def promoted_full(self) -> bool:
         """Somebody let this attempt at the current revision pass every step of these."""
-        return self.promoted_past(None)
+        return None in self.passed
 
-    def promoted_past(self, step_index: int | None) -> bool:
-        """Whether somebody let this attempt at the current revision pass this step of these; with None every step."""
-        return bool([command for command in self.status.commands if command.lets_pass(step_index, self.status)])
+    def promoted_past(self, step_index: int) -> bool:
+        """Whether somebody let this attempt at the current revision pass this step of these."""
+        return step_index in self.passed or None in self.passed
 
     @property
     def rolled_back(self) -> bool:
         """A rollback holds the spec's revision back."""
         return self.status.current_revision != self.spec.revision
 
+    def of_revision(self, revision: str) -> ReplicaSet | None:
+        """The first ReplicaSet of that revision; None when there is none."""
+        for each in self.seen.replica_sets:
+            if each.revision == revision:
+                return each
+        return None
+
     def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
         """Since when status says that `reason` is waited for; `default_s` when it waits for something else, or for nothing."""
         waiting = self.recorded.waiting_for
         return waiting.since_s if waiting is not None and waiting.reason is reason else default_s
 
-    def service(self, name: ServiceRef | None) -> ServiceSeen | None:
-        """The Service of that name as it was seen; None when it was not."""
-        seen = self.seen.services.get(name or "")
-        return seen if isinstance(seen, ServiceSeen) else None
-
     def recording(self, changes: tuple[StatusChange, ...]) -> PassContext:
         """The same world, with more of what this pass records; roles and facts are kept.
 
         Args:
-            changes: none of them gives a ReplicaSet another role, nor ends or begins an abort (`context_of`).
+            changes: none gives a ReplicaSet another role, begins or ends an abort, or lets a step pass (`context_of`).
         """
         return replace(self, status=apply(self.status, changes)) if changes else self
 
@@ -192,4 +215,5 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         older=tuple(older),
         aborted=status.abort is not None and status.abort.revision == current,
         durable=same_attempt and recorded.current_revision == current,
+        passed=frozenset([each.step for each in status.commands if each.lets_pass(each.step, status)]),
     )

@@ -26,7 +26,6 @@ from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.model.status import Cutover, Idle
@@ -86,7 +85,7 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
     if not before:
         return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
-    with_pods = _with_pods(ctx)  # what is over may begin again
+    with_pods = ctx.revisions_with_pods  # what is over may begin again
     after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
     return () if after == before else (RecordCutovers(after),)
 
@@ -113,7 +112,7 @@ def draining(ctx: PassContext, revision: str) -> Cutover | None:
 
 def draining_wait(ctx: PassContext) -> Wait | None:
     """What the pods of a revision that has some are kept for, the longest first; None when none are."""
-    with_pods = _with_pods(ctx)
+    with_pods = ctx.revisions_with_pods
     going = [each for each in ctx.status.cutovers if each.from_revision in with_pods and _is_open(ctx, each)]
     confirmed = [each for each in going if each.until_s is not None]
     if not confirmed:
@@ -154,7 +153,7 @@ def next_drained_s(ctx: PassContext) -> float | None:
         times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
         if (seen := _answer(ctx, each)) is not None:
             times.append(seen.at_s + _poll_s(ctx, polled))
-    return earliest([each for each in times if each is not None and each > ctx.now_s])
+    return earliest(times, after_s=ctx.now_s)
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
@@ -167,7 +166,7 @@ def _polled(ctx: PassContext) -> list[Cutover]:
     """Those whose end the probes may bring; of the oldest revisions, when there are many."""
     if not ctx.spec.drain.probes:
         return []
-    with_pods = _with_pods(ctx)
+    with_pods = ctx.revisions_with_pods
     found = [
         each
         for each in ctx.status.cutovers
@@ -212,7 +211,7 @@ def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
     service = _ours(ctx, cutover)
     if service is not None:
         return service.revision == cutover.from_revision
-    return cutover.confirmed_at_s is None and cutover.service not in named_services(ctx.spec.strategy)
+    return cutover.confirmed_at_s is None and cutover.service not in ctx.named_services
 
 
 def _shows(ctx: PassContext, cutover: Cutover) -> bool:
@@ -229,19 +228,13 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the strategy names the Service, and it is not seen to be managed: it may bring requests to pods that are left."""
-    named = cutover.service in named_services(ctx.spec.strategy)
-    return named and _ours(ctx, cutover) is None and cutover.from_revision in _with_pods(ctx)
-
-
-def _with_pods(ctx: PassContext) -> frozenset[str]:
-    return frozenset(each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0)
+    may_reach = cutover.from_revision in ctx.revisions_with_pods and cutover.service in ctx.named_services
+    return may_reach and _ours(ctx, cutover) is None
 
 
 def _ours(ctx: PassContext, cutover: Cutover) -> ServiceSeen | None:
-    service = ctx.seen.services.get(cutover.service)
-    if isinstance(service, ServiceSeen) and service.managed_by == ctx.seen.rollout.name:
-        return service
-    return None
+    service = ctx.services_seen.get(cutover.service)
+    return service if service is not None and service.managed_by == ctx.seen.rollout.name else None
 
 
 def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:

@@ -12,6 +12,8 @@ from rollouts.core.model.snapshot import Snapshot
 
 def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
     """What is adopted before anything else is decided: a view without it shows fewer pods and revisions than there are."""
+    if not seen.orphans:
+        return ()
     return tuple(
         AdoptReplicaSet(
             name=each.name, uid=each.uid, resource_version=each.resource_version, has_owners=each.has_owners
@@ -23,6 +25,8 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
 
 def not_adopted(seen: Snapshot) -> str:
     """Which ReplicaSets under the Rollout's name are left alone, why, and what to do; "" for none."""
+    if not seen.orphans:
+        return ""
     return ". ".join(
         f"ReplicaSet {each.name} has the label rollouts.dev/name of this Rollout and no controller, but {each.problem}: "
         "it is left alone; delete it, or take the label off"

@@ -6,12 +6,11 @@ made before the first write, so that a route that the spec drops is known again 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import astuple
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.changes import RecordElsewhere, StatusChange
-from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen
+from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen
 
 
 def is_elsewhere(ctx: PassContext, name: RouteName) -> bool:
@@ -24,10 +23,10 @@ def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
     return is_elsewhere(ctx, name) and name not in ctx.recorded.elsewhere
 
 
-def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusChange, ...]:
+def record_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Puts every route elsewhere on record that the spec names and that can be managed."""
     before, more = ctx.status.elsewhere, set[RouteName]()
-    for each in routes:
+    for each in ctx.seen.routes.values():
         usable = isinstance(each, RouteSeen) and each.named and each.split is not None
         if usable and is_elsewhere(ctx, each.route) and each.route not in before:
             more.add(each.route)
@@ -41,9 +40,8 @@ def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     ours = ctx.seen.rollout.name
     gone = {
         each.route
-        for each in ctx.seen.routes.values()
-        if not each.named
-        and (isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours))
+        for each in ctx.unnamed_routes
+        if isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours)
     }
     kept = tuple([each for each in ctx.status.elsewhere if each not in gone])
     return () if kept == ctx.status.elsewhere else (RecordElsewhere(kept),)

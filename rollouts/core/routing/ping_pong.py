@@ -2,6 +2,9 @@
 
 At the end of such a canary all traffic is on the canary Service and stays there: the Services change roles, not selectors. Argo
 Rollouts made it for load balancers that take long to register new pods (docs/features/alb, "Zero-Downtime Updates").
+
+`with_roles` is the one place that exchanges them. It is asked twice in a pass: routes are read before there is a Snapshot, and a
+Snapshot keeps the spec as its user wrote it, so that a forecast may go on with the status that a pass leaves.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from rollouts.core.model.traffic import (
     features_needed,
 )
 from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
-from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s, none_available
+from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
@@ -89,11 +89,10 @@ def route_traffic(
     want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
-    routes = [each for each in ctx.seen.routes.values() if each.named]
-    outcome = _settled(ctx, routes, split)
+    outcome = _settled(ctx, split)
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
-    changes = (*outcome.changes, *record_elsewhere(ctx, routes))
+    changes = (*outcome.changes, *record_elsewhere(ctx))
     return replace(outcome, changes=changes, arrived=outcome.arrived and complete)
 
 
@@ -104,9 +103,8 @@ def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
 
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
     """Routes that we steer though the spec no longer names them."""
-    unnamed = [each for each in ctx.seen.routes.values() if not each.named]
     ours = ctx.seen.rollout.name
-    return tuple([each for each in unnamed if isinstance(each, RouteSeen) and each.managed_by == ours])
+    return tuple([each for each in ctx.unnamed_routes if isinstance(each, RouteSeen) and each.managed_by == ours])
 
 
 def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
@@ -144,6 +142,8 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
                     mirrors[name] = mirror
             case _:
                 pass
+    if not matches and not mirrors:
+        return (), ()
     names = routing.managed_routes
     return (
         tuple([matches[name] for name in names if name in matches]),
@@ -179,7 +179,7 @@ def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Spli
     """
     if not want.reaches_canary or ctx.new is None:
         return want
-    if canary.selects != ctx.new.revision or none_available(ctx):
+    if canary.selects != ctx.new.revision or ctx.none_available:
         return ALL_TO_STABLE
     if canary.confirmed and ctx.durable and not ctx.paused:
         return want
@@ -199,10 +199,12 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
     """
     replicas = ctx.spec.replicas
-    now_share = Fraction(ctx.known_weight.most_percent) / 100
-    if split.share >= now_share or replicas == 0:
+    if replicas == 0 or split.share * 100 >= ctx.effective_weight.most_percent:
         return split
-    service = ctx.service(strategy.stable_service)
+    now_share = Fraction(ctx.known_weight.most_percent) / 100  # never more than is possible
+    if split.share >= now_share:
+        return split
+    service = ctx.services_seen.get(strategy.stable_service or "")
     if service is None:
         return sticking(replace(split, share=now_share), split.sticky)
     pods = pods_behind(ctx, service)
@@ -227,37 +229,52 @@ def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fracti
     return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
 
 
-def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
-    """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all of it does."""
+def _settled(ctx: PassContext, split: Split) -> Routing:
+    """Brings every route that the spec names to `split` and finds out whether the data plane follows."""
     outcomes: list[RouteVerification] = []
     intents: list[Intent] = []
     notices: list[Notice] = []
+    wakes: list[float | None] = []
     wait: Wait | None = None
-    for route in routes:
+    said = recorded = True
+    for route in ctx.seen.routes.values():
+        if not route.named:
+            continue
         outcome = _one(ctx, route, split)
         outcomes.append(outcome)
         intents += outcome.intents
         notices += outcome.notices
+        wakes.append(outcome.wake_at_s)
         wait = wait or outcome.wait
-    said = bool(outcomes) and not [each for each in outcomes if not each.said]
+        said = said and outcome.said
+        recorded = recorded and outcome.recorded
+    said = said and bool(outcomes)
     live = said and wait is None
-    traffic = _record_of(ctx, split, outcomes, live=live) if said else _recorded(ctx, split, said_at_s=None)
     return Routing(
-        changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
+        changes=() if said and recorded else _record(ctx, split, outcomes, said=said, live=live),
         split=split,
         intents=tuple(intents),
         notices=tuple(notices),
         wait=wait,
         arrived=live,
-        wake_at_s=earliest([each.wake_at_s for each in outcomes]),
+        wake_at_s=earliest(wakes),
     )
 
 
-def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
-    """The record once every route says `split`."""
+def _record(
+    ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool
+) -> tuple[StatusChange, ...]:
+    """What status is to tell of the split.
+
+    Args:
+        said: every route says it.
+        live: every data plane does it.
+    """
     timed = [each for each in outcomes if each.timed]  # else the moment need not be known, nor a write made for it
-    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
-    return _observed(traffic, outcomes) if live else traffic
+    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
+    if live:
+        traffic = _observed(traffic, outcomes)
+    return () if ctx.status.traffic == traffic else (RecordTraffic(traffic),)
 
 
 def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:

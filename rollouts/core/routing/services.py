@@ -153,16 +153,18 @@ def one_at_a_time(
     stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
 ) -> ServiceSwitch:
     """The canary's, but two subsets of one object are changed by two passes: the second write would be of an older view."""
-    if not [each for each in stable.intents if isinstance(each, SwitchService)]:
+    if not stable.intents:
         return canary
     of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
-    return replace(canary, intents=(), notices=()) if of_one_rule else canary
+    if of_one_rule and any(isinstance(each, SwitchService) for each in stable.intents):
+        return replace(canary, intents=(), notices=())
+    return canary
 
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
     """Services that we steer though the spec no longer names them: given back, or they would select one revision for ever."""
     found = []
-    for service in ctx.services_seen:
+    for service in ctx.services_seen.values():
         name, ours = service.name, service.managed_by == ctx.seen.rollout.name
         if ours and name not in ctx.named_services and not isinstance(name, SubsetName):
             found.append(ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version))
@@ -171,18 +173,13 @@ def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
 
 def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
     """The revision in the selector of Service `name`, "" when it names none or was not seen."""
-    service = ctx.service(name)
+    service = ctx.services_seen.get(name or "")
     return service.revision if service is not None else ""
-
-
-def none_available(ctx: PassContext) -> bool:
-    """Whether the new revision has pods, and none of them is available: nobody could answer what comes to it."""
-    return ctx.new is not None and ctx.new.spec_replicas > 0 and ctx.new_available == 0
 
 
 def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
     """Pods that `target` needs so that Service `name` serves no worse than from where it points now; `enough` at most."""
-    service = ctx.service(name)
+    service = ctx.services_seen.get(name)
     if service is None or target is None or service.revision == target.revision:
         return 0
     pods = [each.staying_available for each in ctx.seen.replica_sets if each.revision == service.revision]

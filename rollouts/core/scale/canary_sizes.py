@@ -6,7 +6,7 @@ Sizes alone: nothing here waits, writes or remembers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from rollouts.core.context.effective_weight import EffectiveWeight
 from rollouts.core.context.pass_context import PassContext
@@ -28,7 +28,7 @@ from rollouts.core.model.steps import (
 )
 from rollouts.core.model.traffic import Split
 from rollouts.core.routing.routes import exchanges_roles
-from rollouts.core.routing.services import none_available, selected_revision
+from rollouts.core.routing.services import selected_revision
 from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replicas, routed_stable_replicas, target_pair
 from rollouts.core.scale.sizing import kept_size
 
@@ -42,6 +42,10 @@ class Sizes:
     older: tuple[int, ...]
     wanted_new: int
     wanted_stable: int
+
+
+_Side: TypeAlias = tuple[ReplicaSet | None, int]
+"""A ReplicaSet, None where there is none, and its available pods that its size keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,12 @@ class Demand:
 
 def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     """The sizes of this pass."""
-    sizes = _while_shown(ctx, _sizes(ctx, strategy, demand))
+    sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
+    sides, before = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
+    after = _while_shown(ctx, sides, before if ctx.by_ratio else _within_floor(ctx, sides, before))
+    if after != before:
+        *older, new, stable = after
+        sizes = replace(sizes, older=tuple(older), new=new, stable=stable)
     holding = demand.holding
     at_end = ctx.status.step_index >= len(strategy.steps)
     if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(ctx, strategy)):
@@ -76,9 +85,7 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
-def _sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
-    if not ctx.by_ratio:
-        return _within_floor(ctx, _routed_sizes(ctx, strategy, demand))
+def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     replicas, weight_percent = ctx.spec.replicas, demand.weight_percent
     surge, _ = ctx.limits
     new_spec = ctx.new.spec_replicas if ctx.new else 0
@@ -143,7 +150,7 @@ def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, deman
         left_percent = 0 if selected == stable.revision else demand.canary_traffic.least_percent
         # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
         another = selected not in ("", stable.revision, ctx.status.current_revision)
-        superseded = (another and demand.canary_traffic.reaches_canary) or none_available(ctx)
+        superseded = (another and demand.canary_traffic.reaches_canary) or ctx.none_available
     return routed_stable_replicas(
         replicas=ctx.spec.replicas,
         weight_percent=0 if superseded else demand.weight_percent,
@@ -169,42 +176,36 @@ def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWe
     return min(ctx.new.spec_replicas, ceil_percent(ctx.spec.replicas, most_percent))
 
 
-def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:
+def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
     """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
 
     A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
     """
-    available = _available(ctx)
-    spare = sum(available) - ctx.promised
-    after = []
-    for pods, size in zip(available, (*sizes.older, sizes.new, sizes.stable), strict=True):
+    spare, after = -ctx.promised, []
+    for _, pods in sides:
+        spare += pods
+    for (_, pods), size in zip(sides, sizes, strict=True):
         after.append(max(size, pods - max(spare, 0)))
         spare -= max(0, pods - after[-1])
-    *older, new, stable = after
-    return replace(sizes, older=tuple(older), new=new, stable=stable)
+    return after
 
 
-def _while_shown(ctx: PassContext, sizes: Sizes) -> Sizes:
+def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
     """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
     surge, _ = ctx.limits
     if ctx.spec.replicas == 0 or (ctx.by_ratio and ctx.spec.replicas + surge <= 1):
         return sizes
     after = []
-    wanted = (*sizes.older, sizes.new, sizes.stable)
-    for each, pods, size in zip(_sides(ctx), _available(ctx), wanted, strict=True):
+    for (each, pods), size in zip(sides, sizes, strict=True):
         serves = each is not None and (each.revision in ctx.shown_revisions or draining(ctx, each.revision))
         after.append(max(size, min(1, pods)) if serves else size)
-    *older, new, stable = after
-    return replace(sizes, older=tuple(older), new=new, stable=stable)
+    return after
 
 
-def _sides(ctx: PassContext) -> tuple[ReplicaSet | None, ...]:
-    return (*ctx.older, ctx.new, ctx.stable)
-
-
-def _available(ctx: PassContext) -> list[int]:
-    """Available pods of each side that its size keeps; 0 where there is no ReplicaSet."""
-    return [0 if each is None else min(each.spec_replicas, each.available) for each in _sides(ctx)]
+def _sides(ctx: PassContext) -> list[_Side]:
+    """Each ReplicaSet with its available pods that its size keeps: the older ones, the new one, the stable one."""
+    sets = (*ctx.older, ctx.new, ctx.stable)
+    return [(each, 0 if each is None else min(each.spec_replicas, each.available)) for each in sets]
 
 
 def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:

@@ -144,10 +144,10 @@ def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
 
     Time alone takes no capacity away: they are what could serve at once.
     """
-    served = [each.revision for each in ctx.status.scale_downs]
     serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
-    if not served or serving is None or serving.staying_available >= ctx.promised:
+    if not ctx.status.scale_downs or serving is None or serving.staying_available >= ctx.promised:
         return ()
+    served = {each.revision for each in ctx.status.scale_downs}
     return tuple([each for each in ctx.older if each.revision in served and each.staying_available > 0])
 
 
@@ -180,14 +180,15 @@ def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets deadlines of revisions that have no pods any more, or that are in use again."""
     if not ctx.status.scale_downs:
         return ()
-    with_pods = {each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0}
     in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
-    kept = tuple(each for each in ctx.status.scale_downs if each.revision in with_pods - in_use)
+    kept = tuple(each for each in ctx.status.scale_downs if each.revision in ctx.revisions_with_pods - in_use)
     return () if kept == ctx.status.scale_downs else (RecordScaleDowns(kept),)
 
 
 def next_scale_down_s(ctx: PassContext) -> float | None:
     """When the next deadline of an old revision falls."""
+    if not ctx.status.scale_downs:
+        return next_drained_s(ctx)
     delays = [each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
     return earliest([*delays, next_drained_s(ctx)])
 

@@ -49,8 +49,8 @@ from rollouts.core.routing.services import (
 from rollouts.core.scale.canary_sizes import Demand, Sizes, canary_sizes, most_canary_replicas
 from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
-from rollouts.core.strategy.canary_steps import CanaryStep, asked_weight, canary_step, pause_at, pause_end_s
-from rollouts.core.strategy.canary_waits import canary_wait, pause_wait, progress_of
+from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
+from rollouts.core.strategy.canary_waits import canary_wait, pause_wait
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
@@ -63,7 +63,7 @@ class CanaryRules:
     """
 
     strategy: Canary
-    step: CanaryStep
+    step: StepGoal
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Somebody let the update pass every step."""
@@ -79,9 +79,9 @@ class CanaryRules:
         names = (self.strategy.stable_service, self.strategy.canary_service)
         stable = _stable_service(ctx, self, names[0]) if names[0] else None
         canary = _canary_service(ctx, self, names[1]) if names[1] else None
-        if stable is not None and canary is not None and names[0] and names[1]:
-            canary = one_at_a_time(stable, canary, names=(names[0], names[1]))
-        return tuple([each for each in (stable, canary) if each is not None])
+        if stable is None or canary is None or not names[0] or not names[1]:
+            return tuple([each for each in (stable, canary) if each is not None])
+        return stable, one_at_a_time(stable, canary, names=(names[0], names[1]))
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
         """Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
@@ -143,7 +143,7 @@ class CanaryRules:
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first of the named checks that waits."""
-        return canary_wait(progress_of(ctx, self.step, moves))
+        return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """What the steps ask for."""
@@ -162,11 +162,6 @@ class CanaryRules:
         if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
             return _promotion(ctx, self.strategy, plan)
         return plan
-
-
-def canary_rules(ctx: PassContext, strategy: Canary) -> CanaryRules:
-    """The rules of this pass."""
-    return CanaryRules(strategy=strategy, step=canary_step(ctx, strategy))
 
 
 def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
@@ -192,8 +187,7 @@ def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | No
         return target, one
     selected = selected_revision(ctx, strategy.canary_service)
     if selected and ctx.effective_weight.reaches_canary:
-        selects = [each for each in ctx.seen.replica_sets if each.revision == selected]
-        target = selects[0] if selects else target
+        target = ctx.of_revision(selected) or target
     if target is None or target is not ctx.new or ctx.stable is None or ctx.aborted:
         return target, one
     enough = least_met(desired=rules.step.canary_replicas, threshold=strategy.replica_progress_threshold)
@@ -247,9 +241,10 @@ def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing:
     for name in ctx.named_services:
         if not isinstance(ctx.seen.services.get(name), ServiceSeen):
             return True
-    waits = [*[each.wait for each in services], routing.wait]
-    person = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON
-    return bool([each for each in waits if each is not None and each.reason in person])
+    for switch in services:
+        if switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON:
+            return True
+    return routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON
 
 
 def _once_proxies_know(
@@ -261,7 +256,9 @@ def _once_proxies_know(
     everything to the pods that `dynamicStableScale` has left.
     """
     name = strategy.stable_service
-    if not name or not is_subset(name) or ctx.stable is None or not services[0].confirmed:
+    if not name or ctx.stable is None or not ctx.status.cutovers:
+        return services
+    if not is_subset(name) or not services[0].confirmed:
         return services
     changes = [each for each in ctx.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
     if not changes or changes[-1].confirmed_at_s is None or ctx.stable_available >= ctx.promised:

@@ -25,7 +25,7 @@ from rollouts.core.scale.canary_sizes import wanted_canary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryStep:
+class StepGoal:
     """What the steps ask for in one pass.
 
     Args:
@@ -43,12 +43,12 @@ class CanaryStep:
     pause: Pause | PauseUntilPromoted | None
 
 
-def canary_step(ctx: PassContext, strategy: Canary) -> CanaryStep:
+def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
     """What the steps ask for now."""
     index = ctx.status.step_index
     weight_percent = asked_weight(ctx, strategy)
     split = asked_split(strategy, index, weight_percent)
-    return CanaryStep(
+    return StepGoal(
         at_end=index >= len(strategy.steps),
         weight_percent=weight_percent,
         split=split,
@@ -105,9 +105,10 @@ def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
     if ctx.aborted:
         return 0
     index = ctx.status.step_index
-    steps = strategy.steps[: index + 1]
-    weights = [step.weight_percent for step in steps if isinstance(step, SetWeight)]
-    wanted = weights[-1] if weights else 0
+    wanted: WeightPercent = 0
+    for step in strategy.steps[: index + 1]:
+        if isinstance(step, SetWeight):
+            wanted = step.weight_percent
     if index >= len(strategy.steps):
         wanted = 100
     return min(wanted, ctx.status.weight_percent or 0) if ctx.paused else wanted

@@ -12,8 +12,8 @@ from rollouts.core.drain.cutover import draining_wait
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
-from rollouts.core.routing.services import NEEDS_A_PERSON, none_available
-from rollouts.core.strategy.canary_steps import CanaryStep, pause_end_s
+from rollouts.core.routing.services import NEEDS_A_PERSON
+from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
 
@@ -26,21 +26,17 @@ class Progress:
     """
 
     ctx: PassContext
-    step: CanaryStep
+    step: StepGoal
     moves: Moves
     service_wait: Wait | None
 
 
-def progress_of(ctx: PassContext, step: CanaryStep, moves: Moves) -> Progress:
-    """How far the pass has come that makes these moves."""
+def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
+    """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
     service_wait: Wait | None = None
     for each in moves.services:
         service_wait = service_wait or each.wait
-    return Progress(ctx=ctx, step=step, moves=moves, service_wait=service_wait)
-
-
-def canary_wait(progress: Progress) -> Wait | None:
-    """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
+    progress = Progress(ctx=ctx, step=step, moves=moves, service_wait=service_wait)
     for check in _checks(progress):
         if (wait := check(progress)) is not None:
             return wait
@@ -96,7 +92,7 @@ def _service(progress: Progress) -> Wait | None:
 def _no_canary_pod(progress: Progress) -> Wait | None:
     """With no available canary pod its traffic goes back to stable."""
     ctx = progress.ctx
-    if not ctx.routed or not none_available(ctx):
+    if not ctx.routed or not ctx.none_available:
         return None
     unreached = not progress.step.at_end and not progress.moves.reached
     if not (unreached or ctx.effective_weight.reaches_canary):

@@ -50,6 +50,8 @@ class _Part:
 
 def give_back(ctx: PassContext) -> Contribution:
     """What the routes that the spec no longer names need now: the record of them, their release, and what they wait for."""
+    if not ctx.unnamed_routes and not ctx.status.given_back and (ctx.routed or ctx.status.traffic is None):
+        return Contribution()
     left = left_routes(ctx)
     parts = [*_of_left(ctx, left), *_of_gone(ctx, left), *_of_unasked(ctx)]
     no_traffic: tuple[StatusChange, ...] = ()
@@ -57,8 +59,6 @@ def give_back(ctx: PassContext) -> Contribution:
         no_traffic = (RecordTraffic(None),)
         parts.append(_unseen(ctx, parts))
     changes = (*forget_elsewhere(ctx), *no_traffic, *_record(ctx, parts))
-    if not parts:
-        return Contribution(changes=changes)
     waits = [each.wait for each in parts if each.wait is not None]
     return Contribution(
         changes=changes,
@@ -70,8 +70,10 @@ def give_back(ctx: PassContext) -> Contribution:
 
 def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
     """Routes that are still ours."""
-    pods = _wait_for_pods(ctx) if left else None
-    return [_leaving(ctx, each, pods) for each in left] if left else []
+    if not left:
+        return []
+    pods = _wait_for_pods(ctx)
+    return [_leaving(ctx, each, pods) for each in left]
 
 
 def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
@@ -90,7 +92,7 @@ def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
 
 def _of_gone(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
     """Routes on record that are ours no longer."""
-    return [_letting_go(ctx, each) for each in _gone(ctx, left)] if ctx.status.given_back else []
+    return [_letting_go(ctx, each) for each in _gone(ctx, left)]
 
 
 def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
@@ -104,8 +106,7 @@ def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
 
 def _of_unasked(ctx: PassContext) -> list[_Part]:
     """Routes that only the record tells of are watched by nobody yet, just after a start."""
-    unasked = [each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named]
-    return [_Part(intents=(AskRoute(each.route),)) for each in unasked] if unasked else []
+    return [_Part(intents=(AskRoute(each.route),)) for each in ctx.unnamed_routes if isinstance(each, RouteUnasked)]
 
 
 def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...]:
@@ -195,7 +196,7 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
     Near the end of an update the stable Service selects the new one. Services that are not ours select what their users say.
     """
     named = ctx.spec.strategy.serving_service
-    ours = [each for each in ctx.services_seen if each.managed_by == ctx.seen.rollout.name and each.watched]
+    ours = [each for each in ctx.services_seen.values() if each.managed_by == ctx.seen.rollout.name and each.watched]
     return [each for each in ours if ctx.status.stable_revision == each.revision or each.name == named]
 
 

@@ -70,10 +70,11 @@ class Demand:
 def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     """The sizes of this pass."""
     sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
-    sides, before = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
-    after = _while_shown(ctx, sides, before if ctx.by_ratio else _within_floor(ctx, sides, before))
-    if after != before:
-        *older, new, stable = after
+    sides, asked = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
+    floored = asked if ctx.by_ratio else _within_floor(ctx, sides, asked)  # `canary_pass` keeps the floor by itself
+    kept = _while_shown(ctx, sides, floored)
+    if kept != asked:
+        *older, new, stable = kept
         sizes = replace(sizes, older=tuple(older), new=new, stable=stable)
     holding = demand.holding
     at_end = ctx.status.step_index >= len(strategy.steps)

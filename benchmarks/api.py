@@ -98,7 +98,9 @@ class Api:
         """One connection. An expired `since` comes as an ERROR without an object."""
         query = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "3600"}
         async with self._session.get(collection, params=query, timeout=aiohttp.ClientTimeout(total=None)) as answer:
-            if answer.status == HTTPStatus.TOO_MANY_REQUESTS:  # "storage is (re)initializing": its CRD was applied a moment ago
+            if (
+                answer.status == HTTPStatus.TOO_MANY_REQUESTS
+            ):  # "storage is (re)initializing": its CRD was applied a moment ago
                 await asyncio.sleep(BUSY_RETRY_S)
                 return
             answer.raise_for_status()

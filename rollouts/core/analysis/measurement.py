@@ -1,0 +1,86 @@
+"""What was measured, and what follows from it: the part of an AnalysisRun's status that the rules read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Of a measurement, of a metric and of a run."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCESSFUL = "Successful"
+    INCONCLUSIVE = "Inconclusive"
+    ERROR = "Error"
+    FAILED = "Failed"
+
+    @property
+    def over(self) -> bool:
+        """Nothing follows it."""
+        return self not in (Phase.PENDING, Phase.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measurement of one metric.
+
+    Args:
+        started_at_s, finished_at_s: seconds since 1970; the second is None while it runs.
+        resume_at_s: when one that runs is looked at again; None for the metric's own interval.
+        value: the numbers, as text; never text of a server.
+        message: why it is what it is, in words of ours.
+        samples: numbers that it is made of.
+        metadata: what the provider needs to go on with it, such as the name of a Job.
+    """
+
+    phase: Phase
+    started_at_s: float
+    finished_at_s: float | None = None
+    resume_at_s: float | None = None
+    value: str = ""
+    message: str = ""
+    samples: int = 0
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricResult:
+    """All that is known of one metric of a run.
+
+    Args:
+        measurements: the latest, the oldest first.
+        count: those that are judged: all but errors.
+        consecutive_error, consecutive_success: at the end of what was measured.
+    """
+
+    name: str
+    phase: Phase = Phase.PENDING
+    message: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    count: int = 0
+    successful: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    error: int = 0
+    consecutive_error: int = 0
+    consecutive_success: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """`.status` of an AnalysisRun.
+
+    Args:
+        results: one for each metric, in the order of the spec.
+        started_at_s: when the run began; None before its first pass.
+        completed_at_s: when it was over; None before.
+    """
+
+    phase: Phase = Phase.PENDING
+    message: str = ""
+    results: tuple[MetricResult, ...] = ()
+    started_at_s: float | None = None
+    completed_at_s: float | None = None

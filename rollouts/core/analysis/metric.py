@@ -1,0 +1,76 @@
+"""A metric of an analysis, resolved: every argument has its value. Field names and defaults are Argo Rollouts'.
+
+Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rollouts.core.analysis.source import MetricSource
+
+FAILURE_LIMIT = 0
+INCONCLUSIVE_LIMIT = 0
+CONSECUTIVE_ERROR_LIMIT = 4
+CONSECUTIVE_SUCCESS_LIMIT = 0
+MEASUREMENTS_KEPT = 10
+
+
+class NoData(StrEnum):
+    """What a measurement without evidence is: no series, NaN, a value of another type. Never a success."""
+
+    INCONCLUSIVE = "inconclusive"
+    FAIL = "fail"
+    WAIT = "wait"  # it does not count: the metric is measured again after its interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRules:
+    """When a metric is measured, and how many of its measurements may go wrong.
+
+    Args:
+        interval_s: from the end of a measurement to the next; None for a single one, unless `count` says more.
+        initial_delay_s: from the start of the run to the first measurement.
+        count: measurements that are judged; None with an interval is without end, without one it is 1. Errors do not count.
+        failure_limit, inconclusive_limit: so many are borne; -1 switches the failure limit off.
+        consecutive_error_limit: so many errors in a row are borne.
+        consecutive_success_limit: so many successes in a row end the metric; 0 is off.
+        dry_run: it is measured and told, and changes no verdict.
+        kept: measurements that the status keeps, the latest.
+    """
+
+    name: str
+    interval_s: float | None = None
+    initial_delay_s: float = 0.0
+    count: int | None = None
+    failure_limit: int = FAILURE_LIMIT
+    inconclusive_limit: int = INCONCLUSIVE_LIMIT
+    consecutive_error_limit: int = CONSECUTIVE_ERROR_LIMIT
+    consecutive_success_limit: int = CONSECUTIVE_SUCCESS_LIMIT
+    dry_run: bool = False
+    kept: int = MEASUREMENTS_KEPT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What is good and what is bad, as people wrote it: an expression over `result`; "" for none.
+
+    Args:
+        no_data: what a measurement without evidence is.
+        min_samples: numbers that a measurement needs at least to be evidence.
+    """
+
+    success: str = ""
+    failure: str = ""
+    no_data: NoData = NoData.INCONCLUSIVE
+    min_samples: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric of a run."""
+
+    rules: MetricRules
+    condition: Condition = field(default_factory=Condition)
+    source: MetricSource

@@ -21,12 +21,26 @@ class Phase(StrEnum):
         """Nothing follows it."""
         return self not in (Phase.PENDING, Phase.RUNNING)
 
+    @property
+    def bad(self) -> bool:
+        """It stops what waits for it: neither a success nor still open."""
+        return self.over and self is not Phase.SUCCESSFUL
+
+    def worse_than(self, other: Phase) -> bool:
+        """Of two that are over. Source of the order: Argo Rollouts' `IsWorse`."""
+        return _FROM_BEST.index(self) > _FROM_BEST.index(other)
+
+
+_FROM_BEST = (Phase.SUCCESSFUL, Phase.RUNNING, Phase.PENDING, Phase.INCONCLUSIVE, Phase.ERROR, Phase.FAILED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One measurement of one metric.
 
     Args:
+        phase: Pending and finished is the end of one without a verdict: it waits for evidence (`noData: wait`), or it was
+            stopped. It does not count.
         started_at_s, finished_at_s: seconds since 1970; the second is None while it runs.
         resume_at_s: when one that runs is looked at again; None for the metric's own interval.
         value: the numbers, as text; never text of a server.
@@ -44,12 +58,18 @@ class Measurement:
     samples: int = 0
     metadata: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def finished(self) -> bool:
+        """Its provider has no more to say about it."""
+        return self.finished_at_s is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricResult:
     """All that is known of one metric of a run.
 
     Args:
+        message: of a metric that is over: why; of another: what its last measurement says.
         measurements: the latest, the oldest first.
         count: those that are judged: all but errors.
         consecutive_error, consecutive_success: at the end of what was measured.
@@ -67,6 +87,16 @@ class MetricResult:
     consecutive_error: int = 0
     consecutive_success: int = 0
     dry_run: bool = False
+
+    @property
+    def last(self) -> Measurement | None:
+        """The measurement that began last; None before the first."""
+        return self.measurements[-1] if self.measurements else None
+
+    @property
+    def in_flight(self) -> Measurement | None:
+        """The measurement that is not finished."""
+        return self.last if self.last is not None and not self.last.finished else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,9 @@ class MetricRules:
     Args:
         interval_s: from the end of a measurement to the next; None for a single one, unless `count` says more.
         initial_delay_s: from the start of the run to the first measurement.
-        count: measurements that are judged; None with an interval is without end, without one it is 1. Errors do not count.
-        failure_limit, inconclusive_limit: so many are borne; -1 switches the failure limit off.
+        count: measurements that are judged; None with an interval is without end, without one it is 1. Errors do not count. 0 is
+            None.
+        failure_limit, inconclusive_limit: so many are borne; a negative failure limit is off.
         consecutive_error_limit: so many errors in a row are borne.
         consecutive_success_limit: so many successes in a row end the metric; 0 is off.
         dry_run: it is measured and told, and changes no verdict.
@@ -50,6 +51,13 @@ class MetricRules:
     consecutive_success_limit: int = CONSECUTIVE_SUCCESS_LIMIT
     dry_run: bool = False
     kept: int = MEASUREMENTS_KEPT
+
+    @property
+    def effective_count(self) -> int | None:
+        """Measurements after which the metric is judged; None when it goes on until something ends it."""
+        if self.count:
+            return self.count
+        return 1 if self.interval_s is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

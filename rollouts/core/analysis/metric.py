@@ -76,9 +76,27 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretReference:
+    """An argument whose value is one key of a Secret in the namespace of the run.
+
+    Args:
+        argument: its name; `{{args.NAME}}` stands where the value goes.
+    """
+
+    argument: str
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric of a run."""
+    """One metric of a run.
+
+    Args:
+        secrets: arguments that its source has places for.
+    """
 
     rules: MetricRules
     condition: Condition = field(default_factory=Condition)
     source: MetricSource
+    secrets: tuple[SecretReference, ...] = ()

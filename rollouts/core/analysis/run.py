@@ -13,7 +13,7 @@ from enum import StrEnum
 from rollouts.core.analysis.measurement import Measurement, MetricResult, Phase, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.schedule import due_at_s, earliest, retry_interval_s
-from rollouts.core.analysis.verdict import Verdict, ended_verdict, metric_verdict, with_measurement
+from rollouts.core.analysis.verdict import Assessment, ended_verdict, metric_verdict, with_measurement
 from rollouts.core.model.frozen import replace
 
 TERMINATED = "Run Terminated"
@@ -119,7 +119,7 @@ def _ended(result: MetricResult, asked: Collection[str]) -> MetricResult:
     return _judged(result, ended_verdict(result))
 
 
-def _judged(result: MetricResult, verdict: Verdict) -> MetricResult:
+def _judged(result: MetricResult, verdict: Assessment) -> MetricResult:
     if result.phase is verdict.phase:
         return result
     message = verdict.why
@@ -128,10 +128,10 @@ def _judged(result: MetricResult, verdict: Verdict) -> MetricResult:
     return replace(result, phase=verdict.phase, message=message)
 
 
-def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Verdict:
+def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Assessment:
     """The worst of the metrics that count, the first of equals; a run of dry-run metrics alone is Successful."""
     if not results:
-        return Verdict(Phase.ERROR, "no metrics specified")
+        return Assessment(Phase.ERROR, "no metrics specified")
     worst: MetricResult | None = None
     for result in results:
         if not result.dry_run and (worst is None or result.phase.worse_than(worst.phase)):
@@ -140,7 +140,7 @@ def _run_verdict(results: tuple[MetricResult, ...], terminate: str) -> Verdict:
     said = [terminate] if terminate else []
     if worst is not None and phase.bad:
         said.append(f'Metric "{worst.name}" assessed {phase} due to {worst.message}')
-    return Verdict(phase, "; ".join(said))
+    return Assessment(phase, "; ".join(said))
 
 
 def _next(

@@ -1,4 +1,8 @@
-"""Where the numbers of a metric come from: a closed union. What each of them asks is for the room `metrics` to say."""
+"""Where the numbers of a metric come from: a closed union. What each of them asks is for the room `metrics` to say.
+
+URL, values of headers, body and authentication may hold `{{args.name}}` of an argument that is a secret: whoever sends the
+request puts it in, at that moment. `Metric.secrets` says which those are.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,16 @@ class QueryRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2:
+    """OAuth 2.0 client credentials (RFC 6749, section 4.4), for a request that a template makes on its own account."""
+
+    token_url: str
+    client_id: str
+    client_secret: str
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusQuery:
     """A query of Prometheus.
 
@@ -36,6 +50,8 @@ class PrometheusQuery:
         query: PromQL.
         range: None for an instant query.
         headers: more request headers, (name, value).
+        insecure: the certificate is not checked; only where the operator allows it.
+        authentication: None for what the endpoint itself has.
     """
 
     query: str
@@ -43,6 +59,8 @@ class PrometheusQuery:
     range: QueryRange | None = None
     timeout_s: float = PROMETHEUS_TIMEOUT_S
     headers: tuple[tuple[str, str], ...] = ()
+    insecure: bool = False
+    authentication: OAuth2 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +71,7 @@ class WebRequest:
         method: GET, POST or PUT.
         headers: (name, value).
         body: what is sent; "" for nothing.
+        body_is_json: the body is JSON, so a secret is written into it as a part of a JSON string.
         json_path: which part of the answer is the result, as kubectl's JSONPath; "" for all of it.
         insecure: the certificate is not checked; only where the operator allows it.
     """
@@ -64,6 +83,8 @@ class WebRequest:
     json_path: str = ""
     timeout_s: float = WEB_TIMEOUT_S
     insecure: bool = False
+    body_is_json: bool = False
+    authentication: OAuth2 | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

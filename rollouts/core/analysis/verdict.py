@@ -14,7 +14,7 @@ from rollouts.core.model.frozen import replace
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Assessment:
     """A phase, and why it is that one; "" where the phase says it all."""
 
     phase: Phase
@@ -57,57 +57,59 @@ def _counted(result: MetricResult, phase: Phase) -> MetricResult:
             return result
 
 
-def metric_verdict(rules: MetricRules, result: MetricResult) -> Verdict:
+def metric_verdict(rules: MetricRules, result: MetricResult) -> Assessment:
     """The phase of a metric after what was measured so far."""
     if result.phase.over:
-        return Verdict(result.phase, result.message)
+        return Assessment(result.phase, result.message)
     if not result.measurements:
-        return Verdict(Phase.PENDING)
+        return Assessment(Phase.PENDING)
     if result.in_flight is not None:
-        return Verdict(Phase.RUNNING, result.message)
+        return Assessment(Phase.RUNNING, result.message)
     if (broken := _broken_limit(rules, result)) is not None:
         return broken
     limit = rules.consecutive_success_limit
     if 0 < limit <= result.consecutive_success:
-        return Verdict(Phase.SUCCESSFUL)
+        return Assessment(Phase.SUCCESSFUL)
     count = rules.effective_count
     if count is None or result.count < count:
-        return Verdict(Phase.RUNNING, result.message)
+        return Assessment(Phase.RUNNING, result.message)
     if limit > 0:
         phase = Phase.FAILED if rules.failure_limit < 0 else Phase.INCONCLUSIVE
-        return Verdict(phase, f"consecutiveSuccess ({result.consecutive_success}) < consecutiveSuccessLimit ({limit})")
+        return Assessment(
+            phase, f"consecutiveSuccess ({result.consecutive_success}) < consecutiveSuccessLimit ({limit})"
+        )
     return _with_evidence(result)
 
 
-def ended_verdict(result: MetricResult) -> Verdict:
+def ended_verdict(result: MetricResult) -> Assessment:
     """The phase of a metric that is measured no more though its count is not reached; no measurement is in flight."""
     return _with_evidence(result)
 
 
-def _broken_limit(rules: MetricRules, result: MetricResult) -> Verdict | None:
+def _broken_limit(rules: MetricRules, result: MetricResult) -> Assessment | None:
     """The limit that was passed; the later of several, as with Argo Rollouts."""
     found = None
     if 0 <= rules.failure_limit < result.failed:
-        found = Verdict(Phase.FAILED, f"failed ({result.failed}) > failureLimit ({rules.failure_limit})")
+        found = Assessment(Phase.FAILED, f"failed ({result.failed}) > failureLimit ({rules.failure_limit})")
     if result.inconclusive > rules.inconclusive_limit:
         why = f"inconclusive ({result.inconclusive}) > inconclusiveLimit ({rules.inconclusive_limit})"
-        found = Verdict(Phase.INCONCLUSIVE, why)
+        found = Assessment(Phase.INCONCLUSIVE, why)
     if result.consecutive_error > rules.consecutive_error_limit:
         why = (
             f"consecutiveErrors ({result.consecutive_error}) > consecutiveErrorLimit ({rules.consecutive_error_limit})"
         )
-        found = Verdict(Phase.ERROR, why)
+        found = Assessment(Phase.ERROR, why)
     return found
 
 
-def _with_evidence(result: MetricResult) -> Verdict:
+def _with_evidence(result: MetricResult) -> Assessment:
     """Successful if anything was; else the worst of what was measured, Inconclusive when that is nothing."""
     if result.successful:
-        return Verdict(Phase.SUCCESSFUL)
+        return Assessment(Phase.SUCCESSFUL)
     if result.failed:
-        return Verdict(Phase.FAILED, f"no successful measurement: failed ({result.failed})")
+        return Assessment(Phase.FAILED, f"no successful measurement: failed ({result.failed})")
     if result.error:
-        return Verdict(Phase.ERROR, f"no successful measurement: errors ({result.error})")
+        return Assessment(Phase.ERROR, f"no successful measurement: errors ({result.error})")
     if result.inconclusive:
-        return Verdict(Phase.INCONCLUSIVE, f"no successful measurement: inconclusive ({result.inconclusive})")
-    return Verdict(Phase.INCONCLUSIVE, "no measurement with evidence")
+        return Assessment(Phase.INCONCLUSIVE, f"no successful measurement: inconclusive ({result.inconclusive})")
+    return Assessment(Phase.INCONCLUSIVE, "no measurement with evidence")

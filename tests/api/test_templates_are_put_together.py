@@ -11,9 +11,9 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.fields import field_value
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.spec.analysis.templates import DEPTH_MAX, AnalysisUse, TemplateName, run_of
+from rollouts.api.spec.analysis.templates import DEPTH_MAX, TemplateName, run_of, use_of
 from rollouts.api.spec.reading import read_model
-from rollouts.api.v1alpha1.analysis_template import AnalysisTemplateSpec
+from rollouts.api.v1alpha1.analysis import Analysis
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.analysis_specs import PROMETHEUS
 from tests.api.specs import Spec
@@ -46,22 +46,14 @@ def template(*metrics: str, args: list[Spec] | None = None, templates: list[str]
 
 
 def _run(templates: Mapping[str, Spec], use: Spec, of: Updated | None = OF) -> Spec:
-    wire = read_model(AnalysisTemplateSpec, use, Problems(), root="use")
+    problems = Problems()
+    wire = read_model(Analysis, use, problems, root="spec.analysis")
+    assert problems.found() == ()
 
     def find(name: TemplateName) -> Spec | None:
         return templates.get(f"{'@' if name.cluster_scope else ''}{name.name}")
 
-    return run_of(
-        AnalysisUse(
-            path="spec.analysis",
-            templates=wire.templates or (),
-            args=wire.args or (),
-            dry_run=wire.dry_run or (),
-            measurement_retention=wire.measurement_retention or (),
-        ),
-        find,
-        of,
-    )
+    return run_of(use_of(wire, "spec.analysis"), find, of)
 
 
 def _problems(templates: Mapping[str, Spec], use: Spec, of: Updated | None = OF) -> list[SpecProblem]:
@@ -260,7 +252,7 @@ def test_what_is_given_comes_before_a_default() -> None:
     ]
     given: list[Spec] = [
         {"name": "a", "value": "9"},
-        {"name": "b", "value": 8},
+        {"name": "b", "value": "8"},
         {"name": "c", "value": "7"},
         {"name": "x", "value": "6"},
     ]

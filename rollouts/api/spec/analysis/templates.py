@@ -20,7 +20,7 @@ from rollouts.api.spec.analysis.arguments import (
 from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.json_values import json_value
-from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention, TemplateRef
+from rollouts.api.v1alpha1.analysis import Analysis, Argument, DryRun, MeasurementRetention, TemplateRef
 from rollouts.api.v1alpha1.analysis_template import AnalysisTemplateSpec, TemplateArgument
 from rollouts.errors import SpecInvalid
 
@@ -57,6 +57,17 @@ class AnalysisUse:
     args: Sequence[TemplateArgument] = ()
     dry_run: Sequence[DryRun] = ()
     measurement_retention: Sequence[MeasurementRetention] = ()
+
+
+def use_of(wire: Analysis, path: str) -> AnalysisUse:
+    """What a Rollout's spec says of an analysis, at `path`."""
+    return AnalysisUse(
+        path=path,
+        templates=wire.templates or (),
+        args=[TemplateArgument.model_validate(_dumped(argument)) for argument in wire.args or ()],
+        dry_run=wire.dry_run or (),
+        measurement_retention=wire.measurement_retention or (),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +176,5 @@ def _check_names(templates: Sequence[_Template], problems: Problems) -> None:
                 problems.add(f"{template.root}.metrics[{index}].name", f"{metric.name!r} is a metric of {owner} too")
 
 
-def _dumped(part: TemplateArgument | DryRun | MeasurementRetention) -> dict[str, Any]:
+def _dumped(part: Argument | TemplateArgument | DryRun | MeasurementRetention) -> dict[str, Any]:
     return part.model_dump(by_alias=True, exclude_none=True)

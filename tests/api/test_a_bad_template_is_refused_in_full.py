@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
@@ -150,10 +151,12 @@ def test_what_is_no_template_is_refused(spec: Any) -> None:
     assert _problems(spec, of_run=True)
 
 
-def test_a_text_that_is_no_text_is_refused() -> None:
-    """Half of a surrogate pair, as a YAML file may have it, could be sent to nobody."""
-    (problem,) = _problems(metric(name="\ud800"))
+@pytest.mark.parametrize("value", ["\ud800", float("nan"), datetime.date(2026, 1, 31), {(1, 2): 3}], ids=repr)
+def test_what_is_no_json_is_refused(value: Any) -> None:
+    """A YAML file may have half of a surrogate pair, NaN, a day, and objects whose names are lists; nobody could be sent them."""
+    (problem,) = _problems(web(method="PUT", jsonBody={"a": value}))
 
+    assert problem.path == "spec"
     assert "cannot be written as JSON" in problem.message
 
 

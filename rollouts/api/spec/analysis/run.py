@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -105,12 +106,12 @@ def _filled(
 
 
 def _plain(spec: Mapping[str, Any], root: str) -> Mapping[str, Any]:
-    """A copy without nulls, which Kubernetes drops."""
+    """A copy that is JSON, which a YAML file need not be, and without nulls, which Kubernetes drops."""
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem(root, "must be an object"),))
     try:
-        plain = json_value(dict(spec))
-    except (UnicodeEncodeError, RecursionError) as error:
+        plain = json_value(json.loads(json.dumps(dict(spec), allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
         raise SpecInvalid((SpecProblem(root, f"cannot be written as JSON: {error}"),)) from error
     assert isinstance(plain, dict)  # noqa: S101 - of a dict comes a dict
     return plain

@@ -151,7 +151,9 @@ def test_what_is_no_template_is_refused(spec: Any) -> None:
     assert _problems(spec, of_run=True)
 
 
-@pytest.mark.parametrize("value", ["\ud800", float("nan"), datetime.date(2026, 1, 31), {(1, 2): 3}], ids=repr)
+@pytest.mark.parametrize(
+    "value", ["\ud800", {"\ud800": 1}, float("nan"), datetime.date(2026, 1, 31), {(1, 2): 3}], ids=repr
+)
 def test_what_is_no_json_is_refused(value: Any) -> None:
     """A YAML file may have half of a surrogate pair, NaN, a day, and objects whose names are lists; nobody could be sent them."""
     (problem,) = _problems(web(method="PUT", jsonBody={"a": value}))

@@ -32,6 +32,8 @@ def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, r
                 location = [part for part in one["loc"] if part != "[key]"]
                 if levels == 1:
                     problems.add_unreadable(location, one["type"], one["input"], one.get("ctx") or {}, root=root)
+                if not location:  # the object as a whole: a name in it that is no text
+                    return model()
                 # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.
                 _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
     return model()

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+PLACE = re.compile(r"\{\{([^{}]*)\}\}")
 UNCLOSED = "has a {{ that no }} follows"
-STRING = r"""(?P<text> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`]*` )"""
+STRING = r"""(?P<text> "(?:\\.|[^"\\\n])*+" | '(?:\\.|[^'\\\n])*+' | `[^`]*+` )"""
 """A string in PromQL, and in expressions; for patterns that are verbose."""
 
-_PLACE_IN_STRING = re.compile(r"(\\*)" + PLACE.pattern)
+UNCLOSED_STRING = r"""(?P<open> ["'][^\n]*+ | `[^`]*+ )"""
+"""What begins as a string and does not end as one; after `STRING`, so that no text is looked through twice."""
+
+_PLACE_IN_STRING = re.compile(r"(?<!\\)(\\*+)" + PLACE.pattern)
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 ValueOf: TypeAlias = Callable[[str], str | None]
@@ -23,7 +26,7 @@ Refuse: TypeAlias = Callable[[str, str], None]
 
 def named_in(text: str) -> tuple[str, ...]:
     """The names that stand in the text, in their order, as often as they do."""
-    return tuple(PLACE.findall(text))
+    return tuple(name.strip() for name in PLACE.findall(text))
 
 
 def is_unclosed(text: str) -> bool:
@@ -35,7 +38,7 @@ def filled(text: str, value_of: ValueOf) -> str:
     """The text with values put in."""
 
     def value(found: re.Match[str]) -> str:
-        given = value_of(found[1])
+        given = value_of(found[1].strip())
         return found[0] if given is None else given
 
     return PLACE.sub(value, text)
@@ -60,15 +63,16 @@ def _filled_string(text: str, value_of: ValueOf, refuse: Refuse) -> str:
     quote = text[0]
 
     def value(found: re.Match[str]) -> str:
-        given = value_of(found[2])
+        name = found[2].strip()
+        given = value_of(name)
         if given is None:
             return found[0]
         if quote == "`":
             if "`" in given:
-                refuse(found[2], "has a ` in it, which would end its string; write the string in double quotes")
+                refuse(name, "has a ` in it, which would end its string; write the string in double quotes")
             return found[1] + given
         if len(found[1]) % 2:
-            refuse(found[2], "must not stand behind a backslash, which would escape the value's first character")
+            refuse(name, "must not stand behind a backslash, which would escape the value's first character")
         return found[1] + "".join(_escaped(character, quote) for character in given)
 
     return _PLACE_IN_STRING.sub(value, text)

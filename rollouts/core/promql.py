@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rollouts.core.placeholders import PLACE, STRING, Refuse, ValueOf, filled_parts
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, filled_parts
 
 LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
 OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
@@ -23,7 +23,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_PART = re.compile(rf"(?P<comment> \#[^\n]* ) | {STRING} | (?P<place> {PLACE.pattern} )", re.VERBOSE)
+_PART = re.compile(
+    rf"(?P<comment> \#[^\n]* ) | {STRING} | {UNCLOSED_STRING} | (?P<place> {PLACE.pattern} )", re.VERBOSE
+)
 _BARE = re.compile(
     r"""
     [-+]? (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][-+]?[0-9]+ )?   # a number

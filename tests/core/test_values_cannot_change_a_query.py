@@ -156,3 +156,27 @@ def test_a_place_without_a_value_stays() -> None:
 def test_two_values_in_one_string_stay_apart() -> None:
     """The first must not escape the second's first character."""
     assert _filled('a{b="{{args.x}}{{args.x}}"}', "\\")[0] == 'a{b="\\\\\\\\"}'
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "{{" + " " * LONG,
+        "{{" * LONG,
+        "{{ a" * LONG,
+        '"' + '\\"' * LONG,
+        "'" + "\\'" * LONG,
+        '"' + "\\" * LONG + '"',
+        "`" * (LONG + 1),
+        '"a\n' * LONG,
+        "#{{" * LONG,
+        '"' + "\\{{" * LONG + '"',
+    ],
+    ids=lambda query: query[:8],
+)
+def test_no_query_takes_long(query: str) -> None:
+    """A tenant writes it. Looked through twice for each of its characters, one of these takes an hour."""
+    assert _filled(query, "v") == (query, [])

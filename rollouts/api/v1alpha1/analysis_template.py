@@ -25,10 +25,11 @@ from rollouts.api.v1alpha1.wire import (
     parse_duration,
 )
 
+_NUMBER_LENGTH_MAX = 256
 _INT_OR_TEXT = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "maxLength": 256,
+    "maxLength": _NUMBER_LENGTH_MAX,
 }
 _VALUE_LENGTH_MAX = 4096
 OPEN = "{{"
@@ -41,7 +42,9 @@ def _integer(value: object) -> int | str:
             pass
         case int() if -MAX_INT32 <= value <= MAX_INT32:
             return value
-        case str() if OPEN in value and len(value) <= 256:
+        case str() if len(value) > _NUMBER_LENGTH_MAX:
+            raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
+        case str() if OPEN in value:
             return value
         case str() if value.isascii() and value.removeprefix("-").isdigit() and len(value) <= 10:
             return int(value)
@@ -49,9 +52,9 @@ def _integer(value: object) -> int | str:
 
 
 def _seconds(value: object) -> float | str:
-    if isinstance(value, str) and OPEN in value and len(value) <= 256:
-        return value
-    return parse_duration(value)
+    if isinstance(value, str) and len(value) > _NUMBER_LENGTH_MAX:
+        raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
+    return value if isinstance(value, str) and OPEN in value else parse_duration(value)
 
 
 def _argument_value(value: object) -> str:

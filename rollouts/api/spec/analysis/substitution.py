@@ -12,7 +12,7 @@ from typing import Any
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.arguments import ArgumentValues
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.placeholders import PLACE, STRING, UNCLOSED, filled, filled_parts, is_unclosed
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED, UNCLOSED_STRING, filled, filled_parts, is_unclosed
 from rollouts.core.promql import filled_query
 
 SIZE_MAX = 262_144
@@ -29,7 +29,7 @@ _EXPRESSIONS = frozenset(
     }
 )
 
-_EXPRESSION_PART = re.compile(rf"{STRING} | {PLACE.pattern}", re.VERBOSE)
+_EXPRESSION_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
 
 Location = tuple[str | int, ...]
 

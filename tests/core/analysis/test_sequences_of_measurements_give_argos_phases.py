@@ -5,13 +5,16 @@ Better where Argo Rollouts calls success what nothing shows: these rows have a t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from rollouts.core.analysis.measurement import Phase
+from rollouts.core.analysis.measurement import MetricResult, Phase, RunStatus
 from rollouts.core.analysis.metric import MetricRules
-from tests.core.analysis.tapes import play
+from rollouts.core.analysis.run import decide_run
+from rollouts.core.analysis.verdict import with_measurement
+from tests.core.analysis.tapes import T0, finished, play
 
 PHASES = {
     "S": Phase.SUCCESSFUL,
@@ -176,6 +179,20 @@ def test_several_metrics(rules: dict[str, dict[str, Any]], tapes: dict[str, str]
 
     assert played.status.phase is PHASES[run]
     assert [result.phase for result in played.status.results] == [PHASES[each] for each in metrics]
+
+
+@pytest.mark.parametrize("recorded", [Phase.SUCCESSFUL, Phase.INCONCLUSIVE, Phase.ERROR, Phase.FAILED])
+@pytest.mark.parametrize("letter", "SFIE")
+def test_a_verdict_on_record_stays_whatever_its_counts_say(recorded: Phase, letter: str) -> None:
+    """Limits may have been others when it was judged; what was acted on is not taken back."""
+    rules = MetricRules(name="m", interval_s=60.0)
+    result = with_measurement(rules, MetricResult(name="m"), finished(letter))
+    status = RunStatus(phase=Phase.RUNNING, started_at_s=T0, results=(replace(result, phase=recorded),))
+
+    decided = decide_run((rules,), status, measured={}, asked=(), terminate="", now_s=T0 + 600)
+
+    assert decided.status.phase is recorded
+    assert decided.due == ()
 
 
 def test_there_are_enough_sequences() -> None:

@@ -6,7 +6,7 @@ request puts it in, at that moment. `Metric.secrets` says which those are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rollouts.objects import Manifest
@@ -37,7 +37,7 @@ class OAuth2:
 
     token_url: str
     client_id: str
-    client_secret: str
+    client_secret: str = field(repr=False)  # arguments that were filled in may be secrets
     scopes: tuple[str, ...] = ()
 
 

@@ -88,3 +88,10 @@ def test_a_secret_without_a_value_is_not_sent_as_its_place() -> None:
 def test_objects_of_the_cluster_get_no_secret(source: MetricSource) -> None:
     """Everybody may read a Job who may not read a Secret."""
     assert _filled(source, token="t") == source
+
+
+def test_a_clients_secret_is_not_shown() -> None:
+    """An error that names a request must not print what it was sent with."""
+    shown = repr(OAuth2(token_url="https://x", client_id="c", client_secret="hunter2"))
+
+    assert "hunter2" not in shown

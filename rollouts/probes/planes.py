@@ -22,8 +22,9 @@ from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.metrics import prometheus
 from rollouts.ports import ApiServer, Clock, DrainQuestion, LiveQuestion
-from rollouts.probes import envoy, envoy_drain, prometheus, traefik
+from rollouts.probes import envoy, envoy_drain, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
 from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
@@ -242,7 +243,7 @@ class NamedDataPlanes:
                     return read(await self._asker.get(replica, path, deadline_s=deadline_s, most_bytes=most_bytes))
                 except Unanswered as exc:  # another one may know
                     why = str(exc)
-                except (msgspec.DecodeError, RecursionError) as exc:
+                except msgspec.DecodeError as exc:
                     why = f"{replica.display_name}: what it answers cannot be read"
                     log.info("prometheus_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
         except Unanswered as exc:
@@ -289,7 +290,7 @@ class NamedDataPlanes:
                 return replica.display_name, str(exc)
             except TimeoutError:
                 return replica.display_name, f"{replica.display_name}: no answer within {deadline_s:g} s"
-            except (msgspec.DecodeError, RecursionError) as exc:
+            except msgspec.DecodeError as exc:
                 log.info("data_plane_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
                 return replica.display_name, f"{replica.display_name}: what it answers cannot be read"
 

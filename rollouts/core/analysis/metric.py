@@ -58,11 +58,12 @@ class Condition:
 
     Args:
         no_data: what a measurement without evidence is.
-        min_samples: numbers that a measurement needs at least to be evidence.
+        min_samples: numbers that a measurement needs at least to be evidence. With 0, conditions that all ask about what is
+            missing or not finite (`len`, `isNil`, `default`, `??`, `isNaN`, `isInf`) decide about it themselves.
     """
 
-    success: str = ""
-    failure: str = ""
+    success: str = field(default="", repr=False)  # arguments that were filled in may be secrets
+    failure: str = field(default="", repr=False)
     no_data: NoData = NoData.INCONCLUSIVE
     min_samples: int = 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rollouts.objects import Manifest
@@ -38,11 +38,11 @@ class PrometheusQuery:
         headers: more request headers, (name, value).
     """
 
-    query: str
+    query: str = field(repr=False)  # arguments that were filled in may be secrets
     endpoint: str = DEFAULT_ENDPOINT
     range: QueryRange | None = None
     timeout_s: float = PROMETHEUS_TIMEOUT_S
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ class WebRequest:
         insecure: the certificate is not checked; only where the operator allows it.
     """
 
-    url: str
+    url: str = field(repr=False)  # arguments that were filled in may be secrets
     method: str = "GET"
-    headers: tuple[tuple[str, str], ...] = ()
-    body: str = ""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: str = field(default="", repr=False)
     json_path: str = ""
     timeout_s: float = WEB_TIMEOUT_S
     insecure: bool = False

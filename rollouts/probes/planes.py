@@ -32,7 +32,8 @@ from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
     from rollouts.probes.alb_asker import LoadBalancers
-    from rollouts.probes.asker import Asker, Replica
+    from rollouts.probes.asker import Asker
+    from rollouts.probes.exchange import Replica
 
 _T = TypeVar("_T")
 _SHOWN = 3  # replicas in a message

@@ -12,10 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.expression_cost import size_of
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.metrics.expr_cel import NOT_FINITE, Reads, cel_of, reads_of
 from rollouts.metrics.expr_parser import NOW, RESULT, parsed
 
+COPIED_MAX = 300  # items: measured 0.13 µs for each pair of them, so 12 ms
 CONDITIONS_KEPT = 512  # of a controller; each takes some 10 KiB
 
 _OVERLOAD = re.compile(r"No matching overloads? found : ([\w.@!+*/%<>=-]+\([\w, ]*\))")
@@ -47,6 +49,8 @@ class CompiledCondition:
 
     def holds(self, result: Any, *, now_s: float) -> bool:
         """Whether it is true of `result`. Raises: ExpressionFailed, with a reason in words of ours."""
+        if self.reads.copies and size_of({RESULT: result}).items > COPIED_MAX:
+            raise ExpressionFailed(f"it filters more than {COPIED_MAX} items: let the query give less")
         try:
             return self._expression.truth({RESULT: result, NOW: _rfc3339(now_s)})
         except ExpressionFailed as error:

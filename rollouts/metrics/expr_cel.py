@@ -91,6 +91,7 @@ class Reads:
         of_missing: it asks whether there is anything (`len`, `isNil`, `default`, `??`).
         of_finite: it asks whether a number is NaN or infinite.
         measured: it reads `result` at all.
+        copies: it makes lists of lists, which takes CEL the square of their length.
     """
 
     items: frozenset[int]
@@ -98,6 +99,7 @@ class Reads:
     of_missing: bool
     of_finite: bool
     measured: bool
+    copies: bool
 
 
 def cel_of(tree: Node, *, defaults: bool) -> str:
@@ -166,7 +168,8 @@ def reads_of(tree: Node) -> Reads:
                 of_finite = True
             case _:
                 pass
-    return Reads(frozenset(items), whole, of_missing, of_finite, measured)
+    copies = any(isinstance(each, Each) and each.kind in ("filter", "map") for each in nodes(tree))
+    return Reads(frozenset(items), whole, of_missing, of_finite, measured, copies)
 
 
 def _kind_of_call(name: str) -> ValueKind:

@@ -236,6 +236,8 @@ def test_what_cannot_be_translated_is_refused(condition: str, words: str) -> Non
         ("result matches '('", "a"),
         ("date(result) > now()", "soon"),
         ("all(result, # < 1)", [0] * 15_000),
+        ("len(filter(result, # < 1)) > 0", [0] * 301),
+        ("max(map(result, asFloat(#))) < 1", [0] * 5_000),
         ("all(result, all(result, all(result, all(result, # < 1))))", [0] * 100),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rollouts.secret import Secret
 
@@ -49,7 +49,7 @@ class MetricEndpoint:
     """Who is asked.
 
     Args:
-        url: base URL, such as `http://prometheus.monitoring:9090`; queries go below it.
+        url: base URL, such as `http://prometheus.monitoring:9090`; all requests go below it.
         declared: an administrator named it, so it may have a private address. One that a tenant names may not.
         credentials: sent to its own origin only; None for none.
         headers: sent with each request, (name, value), after those of the metric.
@@ -119,3 +119,12 @@ def origin_of(url: str) -> str:
         return ""
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}:{port if port is not None else 443 if parts.scheme == 'https' else 80}"
+
+
+def is_below(url: str, base: str) -> bool:
+    """Whether the URL is the base's, or leads further down from it; one that leads up again anywhere does not."""
+    if not origin_of(base) or origin_of(url) != origin_of(base):
+        return False
+    path, root = urlsplit(url).path, urlsplit(base).path.rstrip("/")
+    segments = unquote(unquote(path)).replace("\\", "/").split("/")
+    return (path == root or path.startswith(f"{root}/")) and ".." not in segments

@@ -11,7 +11,7 @@ import pytest
 from rollouts.core.analysis.source import PrometheusQuery, QueryRange, WebRequest
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.json_path import json_path, part_of
-from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, origin_of
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, ResultShape
 from rollouts.metrics.sources import HttpSource, found_in, question_of
 from rollouts.secret import Secret
@@ -270,3 +270,27 @@ def test_integers_of_an_answer_are_doubles() -> None:
 def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
     """For people, and to send credentials to nobody else."""
     assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "below"),
+    [
+        ("http://a/api/v1/query?x=..", "http://a", True),
+        ("http://a:80/mimir/api", "http://a/mimir/", True),
+        ("http://a/mimir?query=1", "http://a/mimir", True),
+        ("http://a/mimir2/api", "http://a/mimir", False),
+        ("http://a/admin", "http://a/mimir", False),
+        ("http://a/mimir/../admin", "http://a/mimir", False),
+        ("http://a/mimir/%2e%2E/admin", "http://a/mimir", False),
+        ("http://a/mimir/..%2fadmin", "http://a/mimir", False),
+        ("http://a/mimir/%252e%252e/admin", "http://a/mimir", False),
+        ("http://a/mimir/..%5cadmin", "http://a/mimir", False),
+        ("https://a/mimir", "http://a/mimir", False),
+        ("http://a:81/mimir", "http://a/mimir", False),
+        ("http://a@b/mimir", "http://a/mimir", False),
+        ("", "", False),
+    ],
+)
+def test_credentials_open_no_more_than_was_declared(url: str, base: str, below: bool) -> None:
+    """A metric names a path below the declared URL, and none beside it."""
+    assert is_below(url, base) is below

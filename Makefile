@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-inp
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 PYTEST_ARGS ?= -n 2 --dist worksteal --durations 12
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, and the rooms that are not named here, is in `make test`.
-UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests probes sim traffic) -m "not controlplane"
+UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests metrics probes sim traffic) -m "not controlplane"
 UNIT_ARGS ?= -n 2 --dist worksteal --durations 12
 DEMO_ARGS ?=
 BENCH_ARGS ?=

@@ -84,6 +84,10 @@ def _escaped(name: str) -> str:
 
 ROLLOUT = Kind("rollouts.dev", "v1alpha1", "Rollout", "rollouts")
 TRAFFIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "TrafficProvider", "trafficproviders", namespaced=False)
+ANALYSIS_TEMPLATE = Kind("rollouts.dev", "v1alpha1", "AnalysisTemplate", "analysistemplates")
+CLUSTER_ANALYSIS_TEMPLATE = Kind(
+    "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
+)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")

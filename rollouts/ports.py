@@ -14,6 +14,7 @@ from typing import Protocol
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.objects import Manifest
 
 JSON = "application/json"
@@ -206,4 +207,15 @@ class DataPlanes(Protocol):
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
         """Asks what is in flight. Cancellation: safe. Raises: nothing that a proxy could cause."""
+        ...
+
+
+class MetricEndpoints(Protocol):
+    """Whoever has metrics: Prometheus, and web servers of any kind. `probes/metric_asker.py` asks real ones."""
+
+    async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
+        """Sends one request to its endpoint and reads the whole answer, of any status.
+
+        Cancellation: safe; a request with a body may have been sent. Raises: nothing that a server could cause.
+        """
         ...

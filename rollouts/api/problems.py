@@ -58,13 +58,15 @@ class Problems:
         if not any(other == path or other.startswith((f"{path}.", f"{path}[")) for other in self._unreadable):
             self.add(path, message)
 
-    def add_unreadable(self, location: Sequence[str | int], kind: str, value: Any, facts: dict[str, Any]) -> None:
+    def add_unreadable(
+        self, location: Sequence[str | int], kind: str, value: Any, facts: dict[str, Any], *, root: str = "spec"
+    ) -> None:
         """Adds the problem that a value's type does not allow it.
 
         Args:
             kind, facts: pydantic's error type and context.
         """
-        path = path_of(location)
+        path = path_of(location, root=root)
         self._unreadable.append(path)
         shown = value if isinstance(value, (int, float, str, bool, type(None))) else type(value).__name__
         self.add(path, _LIMITS.get(kind, f"cannot be used ({kind})").format(input=shown, **facts))

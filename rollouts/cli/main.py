@@ -215,7 +215,7 @@ def lint(
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
 ) -> None:
-    """Report every problem of the Rollouts and TrafficProviders in files, with line and path; exit code 1 for problems.
+    """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
 
@@ -237,6 +237,63 @@ def lint(
     problems = sum(len(each.problems) for each in reports)
     console.print(lint_command.summary(reports), highlight=False)
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
+
+
+@app.command("analyze")
+def analyze(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+    templates: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of templates; without them all that no other template names.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure now and write nothing. Required: no run is made yet.")
+    ] = False,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="Value of an argument, also of a secret one; repeatable."),
+    ] = None,
+    prometheus_url: Annotated[
+        str, typer.Option(help="The Prometheus of metrics that name none.", show_default=False)
+    ] = "",
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of authorities to trust besides the public ones, PEM.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(parser=duration, metavar="DURATION", help="The longest wait for one answer.")
+    ] = "30s",  # type: ignore[assignment]
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` for scripts.")] = None,
+) -> None:
+    """Measure the metrics of analysis templates now, and tell how a run of them would end. Needs no cluster.
+
+    Exit code 1 when a run with measurements like these would not end Successful.
+    """
+    from rollouts.cli.commands import analyze as analyze_command  # noqa: PLC0415 - the HTTP client is for it only
+
+    if not dry_run:
+        raise typer.BadParameter("say --dry-run: AnalysisRuns are not carried out yet")
+    if output not in (None, Output.JSON):
+        raise typer.BadParameter("-o takes json here")
+    manifests = [each for file in files for each in lint_command.manifests_of(_read(file)[1])]
+    found = analyze_command.templates_in(manifests)
+    chosen = analyze_command.chosen(found, templates or ())
+    if isinstance(chosen, str):
+        fail(chosen)
+        raise typer.Exit(Exit.USAGE)
+    how = analyze_command.AnalyzeOptions(
+        arguments=_arguments(arguments or ()), prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file
+    )
+    finish(analyze_command.analyze(found, chosen, how, console=Console(), output_json=output is Output.JSON))
+
+
+def _arguments(given: Sequence[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if wrong := [name for name, sign, _ in pairs if not name or not sign]:
+        raise typer.BadParameter(f"--arg takes NAME=VALUE, not {wrong[0]!r}")
+    return {name: value for name, _, value in pairs}
 
 
 @app.command("gitops")

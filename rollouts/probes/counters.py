@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from rollouts.metrics.prometheus import Series
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, side_of
-from rollouts.probes.prometheus import Series
 from rollouts.probes.verdict import Judgement
 
 SKEW_S = 5.0

@@ -15,7 +15,8 @@ from rollouts.ports import Clock, LiveQuestion
 from rollouts.traffic.declared.probe import DeclaredProbe
 
 if TYPE_CHECKING:
-    from rollouts.probes.asker import Asker, Replica
+    from rollouts.probes.asker import Asker
+    from rollouts.probes.exchange import Replica
 
 ANSWER_MAX_BYTES = 256 * 1024
 """The evaluation of an answer of this size takes 20 ms, during which nothing else runs."""

@@ -22,8 +22,9 @@ from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.metrics import prometheus
 from rollouts.ports import ApiServer, Clock, DrainQuestion, LiveQuestion
-from rollouts.probes import envoy, envoy_drain, prometheus, traefik
+from rollouts.probes import envoy, envoy_drain, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
 from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
@@ -31,7 +32,8 @@ from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
     from rollouts.probes.alb_asker import LoadBalancers
-    from rollouts.probes.asker import Asker, Replica
+    from rollouts.probes.asker import Asker
+    from rollouts.probes.exchange import Replica
 
 _T = TypeVar("_T")
 _SHOWN = 3  # replicas in a message

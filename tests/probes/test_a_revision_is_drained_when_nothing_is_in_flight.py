@@ -13,11 +13,11 @@ from rollouts.clock import SystemClock
 from rollouts.core.drain.query import filled_query, query_problem
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
+from rollouts.metrics.prometheus import in_flight
 from rollouts.ports import DrainQuestion
 from rollouts.probes.envoy_drain import requests_in_flight
 from rollouts.probes.named_planes import DataPlane, PlaneKind
 from rollouts.probes.planes import NamedDataPlanes
-from rollouts.probes.prometheus import in_flight
 from tests.probes.servers import ok, raw, refused_port, serving
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from rollouts.clock import SystemClock
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.metrics.prometheus import Series, series_of
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, selectors, side_of
 from rollouts.probes.counters import judged_by_requests, requests_needed, window_s
 from rollouts.probes.named_planes import CountedPlane
 from rollouts.probes.planes import NamedDataPlanes
-from rollouts.probes.prometheus import Series, series_of
 from rollouts.probes.verdict import Judgement
 from tests.probes.dumps import question, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving

@@ -14,7 +14,7 @@ def json_value(value: Any) -> Any:
     """
     match value:
         case dict():
-            return {name: json_value(part) for name, part in sorted(value.items()) if part is not None}
+            return {json_value(name): json_value(part) for name, part in sorted(value.items()) if part is not None}
         case list():
             return [json_value(part) for part in value]
         case str():

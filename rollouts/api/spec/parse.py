@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any, TypeVar, assert_never
 
-import pydantic
 from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
+from rollouts.api.spec.reading import read_model
 from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
@@ -71,7 +70,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     """
     raw = _decoded(spec)
     problems = Problems()
-    wire = _read(raw, problems)
+    wire = read_model(RolloutSpecWire, raw, problems, root="spec")
     refuse_planned(wire, problems)
     check(wire, problems)
     if found := problems.found():
@@ -167,37 +166,6 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem("spec", "must be an object"),))
     return spec
-
-
-def _read(raw: Mapping[str, Any], problems: Problems) -> RolloutSpecWire:
-    """The typed spec. A value that its type does not allow becomes a problem and is left out, so the rest is still checked."""
-    kept: Any = raw
-    for levels in range(1, 12):
-        try:
-            return RolloutSpecWire.model_validate(kept)
-        except pydantic.ValidationError as error:
-            if kept is raw:
-                kept = copy.deepcopy(dict(raw))
-            for one in error.errors(include_url=False):
-                location = [part for part in one["loc"] if part != "[key]"]
-                if levels == 1:
-                    problems.add_unreadable(location, one["type"], one["input"], one.get("ctx") or {})
-                # Without the entry its list may be unreadable too; then the list is left out, and so on upwards.
-                _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
-    return RolloutSpecWire()
-
-
-def _leave_out(value: Any, location: list[str | int]) -> None:
-    *parents, last = location
-    for part in parents:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return
-    if isinstance(value, dict):
-        value.pop(last, None)
-    elif isinstance(value, list) and isinstance(last, int):
-        value[last] = {}  # keeps the indexes of its neighbours
 
 
 def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:

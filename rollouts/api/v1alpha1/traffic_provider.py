@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.status import Time
-from rollouts.api.v1alpha1.wire import Count, FreeObject, Number, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Wire, exactly_one, needs
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 Source: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
 Part: TypeAlias = Annotated[str, Field(min_length=1, max_length=63)]
 Settle: TypeAlias = Annotated[int, Field(ge=1, le=300, strict=True, json_schema_extra={"format": "int32"})]
-AnyJson: TypeAlias = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 Share: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True, json_schema_extra={"format": "int32"})]
 
 

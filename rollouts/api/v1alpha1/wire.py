@@ -137,6 +137,7 @@ StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)
 FreeObject: TypeAlias = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
+AnyJson: TypeAlias = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 WholeObject: TypeAlias = Annotated[
     dict[str, Any],
     WithJsonSchema(

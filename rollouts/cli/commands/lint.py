@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.commands.lint_analysis import template_problems
 from rollouts.cli.terminal.tree import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -30,13 +31,14 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
 """What every cluster needs at least."""
 
+_LINTED = {each.kind: each for each in (ROLLOUT, TRAFFIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)}
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -64,12 +66,13 @@ class LintReport:
 
     Args:
         checked: how many Rollouts were checked.
-        providers: how many TrafficProviders were checked.
+        providers, templates: how many TrafficProviders, and how many templates of analyses, were checked.
         advice: what may lose requests although the controller carries it out.
     """
 
     checked: int = 0
     providers: int = 0
+    templates: int = 0
     problems: list[Remark] = field(default_factory=list)
     advice: list[Remark] = field(default_factory=list)
     skipped: list[Remark] = field(default_factory=list)
@@ -96,10 +99,11 @@ def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintRep
 def summary(reports: Iterable[LintReport]) -> str:
     """One line about all files."""
     reports = tuple(reports)
-    checked, providers_checked = sum(each.checked for each in reports), sum(each.providers for each in reports)
-    what = [count_of(checked, "Rollout")]
-    if providers_checked:
+    what = [count_of(sum(each.checked for each in reports), "Rollout")]
+    if providers_checked := sum(each.providers for each in reports):
         what.append(count_of(providers_checked, "TrafficProvider"))
+    if templates := sum(each.templates for each in reports):
+        what.append(count_of(templates, "analysis template"))
     problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
     advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
@@ -176,7 +180,7 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     subject = _subject(document)
     if kind == SERVICE.kind and api_version == SERVICE.api_version:
         found.services.append((node, document))
-    ours = {ROLLOUT.kind: ROLLOUT, TRAFFIC_PROVIDER.kind: TRAFFIC_PROVIDER}.get(str(kind))
+    ours = _LINTED.get(str(kind))
     if ours is None or api_version != ours.api_version:
         remedy = f"; change apiVersion to {ours.api_version} to use it here" if ours is not None else ""
         message = f"skipped, because it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
@@ -185,6 +189,9 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     if ours is TRAFFIC_PROVIDER:
         report.providers += 1
         problems = list(_provider_problems(document))
+    elif ours is not ROLLOUT:
+        report.templates += 1
+        problems = [*_head_problems(document), *template_problems(document.get("spec"))]
     else:
         report.checked += 1
         problems = list(_problems(document, found.known))

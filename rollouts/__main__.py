@@ -1,4 +1,4 @@
-"""Entry point of `rollouts`, `kubectl rollouts` and `python -m rollouts`. Imports only what the command needs."""
+"""Entry point of `rollouts`, `kubectl rollouts` and `python -m rollouts`. It imports only what the command needs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def main() -> int:
-    """Runs the command line; the exit code is for `sys.exit`.
+    """Runs the command line and returns the exit code.
 
-    The controller starts without the terminal tools (typer, rich): they would cost it 20 MiB and are an optional extra.
+    The controller starts without the terminal libraries (typer, rich): they would cost it 20 MiB and are an optional extra.
     """
     arguments = sys.argv[1:]
     match arguments:
@@ -30,12 +30,12 @@ def _print_version() -> int:
     try:
         print(f"rollouts {version('rollouts')}")
     except PackageNotFoundError:
-        print("rollouts, from a source tree that is not installed")
+        print("rollouts, unknown version: run from a source tree that is not installed")
     return 0
 
 
 def _stay_small() -> None:
-    """Keeps libraries from importing what they find installed: a sixth of the controller's start-up time."""
+    """Keeps libraries from importing optional ones that are installed: that takes a sixth of the controller's start-up time."""
     sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would draw tracebacks with it
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would read every package's entry points
 

@@ -1,8 +1,8 @@
 """`ports.Clock` of this machine: the only reading of real time in the program.
 
-Pauses and delays of hours are judged on the wall clock, as only that means the same after a restart and on another machine.
-So it is made steady: it is set once, goes on with the monotonic clock, and a jump of the machine's clock changes nothing. It is
-set by the API server's clock, the one that all controllers of a cluster see.
+Pauses and delays of hours are measured on the wall clock, because only that means the same after a restart and on another
+machine. So this clock is steady: it is set once and then follows the monotonic clock, and a jump of the machine's clock changes
+nothing. It is set to the API server's time, which all controllers of a cluster see.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-TOLERANCE_S = 2.0  # the Date header has whole seconds and comes late by the way of an answer
-SLEW_S = 0.6  # at each look, once a minute: one per cent, so a wrong server ends a pause of an hour 36 s early at most
+TOLERANCE_S = 2.0  # the Date header has whole seconds and is late by the time of the answer's transfer
+SLEW_S = 0.6  # at each call, once a minute: one percent, so a wrong server ends a pause of an hour at most 36 s early
 
 
 def _elapsed_s() -> float:
-    """Linux' CLOCK_BOOTTIME counts while the machine is suspended, so a leader that wakes knows that its lease has run out."""
+    """Linux' CLOCK_BOOTTIME goes on while the machine is suspended, so a leader that wakes up sees that its lease has expired."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if _COUNTS_SUSPEND else time.monotonic()
 
 
@@ -23,7 +23,7 @@ _COUNTS_SUSPEND = hasattr(time, "CLOCK_BOOTTIME")
 
 
 class SystemClock:
-    """A steady wall clock, and a monotonic clock that counts through suspend where the system has one.
+    """A steady wall clock, and a monotonic clock that goes on during suspend where the system has one.
 
     Args:
         wall_s: the machine's wall clock, seconds since 1970; may jump.
@@ -42,7 +42,7 @@ class SystemClock:
         self._was_set = False
 
     def now_s(self) -> float:
-        """Seconds since 1970-01-01T00:00:00Z, by the API server's clock once it was heard; jumps only when `heard` says so."""
+        """Seconds since 1970-01-01T00:00:00Z, by the API server's clock once it is known; jumps only when `heard` corrects it."""
         return self._elapsed_s() + self._offset_s
 
     def monotonic_s(self) -> float:
@@ -50,14 +50,14 @@ class SystemClock:
         return self._elapsed_s()
 
     def heard(self, date_s: float) -> float:
-        """Looks at what the API server says the time is, and answers by how many seconds this clock was corrected.
+        """Compares this clock with the API server's; returns by how many seconds it was corrected.
 
-        The first time it is set by the server. Later two of three clocks decide: when the machine's agrees with the server's,
-        time has passed that ours did not see (a virtual machine was paused). A server alone is followed slowly, by SLEW_S at
-        each call; a machine alone, not at all.
+        The first call sets the clock. Later two of three clocks decide: when the machine's clock agrees with the server's, time
+        has passed that ours did not see (a virtual machine was paused). If only the server's clock differs, ours follows slowly,
+        by SLEW_S a call; if only the machine's differs, ours does not change.
 
         Args:
-            date_s: of a Date header: whole seconds since 1970.
+            date_s: the time in a Date header, whole seconds since 1970.
         """
         error_s = _beyond(self.now_s(), date_s)
         if abs(error_s) <= TOLERANCE_S:

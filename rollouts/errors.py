@@ -1,26 +1,26 @@
-"""What can go wrong, named by the remedy.
+"""Errors, named by their remedy.
 
 * RolloutsError
   x TransientError        retry with back-off; says nothing about the user's spec
     + ApiUnavailable      refused, reset, deadline passed, 5xx: the write may or may not have happened
-    + AnswerTooLarge      more bytes than are read of one answer: ask for less at a time
+    + AnswerTooLarge      an answer has more bytes than we read: ask for less at a time
     + ApiThrottled        429: wait `retry_after_s`
-    + ApiConflict         409, or a JSON Patch test that failed: our view is old; observe again, decide again
+    + ApiConflict         409, or a failed JSON Patch test: our view is old; observe again, decide again
     + ApiGone             410: the watch's resourceVersion has expired; list again
-    + NotLeader           the lease is not ours (any more); nothing was sent
-    + Unanswered          a proxy's or Prometheus' own interface gave no answer that can be read: not known yet
+    + NotLeader           we do not hold the lease (any more); nothing was sent
+    + Unanswered          a proxy or Prometheus gave no readable answer: not known yet
   x TerminalError         no retry until something outside changes; becomes a condition
     + SpecInvalid         the user edits the Rollout
     + ApiForbidden        an administrator edits RBAC, or renews the credentials (401, 403)
     + ApiInvalid          400, 422: the API server refuses the object that we sent
     + ApiNotFound         404: the object, or the resource type, does not exist
-    + ApiExists           409 AlreadyExists: an object of that name is there and is not the one we would have made
+    + ApiExists           409 AlreadyExists: another object has that name
     + SettingsInvalid     the administrator edits flags, environment or kubeconfig
-    + Unroutable          somebody edits the route, or asks less of it
+    + Unroutable          somebody edits the route, or the spec asks less of it
     + ObjectUnreadable    somebody makes the object smaller, or deletes it: it exists and cannot be read
-    + WatchFailed         an administrator grants list and watch, or mends the way to the API server
+    + WatchFailed         an administrator grants list and watch, or repairs the connection to the API server
     + ExpressionInvalid   the author edits a CEL expression
-    + ExpressionFailed    the author edits a CEL expression, or somebody the object that it has no value for
+    + ExpressionFailed    the author edits a CEL expression, or somebody edits the object for which it has no value
 
 Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
 """
@@ -31,15 +31,15 @@ from dataclasses import dataclass
 
 
 class RolloutsError(Exception):
-    """Root of everything this program raises on purpose."""
+    """Base class of all errors that this program raises on purpose."""
 
 
 class TransientError(RolloutsError):
-    """Trying again later may succeed without anybody changing anything."""
+    """A later attempt may succeed without any change by a person."""
 
 
 class TerminalError(RolloutsError):
-    """Trying again is useless until a person changes something."""
+    """No attempt can succeed until a person changes something."""
 
 
 class ApiUnavailable(TransientError):
@@ -47,11 +47,11 @@ class ApiUnavailable(TransientError):
 
 
 class AnswerTooLarge(TransientError):
-    """An answer was not read to its end, as it has more than `ports.BODY_MAX_BYTES`."""
+    """An answer has more than `ports.BODY_MAX_BYTES` and was not read to its end."""
 
 
 class ApiThrottled(TransientError):
-    """429: the server asks for patience.
+    """429: the server asks us to wait.
 
     Args:
         retry_after_s: seconds to wait, 0 to 60; from Retry-After, RFC 9110 section 10.2.3.
@@ -63,19 +63,19 @@ class ApiThrottled(TransientError):
 
 
 class ApiConflict(TransientError):
-    """409: the object moved since we looked, or another field manager owns a field."""
+    """409: the object has changed since we read it, or another field manager owns a field."""
 
 
 class ApiGone(TransientError):
-    """410: the resourceVersion asked for is no longer kept."""
+    """410: the server no longer keeps the requested resourceVersion."""
 
 
 class NotLeader(TransientError):
-    """A write was held back because the lease has run out or was never ours."""
+    """A write was not sent because we do not hold the lease."""
 
 
 class Unanswered(TransientError):
-    """A data plane, or Prometheus, gave no answer; the message says who and why."""
+    """A data plane or Prometheus gave no answer; the message says which one and why."""
 
 
 class ApiForbidden(TerminalError):
@@ -99,7 +99,7 @@ class SettingsInvalid(TerminalError):
 
 
 class Unroutable(TerminalError):
-    """A route cannot be managed, or not as wanted; the message says why and what to do."""
+    """A route cannot be managed, or cannot express the wanted split; the message says why and what to do."""
 
 
 class ObjectUnreadable(TerminalError):
@@ -107,19 +107,19 @@ class ObjectUnreadable(TerminalError):
 
 
 class WatchFailed(TerminalError):
-    """What is known of the cluster is old, so nothing is decided on it; the message says since when and why."""
+    """What we know about the cluster is old, so nothing is decided; the message says since when and why."""
 
 
 class ExpressionInvalid(TerminalError):
-    """A CEL expression cannot be used for anything; the message says why."""
+    """A CEL expression cannot be used; the message says why."""
 
 
 class ExpressionFailed(TerminalError):
-    """A CEL expression has no value of the right type for what it was given; the message says why."""
+    """A CEL expression has no value of the right type for its input; the message says why."""
 
 
 class ExpressionsTooCostly(TerminalError):
-    """Expressions that were to share a budget (`expressions.metered`) have spent it."""
+    """Expressions with a shared budget (`expressions.metered`) have spent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class SpecProblem:
     """One thing wrong with a spec.
 
     Args:
-        path: where, as `kubectl explain` writes it: `spec.strategy.canary.steps[2].setWeight`.
-        message: what is wrong and how to mend it.
+        path: where, in the notation of `kubectl explain`: `spec.strategy.canary.steps[2].setWeight`.
+        message: what is wrong and how to repair it.
     """
 
     path: str

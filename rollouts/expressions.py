@@ -1,8 +1,8 @@
-"""Expressions in CEL that people write into objects: compiled once, bounded, and with a result of the type that was asked for.
+"""CEL expressions from users' objects: compiled once, bounded in cost, with a result of the requested type.
 
-The library (Google's cel-cpp) is loaded with the first expression: a cluster without any never pays for it. It bounds depth and
-iterations itself; what those may cost, in time and memory, is bounded before each evaluation by what it is given
-(`expression_cost.py`). No I/O, no clock; time is a variable that somebody gives.
+The library (Google's cel-cpp) is loaded with the first expression: a cluster without expressions never pays for it. It limits
+depth and iterations itself. Their cost in time and memory is limited before each evaluation, by the size of the input
+(`expression_cost.py`). No I/O, no clock; time is an input variable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rollouts.expression_cost import SMALL, UNITS_MAX, VALUES_MAX, Shape, shape_
 
 SOURCE_BYTES_MAX = 1_024
 ROUNDS_MAX = 4
-TEXT_CALLS_MAX = 1  # four in a row made 1.6 GB of 60 bytes, in half a minute
+TEXT_CALLS_MAX = 1  # four in a row turned 60 bytes into 1.6 GB, in half a minute
 
 _ROUNDS = re.compile(r"\.\s*(?:map|filter|transformList|transformMap)\s*\(")
 _TEXT_CALLS = re.compile(r"\.\s*(?:replace|join|format)\s*\(")
@@ -32,7 +32,7 @@ Data: TypeAlias = Mapping[str, Any]
 
 
 class Result(Enum):
-    """What an expression is to give: the type's name in CEL."""
+    """The type of an expression's result, by its name in CEL."""
 
     TRUTH = "bool"
     TEXT = "string"
@@ -41,7 +41,7 @@ class Result(Enum):
 
 @dataclass(slots=True)
 class _Meter:
-    """What may still be spent together, in units of `expression_cost.py`."""
+    """What is left of a shared budget, in units of `expression_cost.py`."""
 
     left: int
 
@@ -51,7 +51,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("meter", default=None)
 
 @contextmanager
 def metered(units: int) -> Iterator[None]:
-    """All evaluations in it cost so many units at most, together; the one that would cost more raises ExpressionsTooCostly."""
+    """Limits the cost of all evaluations inside it to `units` in total; the one beyond raises ExpressionsTooCostly."""
     token = _METER.set(_Meter(units))
     try:
         yield
@@ -60,7 +60,7 @@ def metered(units: int) -> Iterator[None]:
 
 
 class Expression:
-    """An expression that compiles; made by `compiled`."""
+    """A compiled expression; `compiled` makes it."""
 
     __slots__ = ("_program", "_shape", "result", "source")
 
@@ -108,31 +108,31 @@ class Expression:
         if units > UNITS_MAX:
             much = f"more than {VALUES_MAX}" if size.values > VALUES_MAX else str(size.values)
             raise self._failed(
-                f"what it is given is too large for it: {much} values, a list of {size.items}, a text of {size.text_bytes} bytes;"
+                f"its input is too large for it: {much} values, a list of {size.items}, a text of {size.text_bytes} bytes;"
                 " write it with fewer calls, or give it less"
             )
         meter = _METER.get()
         if meter is not None:
             meter.left -= units
             if meter.left < 0:
-                raise ExpressionsTooCostly("all of them together cost too much")
+                raise ExpressionsTooCostly("all expressions together cost too much")
 
     def _failed(self, why: str) -> ExpressionFailed:
         return ExpressionFailed(f"{self.source}: {why[:500]}")
 
 
 def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expression:
-    """The expression of that source.
+    """Compiles an expression.
 
     Args:
-        variables: names that it may use, for JSON values of any type.
+        variables: the names that it may use, for JSON values of any type.
 
-    Raises: ExpressionInvalid: it is too large, does not parse, uses another name, or can never give the result that is wanted.
+    Raises: ExpressionInvalid: it is too large, does not parse, uses another name, or can never give the wanted result.
     """
     try:
         size_bytes = len(source.encode())
     except UnicodeEncodeError as error:
-        raise ExpressionInvalid("has half of a surrogate pair in it, which is no text") from error
+        raise ExpressionInvalid("has half of a surrogate pair, which is no valid text") from error
     if size_bytes > SOURCE_BYTES_MAX:
         raise ExpressionInvalid(f"must have at most {SOURCE_BYTES_MAX} bytes, not {size_bytes}")
     if len(_ROUNDS.findall(source)) > ROUNDS_MAX:
@@ -150,7 +150,7 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
         raise ExpressionInvalid(f"must give a {result.value}, not {given.name()}")
     shape = shape_of(source, spreads=given not in (cel.Type.BOOL, cel.Type.STRING))
     if shape.units(SMALL) > UNITS_MAX:
-        raise ExpressionInvalid("may cost too much whatever it is given; write it with fewer calls and fewer +")
+        raise ExpressionInvalid("may cost too much for any input; write it with fewer calls and fewer +")
     return Expression(source, result, program, shape)
 
 
@@ -158,7 +158,7 @@ def _library() -> Any:
     try:
         from cel_expr_python import cel  # noqa: PLC0415 - 17 ms and 5 MB that only those with an expression pay
     except ImportError as error:  # no wheel for this platform
-        message = f"CEL cannot be used in this installation ({error}); install cel-expr-python, or take a path instead"
+        message = f"CEL cannot be used in this installation ({error}); install cel-expr-python, or use a path instead"
         raise ExpressionInvalid(message) from error
     return cel
 
@@ -173,6 +173,6 @@ def _environment(variables: tuple[str, ...]) -> Any:
 
 
 def _said(message: str) -> str:
-    """The library's message without the picture that it draws below it."""
+    """The library's message without the source excerpt below it."""
     found = _WHERE.match(message)
     return f"{found[2].removesuffix('[INVALID_ARGUMENT]').strip()} (character {found[1]})" if found else message[:500]

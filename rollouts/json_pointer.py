@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def json_pointer(*steps: str | int) -> str:
-    """The text of the pointer that goes these steps from the root: names in objects, indexes in lists."""
+    """The pointer from the root along these steps: names in objects, indexes in lists."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
 def steps_of(pointer: str) -> list[str]:
-    """The steps that the text of a pointer names; [] for the root."""
+    """The steps of a pointer; [] for the root."""
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]

@@ -1,4 +1,4 @@
-"""What a Kubernetes object is to us: a kind, a reference, a JSON manifest. No I/O, no knowledge of Rollouts' fields."""
+"""Kubernetes objects in general: kinds, keys, manifests, names. No I/O, no knowledge of Rollouts' fields."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 Manifest: TypeAlias = dict[str, Any]
-"""A JSON object as the API server takes and gives it."""
+"""An object as JSON, as the API server sends and receives it."""
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-"""Of an object's name, 253 characters at most. Source: apimachinery, validation.IsDNS1123Subdomain."""
+"""The pattern of an object's name, at most 253 characters. Source: apimachinery, validation.IsDNS1123Subdomain."""
 NAME_MAX = 253
 NAMESPACE_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-"""Of a namespace's name, 63 characters at most. Source: apimachinery, validation.IsDNS1123Label."""
+"""The pattern of a namespace's name, at most 63 characters. Source: apimachinery, validation.IsDNS1123Label."""
 NAMESPACE_MAX = 63
 
 _NAME = re.compile(NAME_PATTERN[1:-1])
@@ -22,7 +22,7 @@ _NAMESPACE = re.compile(NAMESPACE_PATTERN[1:-1])
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with the name of an object; "" for nothing."""
+    """What is wrong with an object's name; "" when it is valid."""
     if _NAME.fullmatch(name) and len(name) <= NAME_MAX:
         return ""
     return (
@@ -31,7 +31,7 @@ def name_problem(name: str) -> str:
 
 
 def namespace_problem(name: str) -> str:
-    """What is wrong with the name of a namespace; "" for nothing."""
+    """What is wrong with a namespace's name; "" when it is valid."""
     if _NAMESPACE.fullmatch(name) and len(name) <= NAMESPACE_MAX:
         return ""
     return f"must be the name of a namespace: lower-case letters, digits and '-', {NAMESPACE_MAX} at most, not {name[:80]!r}"
@@ -57,11 +57,11 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`apiVersion` as manifests carry it: `apps/v1`, `v1`."""
+        """`apiVersion` as in manifests: `apps/v1`, `v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of the collection, of one object, or of its subresource; percent-encoded, so that no name leads elsewhere.
+        """URL path of the collection, of one object, or of its subresource; percent-encoded, so no name leads to another path.
 
         Args:
             namespace: None for all namespaces, or for a cluster-scoped kind.
@@ -76,14 +76,18 @@ class Kind:
 
 
 def _escaped(name: str) -> str:
-    """One segment of a path. Source: RFC 3986, sections 2.1 and 5.2.4 (`.` and `..` are segments that mean something else)."""
-    if _NAME.fullmatch(name):  # all but hostile ones
+    """One segment of a path. Source: RFC 3986, sections 2.1 and 5.2.4 (the segments `.` and `..` have a meaning of their own)."""
+    if _NAME.fullmatch(name):  # all names but hostile ones
         return name
     return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
 
 
 ROLLOUT = Kind("rollouts.dev", "v1alpha1", "Rollout", "rollouts")
 TRAFFIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "TrafficProvider", "trafficproviders", namespaced=False)
+ANALYSIS_TEMPLATE = Kind("rollouts.dev", "v1alpha1", "AnalysisTemplate", "analysistemplates")
+CLUSTER_ANALYSIS_TEMPLATE = Kind(
+    "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
+)
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
@@ -94,7 +98,7 @@ LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which Rollout: the unit of work of the queue and of one pass."""
+    """Namespace and name of a Rollout: the unit of work of the queue and of one pass."""
 
     namespace: str
     name: str

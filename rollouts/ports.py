@@ -14,6 +14,7 @@ from typing import Protocol
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.objects import Manifest
 
 JSON = "application/json"
@@ -22,10 +23,10 @@ JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 LINE_MAX_BYTES = 16 * 1024 * 1024
-"""Of a watch's line. etcd takes objects of 1.5 MiB, and a byte of one becomes up to six in JSON (`<` is `\\u003c`): 9 MiB."""
+"""The longest line of a watch. etcd accepts objects of 1.5 MiB, and JSON may need six bytes for one (`<` is `\\u003c`): 9 MiB."""
 
 BODY_MAX_BYTES = 64 * 1024 * 1024
-"""Of an answer: one object, or one page of a list."""
+"""The largest answer: one object, or one page of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the API server answered; any status, also an error's.
+    """The API server's answer, with any HTTP status.
 
     Args:
         status: HTTP status code.
         body: JSON; for an error a `Status` object.
-        retry_after_s: what Retry-After says, in seconds, >= 0 and possibly inf; None without one that can be understood.
+        retry_after_s: the header Retry-After in seconds, >= 0 and possibly inf; None when it is absent or unreadable.
     """
 
     status: int
@@ -66,12 +67,12 @@ class WatchStream(Protocol):
     """An open watch: JSON lines until the server or the caller ends it."""
 
     status: int
-    """HTTP status; unless 200, the first line is the `Status` object that says why."""
+    """HTTP status; unless it is 200, the first line is the `Status` object with the reason."""
 
     async def readline(self) -> bytes:
         """The next event's line; b"" at the end of the stream.
 
-        A line of more than LINE_MAX_BYTES comes cut to that length and without its end; the rest of it is skipped.
+        A line of more than LINE_MAX_BYTES is cut to that length; the rest of it is skipped.
 
         Raises: ApiUnavailable when the connection broke, also in the middle of a line, or was silent for too long.
         Cancellation: safe.
@@ -95,7 +96,7 @@ class ApiServer(Protocol):
         ...
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """Opens a watch; `deadline_s` is for the answer's head, `silence_s` the longest wait for one line.
+        """Opens a watch. `deadline_s` is for the head of the answer; `silence_s` is the longest wait for one line.
 
         Raises: ApiUnavailable.
         """
@@ -107,28 +108,28 @@ class ApiServer(Protocol):
 
 
 class Clock(Protocol):
-    """The two readings of time. Waiting is the event loop's, so virtual time needs no other port."""
+    """The two clocks. The event loop does the waiting, so virtual time needs no other port."""
 
     def now_s(self) -> float:
-        """Wall clock, seconds since 1970-01-01T00:00:00Z; may be corrected, by seconds as a rule."""
+        """Wall clock, seconds since 1970-01-01T00:00:00Z; may be corrected, usually by seconds."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that never go back; only differences mean anything."""
+        """Seconds that never go back; only differences have a meaning."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveQuestion:
-    """Does every proxy do what the route, in that version, says?
+    """Does every proxy do what this version of the route says?
 
     Args:
         stable_service, canary_service: names of Services.
-        namespace: theirs, the Rollout's; "" for the route's own.
-        gateways: whose data planes do it, as the codec names them (`traffic.codec.Provider.gateways`).
-        objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`); without the
-            route an Envoy Gateway cannot be understood, as its Envoys number a rule's backends and do not name them.
-        since_s: when the routes were seen to say it, seconds since 1970: only counters of requests look at it.
+        namespace: the Services' namespace, which is the Rollout's; "" for the route's own.
+        gateways: those whose data planes are asked, as the codec names them (`traffic.codec.Provider.gateways`).
+        objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`). An Envoy
+            Gateway's answer needs the route, because its Envoys number a rule's backends instead of naming them.
+        since_s: when the routes were first seen to say it, seconds since 1970: only counters of requests use it.
         before: the canary's share until then; None when it is not known.
     """
 
@@ -151,7 +152,7 @@ class LiveQuestion:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the objects that make the route, in its namespace."""
+        """Names of the objects that form the route, in its namespace."""
         own = {str(each.get("metadata", {}).get("name", "")) for each in self.objects}
         return frozenset({self.route.name, *own} - {""})
 
@@ -162,10 +163,10 @@ class DrainQuestion:
 
     Args:
         probes: `spec.drain.probes`, at least one.
-        service: the one that left the revision.
-        addresses: the IP addresses of the revision's pods; empty when they are not known, and then no Envoy can tell.
-        others: those of the Rollout's other pods, by which the clusters are known that the revision was in.
-        gateways: whose data planes may hold its requests; () for every Envoy that is configured.
+        service: the Service that left the revision.
+        addresses: IP addresses of the revision's pods; empty when they are not known, and then no Envoy can answer.
+        others: IP addresses of the Rollout's other pods, which identify the Envoy clusters that the revision was in.
+        gateways: those whose data planes may have its requests; () for every configured Envoy.
     """
 
     namespace: str
@@ -179,21 +180,21 @@ class DrainQuestion:
 
     @property
     def needs_addresses(self) -> bool:
-        """Some probe finds the revision by the addresses of its pods; the others find it by name."""
+        """Whether some probe finds the revision by the addresses of its pods; the others find it by name."""
         return any(isinstance(each, EnvoyProbe) for each in self.probes)
 
 
 class DataPlanes(Protocol):
-    """The data planes of all gateways that somebody named.
+    """The data planes of all configured gateways.
 
-    `probes/planes.py` asks real ones, `sim/network/data_planes.py` simulated ones.
+    `probes/planes.py` asks real data planes, `sim/network/data_planes.py` simulated ones.
     """
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """How the data planes that do `route` can tell whether they do; None when one of them cannot be asked.
+        """How the data planes of `route` can be asked whether it is live; None when one of them cannot be asked.
 
         Args:
-            gateways: theirs, as the codec names them; () where it cannot tell.
+            gateways: the route's gateways, as the codec names them; () where it does not know them.
         """
         ...
 
@@ -205,5 +206,16 @@ class DataPlanes(Protocol):
         ...
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """What is in flight. Cancellation: safe. Raises: nothing that a proxy could cause."""
+        """Asks what is in flight. Cancellation: safe. Raises: nothing that a proxy could cause."""
+        ...
+
+
+class MetricEndpoints(Protocol):
+    """Whoever has metrics: Prometheus, and web servers of any kind. `probes/metric_asker.py` asks real ones."""
+
+    async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
+        """Sends one request to its endpoint and reads the whole answer, of any status.
+
+        Cancellation: safe; a request with a body may have been sent. Raises: nothing that a server could cause.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What must never be printed: a token, a password, a key. Whoever needs it says so, with `reveal`."""
+"""Texts that must never be printed: tokens, passwords, keys. Only `reveal` gives the text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hmac
 
 
 class Secret:
-    """A text that shows as `***` wherever it is printed, formatted, logged, or part of an error."""
+    """A text that appears as `***` when it is printed, formatted, logged, or part of an error."""
 
     __slots__ = ("_text",)
 
@@ -14,7 +14,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one who sends it."""
+        """The text itself, for the code that sends it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -32,11 +32,11 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a Secret cannot be serialized")
 
 
 def without_password(url: str) -> str:
-    """The URL without its user and password, for people: `http://proxy:3128`."""
+    """The URL without user and password, for messages: `http://proxy:3128`."""
     before, _, after = url.rpartition("@")
     scheme, separator, _ = before.partition("://")
     return f"{scheme}{separator}{after}" if separator else after

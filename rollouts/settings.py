@@ -1,4 +1,4 @@
-"""The controller's settings, parsed once from flags and environment, frozen. What a Rollout may set is in its spec, not here."""
+"""The controller's settings, parsed once from flags and environment, frozen. A Rollout's own settings are in its spec."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. `host` is "" for every address of the machine."""
+    """An address to listen on. `host` is "" for every address of the machine."""
 
     host: str
     port: int
 
 
 def own_identity() -> str:
-    """A name for this process that no other one has or will have."""
-    # The host name alone is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
+    """A name for this process that no other process ever has."""
+    # The host name is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What an administrator may choose.
+    """What an administrator may configure.
 
     Args:
         kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the Pod's service account.
-        context: of the kubeconfig; None for its current one.
-        namespaces: those to work in; empty for all.
+        context: a context of the kubeconfig; None for its current one.
+        namespaces: the namespaces to work in; empty for all.
         leader_elect: act only while holding the Lease. Without it two controllers would fight.
-        lease_namespace: None for the namespace that the connection names.
-        metrics_address: of /metrics, /healthz and /readyz; None to serve nothing.
+        lease_namespace: None for the connection's namespace.
+        metrics_address: where to serve /metrics, /healthz and /readyz; None to serve nothing.
         workers: passes that may run at the same time, each for another Rollout.
-        proxy_mode: how nodes proxy Services, where the cluster cannot be asked; `auto` asks it.
+        proxy_mode: how nodes proxy Services, if the cluster cannot be asked; `auto` asks it.
         routers: names of traffic providers whose routes may have been managed before this process began.
-        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]` or `alb=aws:REGION`, read by `probes/named_planes.py`: who can be asked.
-        data_plane_ca: certificates of authorities whose data planes and Prometheus are believed besides the public ones; None
-            for none.
+        data_planes: `NAMESPACE/GATEWAY=KIND:URL[,URL]` or `alb=aws:REGION`, read by `probes/named_planes.py`: the data planes
+            that can be asked.
+        data_plane_ca: file of CA certificates to trust for data planes and Prometheus, besides the public ones; None for none.
         settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/facts/settle_times.py`.
-        prometheus_url: of Prometheus' HTTP API; "" for none.
-        drain_queries: what queries of Rollouts' drain probes may look at: series of their `own` namespace, or `any`.
-        identity: who holds the Lease: unique to this process.
+        prometheus_url: URL of Prometheus' HTTP API; "" for none.
+        drain_queries: which series the queries of drain probes may read: those of their `own` namespace, or `any`.
+        identity: the name of this process as holder of the Lease.
     """
 
     kubeconfig: Path | None = None
@@ -110,7 +110,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     """
     path = Path(kubeconfig).expanduser() if kubeconfig else None
     if path is not None and not path.is_file():
-        raise SettingsInvalid(f"--kubeconfig: there is no file {path}; give the path of a kubeconfig, or leave it out")
+        raise SettingsInvalid(f"--kubeconfig: there is no file {path}; give the path of a kubeconfig, or omit the flag")
     for namespace in namespaces:
         _check_name("--namespace", namespace)
     if lease_namespace is not None:
@@ -140,7 +140,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
 
 
 def parse_address(text: str) -> Address | None:
-    """`:8080`, `127.0.0.1:8080`, `[::1]:8080`; "" or "0" for no server.
+    """Parses `:8080`, `127.0.0.1:8080`, `[::1]:8080`; "" or "0" for no server.
 
     Raises: SettingsInvalid.
     """
@@ -156,7 +156,9 @@ def parse_address(text: str) -> Address | None:
 
 def _check_name(flag: str, name: str) -> None:
     if not _DNS_LABEL.fullmatch(name):
-        raise SettingsInvalid(f"{flag}: {name!r} is not a name: lower-case letters, digits and '-', 63 at most")
+        raise SettingsInvalid(
+            f"{flag}: {name!r} is not a name: use lower-case letters, digits and '-', at most 63 characters"
+        )
 
 
 def _log_format(text: str) -> LogFormat:

@@ -1,4 +1,4 @@
-"""What the controller says about itself: structured logs, Prometheus metrics, an optional OpenTelemetry span a pass."""
+"""Structured logs, Prometheus metrics, and an optional OpenTelemetry span for each pass."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rollouts.objects import Key, Kind
 from rollouts.settings import LogFormat, LogLevel
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Of `Telemetry.exposition`: Prometheus' text format."""
+"""The content type of `Telemetry.exposition`: Prometheus' text format."""
 
 # A pass takes 0.3 to 1 ms without writes and 10 to 100 ms with them.
 _PASS_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 def set_up_logging(*, log_format: LogFormat, log_level: LogLevel, own_process: bool) -> None:
-    """One line an event on standard error: JSON for machines, or coloured text for people at a terminal.
+    """Writes one line for each event to standard error: JSON for machines, or coloured text for people at a terminal.
 
     Args:
-        own_process: nothing will ever set it up otherwise, so every logger may keep what it finds at its first line.
+        own_process: nothing else in this process sets up logging, so every logger may keep its first configuration.
     """
     level = logging.getLevelNamesMapping()[log_level.upper()]
     last: list[Any] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if log_format == "json"
-        # rich would draw prettier tracebacks and cost 10 MiB.
+        # rich would format nicer tracebacks and cost 10 MiB.
         else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     )
     structlog.configure(
@@ -54,7 +54,7 @@ def set_up_logging(*, log_format: LogFormat, log_level: LogLevel, own_process: b
 
 
 class WatchedTable(Protocol):
-    """What is shown of a kind that is watched."""
+    """A watched kind, as far as metrics show it."""
 
     kind: Kind
 
@@ -64,25 +64,25 @@ class WatchedTable(Protocol):
         ...
 
     def age_s(self) -> float:
-        """Seconds since its watches were last heard."""
+        """Seconds since its watches last sent anything."""
         ...
 
 
 class Telemetry:
-    """Our metrics, in a registry of their own, so that several controllers fit into one process.
+    """The controller's metrics, in a registry of their own, so that several controllers fit into one process.
 
-    Labels never hold the name of an object: their number must not grow with the cluster.
+    Labels never contain the name of an object: the number of series must not grow with the cluster.
     """
 
     def __init__(self) -> None:
-        # A second series for each, which nobody reads.
+        # They would be a second series for each counter, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not annotated it
         registry = CollectorRegistry()
         self._registry = registry
         self.passes = Counter("rollouts_passes", "Passes over a Rollout.", ["outcome"], registry=registry)
         self.pass_seconds = Histogram(
             "rollouts_pass_seconds",
-            "How long a pass took, writes included.",
+            "Duration of a pass, including its writes.",
             buckets=_PASS_BUCKETS_S,
             registry=registry,
         )
@@ -94,29 +94,34 @@ class Telemetry:
         )
         self.request_seconds = Histogram(
             "rollouts_api_request_seconds",
-            "How long requests took.",
+            "Duration of requests to the API server.",
             ["verb"],
             buckets=_PASS_BUCKETS_S,
             registry=registry,
         )
-        self.queue_depth = Gauge("rollouts_queue_depth", "Rollouts that wait for a worker.", registry=registry)
+        self.queue_depth = Gauge("rollouts_queue_depth", "Rollouts waiting for a worker.", registry=registry)
         self.barrier_waits = Counter(
-            "rollouts_barrier_waits", "Passes put off until the watch has shown our last write.", registry=registry
+            "rollouts_barrier_waits", "Passes postponed until the watch has shown the last write.", registry=registry
         )
         self.events_dropped = Counter(
             "rollouts_events_dropped", "Events that were not sent.", ["why"], registry=registry
         )
         self.route_writes = Counter(
-            "rollouts_route_writes", "Writes of routes and of what we own beside them.", ["router"], registry=registry
+            "rollouts_route_writes",
+            "Writes of routes and of the objects that the controller owns beside them.",
+            ["router"],
+            registry=registry,
         )
         self.route_drifts = Counter(
-            "rollouts_route_drifts", "Routes that somebody else changed and that were set again.", registry=registry
+            "rollouts_route_drifts",
+            "Routes that somebody else changed and the controller set again.",
+            registry=registry,
         )
         self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
         self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
         self.watch_ages = Gauge(
             "rollouts_watch_age_seconds",
-            "Since the watch was last heard: bookmarks come about once a minute. +Inf before the first list.",
+            "Time since the watch last sent anything: bookmarks come about once a minute. +Inf before the first list.",
             ["resource"],
             registry=registry,
         )
@@ -155,14 +160,14 @@ class Telemetry:
             self.phases.remove_by_labels({"namespace": key.namespace})
 
     def follow_table(self, table: WatchedTable) -> None:
-        """Shows from now on how the kind's watches fare."""
+        """Adds the kind's watches and unreadable objects to the metrics."""
         self.watch_ages.labels(table.kind.plural).set_function(table.age_s)
         self.unreadable.labels(table.kind.plural).set_function(lambda: float(len(table.unreadable)))
 
 
 @contextmanager
 def pass_span(key: Key) -> Iterator[None]:
-    """An OpenTelemetry span around one pass, when the process has the API; nothing otherwise."""
+    """An OpenTelemetry span around one pass if the process uses OpenTelemetry; otherwise nothing."""
     tracer = _tracer()
     if tracer is None:
         yield
@@ -178,7 +183,7 @@ _found_tracer: Any = _NOT_LOOKED
 
 
 def _tracer() -> Any | None:
-    """The tracer, looked up once: without a tracer provider in the process a span would only cost time."""
+    """The tracer, looked up once; None when the process does not use OpenTelemetry, as spans would only cost time then."""
     global _found_tracer  # noqa: PLW0603 (one process has one tracer provider)
     if _found_tracer is _NOT_LOOKED:
         _found_tracer = None

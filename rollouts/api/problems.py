@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with a spec, each with its path, before anybody is told."""
+"""Collects all problems of a spec, each with its path, so that they are reported together."""
 
 from __future__ import annotations
 
@@ -43,28 +43,34 @@ def path_of(location: Iterable[str | int], *, root: str = "spec") -> str:
 
 
 class Problems:
-    """A growing list of problems; one path and message is told once."""
+    """A growing list of problems; the same path and message is reported once."""
 
     def __init__(self) -> None:
         self._found: dict[SpecProblem, None] = {}
         self._unreadable: list[str] = []
 
     def add(self, path: str, message: str) -> None:
-        """Something is wrong at `path`."""
+        """Adds a problem at `path`."""
         self._found[SpecProblem(path, message)] = None
 
     def add_missing(self, path: str, message: str) -> None:
-        """Something should be at `path` and is not; told unless it was there and could not be read."""
+        """Adds the problem that nothing is at `path`, unless a value was there and could not be read."""
         if not any(other == path or other.startswith((f"{path}.", f"{path}[")) for other in self._unreadable):
             self.add(path, message)
 
-    def add_unreadable(self, location: Sequence[str | int], kind: str, value: Any, facts: dict[str, Any]) -> None:
-        """A value that its type does not allow, in pydantic's words for it."""
-        path = path_of(location)
+    def add_unreadable(
+        self, location: Sequence[str | int], kind: str, value: Any, facts: dict[str, Any], *, root: str = "spec"
+    ) -> None:
+        """Adds the problem that a value's type does not allow it.
+
+        Args:
+            kind, facts: pydantic's error type and context.
+        """
+        path = path_of(location, root=root)
         self._unreadable.append(path)
         shown = value if isinstance(value, (int, float, str, bool, type(None))) else type(value).__name__
         self.add(path, _LIMITS.get(kind, f"cannot be used ({kind})").format(input=shown, **facts))
 
     def found(self) -> tuple[SpecProblem, ...]:
-        """All problems, in the order in which they were found."""
+        """All problems, in the order in which they were added."""
         return tuple(self._found)

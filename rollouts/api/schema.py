@@ -27,10 +27,10 @@ _PLAIN_KEY = re.compile(
 _READY = '.status.conditions[?(@.type=="Ready")]'
 _ROLLOUT_COLUMNS = (
     ("Phase", "string", ".status.phase", "", 0),
-    ("Step", "string", ".status.step", "Steps done, of how many", 0),
+    ("Step", "string", ".status.step", "How many steps are done, and how many there are", 0),
     ("Weight", "number", ".status.weight", "Share of the traffic for the new revision, in percent", 0),
-    ("Ready", "integer", ".status.readyReplicas", "Pods that are ready", 0),
-    ("Desired", "integer", ".spec.replicas", "Pods that are wanted", 0),
+    ("Ready", "integer", ".status.readyReplicas", "Number of ready pods", 0),
+    ("Desired", "integer", ".spec.replicas", "Number of desired pods", 0),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Revision", "string", ".status.currentRevision", "", 1),
     ("Stable", "string", ".status.stableRevision", "", 1),
@@ -38,19 +38,19 @@ _ROLLOUT_COLUMNS = (
 )
 _PROVIDER_COLUMNS = (
     ("Ready", "string", f"{_READY}.status", "", 0),
-    ("Kind", "string", ".spec.match.kind", "What it manages", 0),
+    ("Kind", "string", ".spec.match.kind", "The kind of the router's objects", 0),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Message", "string", f"{_READY}.message", "", 1),
 )
 
 
 def crd_manifests() -> tuple[Manifest, ...]:
-    """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change what it gets."""
+    """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change the manifests."""
     return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd()))
 
 
 def crd_files() -> dict[str, str]:
-    """File name in `crds/` → its text."""
+    """The text of every file in `crds/`, by file name."""
     files = {}
     for crd in crd_manifests():
         spec = crd["spec"]
@@ -60,7 +60,7 @@ def crd_files() -> dict[str, str]:
 
 
 def yaml_text(value: Any) -> str:
-    """A JSON value as YAML: block style for objects and lists, JSON for the scalars, which every YAML reader understands."""
+    """A JSON value as YAML: objects and lists in block style, scalars as JSON, which every YAML reader understands."""
     return "".join(f"{line}\n" for line in _lines(value))
 
 
@@ -76,7 +76,7 @@ def _rollout_crd() -> str:
     spec = structural(RolloutSpecWire)
     spec["properties"]["template"] = pod_template_schema(spec["properties"]["template"]["description"])
     root = _root(
-        "A Rollout moves a workload from one revision to the next in steps, and back if need be.",
+        "A Rollout moves a workload from one revision to the next in steps, and back if needed.",
         spec,
         structural(RolloutStatusWire),
     )
@@ -95,7 +95,7 @@ def _rollout_crd() -> str:
 @lru_cache(maxsize=1)
 def _traffic_provider_crd() -> str:
     root = _root(
-        "A TrafficProvider declares a router whose objects share requests by weights, for all Rollouts of the cluster.",
+        "A TrafficProvider declares a router whose objects split requests by weights, for all Rollouts of the cluster.",
         structural(TrafficProviderSpec),
         structural(TrafficProviderStatus),
     )
@@ -114,7 +114,8 @@ def _root(description: str, spec: Manifest, status: Manifest) -> Manifest:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            # One writer, so nobody needs to own a part of it; owned leaf by leaf a write costs the API server a third more.
+            # The status has one writer, so field owners are not needed. With an owner for each leaf a write costs the API server
+            # a third more.
             "status": status | {"x-kubernetes-map-type": "atomic"},
         },
     }
@@ -172,7 +173,7 @@ def _converted(schema: Manifest, definitions: Manifest) -> Manifest:
     for key, value in schema.items():
         if key == "properties":
             if not value:
-                continue  # the API server drops it too, and would then seem to differ from what was applied
+                continue  # the API server drops it too; the stored CRD would differ from the applied one
             converted[key] = {name: _converted(part, definitions) for name, part in value.items()}
         elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
             converted[key] = _converted(value, definitions)
@@ -188,7 +189,7 @@ def _converted(schema: Manifest, definitions: Manifest) -> Manifest:
 
 
 def _merged(choice: Manifest, own: Manifest, definitions: Manifest) -> Manifest:
-    """The one choice beside null, with what its field says about it; a field's rules come after the type's."""
+    """The only choice beside null, merged with what its field adds. The field's rules come after the type's."""
     if "$ref" in choice:
         choice = definitions[choice["$ref"].rpartition("/")[2]]
     merged = {**choice, **own}
@@ -224,7 +225,7 @@ def _lines(value: Any, indent: str = "") -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the files; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rollouts.api.schema", description="Generates crds/.")
-    parser.add_argument("--check", action="store_true", help="only say whether the files are up to date")
+    parser.add_argument("--check", action="store_true", help="only check whether the files are up to date")
     parser.add_argument("--out", type=Path, default=Path("crds"), help="folder of the files")
     options = parser.parse_args(arguments)
     outdated = 0
@@ -234,7 +235,7 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         outdated += 1
         if options.check:
-            sys.stderr.write(f"{path} is not what the models say; run `python -m rollouts.api.schema`\n")
+            sys.stderr.write(f"{path} is out of date; run `make crds`\n")
         else:
             options.out.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

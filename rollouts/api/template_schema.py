@@ -1,8 +1,8 @@
 """The CRD's schema of a pod template: every field is kept, and the lists that several appliers may share are maps.
 
-No `default` anywhere in it: a default that a later version of the CRD adds would appear in stored templates, change their
-hash and roll everybody's workload. That is why `ports` stay one unit: as a map by containerPort and protocol they would
-need a default for protocol.
+It has no `default`: a default that a later version of the CRD adds would appear in stored templates, change their hash and roll
+out everybody's workload again. So `ports` have no schema: as a map by containerPort and protocol they would need a default for
+protocol.
 """
 
 from __future__ import annotations

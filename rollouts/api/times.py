@@ -40,14 +40,14 @@ def parse_time(text: str) -> float:
 def format_time(at_s: float) -> str:
     """RFC 3339 in UTC; microseconds only when there are any: `2026-01-31T12:00:00.250000Z`.
 
-    A time outside of the years 1 to 9999, which an edited status may hold, is written as the nearest that is inside.
+    A time outside of the years 1 to 9999, which an edited status may contain, is written as the nearest time in these years.
     """
     moment = _moment(at_s)
     return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
 def format_micro_time(at_s: float) -> str:
-    """The same with microseconds always, as Kubernetes' MicroTime fields want it."""
+    """RFC 3339 in UTC, always with microseconds, as Kubernetes' MicroTime fields require."""
     return _moment(at_s).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

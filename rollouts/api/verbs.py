@@ -1,6 +1,6 @@
 """Promote, abort, retry, pause, rollback and restart as merge patches of a Rollout's annotations.
 
-Every builder takes `resource_version`: given, the write fails with a conflict when the Rollout has moved since it was looked at.
+Every builder takes `resource_version`. If it is given, the write fails with a conflict when the Rollout has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from rollouts.objects import Manifest
 
 
 def promote(revision: str, *, step: int | None = None, full: bool = False, resource_version: str = "") -> Manifest:
-    """Lets `revision` pass its manual gates: that step only, all steps (`full`), or whatever gate it stands at."""
+    """Lets `revision` pass its manual gates: one step, all steps (`full`), or the gate where it waits."""
     suffix = "@full" if full else "" if step is None else f"@{step}"
     return _annotate({Verb.PROMOTE: f"{revision}{suffix}"}, resource_version)
 
 
 def abort(revision: str, *, resource_version: str = "") -> Manifest:
-    """Holds `revision` back for as long as the annotation stands."""
+    """Aborts `revision` for as long as the annotation stands."""
     return _annotate({Verb.ABORT: revision}, resource_version)
 
 
 def retry(revision: str, *, attempt: int, resource_version: str = "") -> Manifest:
-    """Asks for attempt number `attempt` (1 is the first retry), and takes back an abort, which would hold the revision."""
+    """Asks for attempt number `attempt` (1 is the first retry), and removes the abort annotation, which would forbid it."""
     return _annotate({Verb.RETRY: f"{revision}@{attempt}", Verb.ABORT: None}, resource_version)
 
 
 def pause(*, resource_version: str = "") -> Manifest:
-    """Holds the steps; scaling goes on."""
+    """Pauses the steps; scaling goes on."""
     return _annotate({Verb.PAUSE: "true"}, resource_version)
 
 
 def resume(*, resource_version: str = "") -> Manifest:
-    """Takes a pause back."""
+    """Ends a pause by removing its annotation."""
     return withdraw(Verb.PAUSE, resource_version=resource_version)
 
 
@@ -43,7 +43,7 @@ def rollback(revision: str, *, resource_version: str = "") -> Manifest:
 
 
 def rollback_to_previous(current_revision: str, *, resource_version: str = "") -> Manifest:
-    """Goes back to the revision before `current_revision`; naming that one keeps the verb from acting twice."""
+    """Goes back to the revision before `current_revision`. Because it is named, the command does not act twice."""
     return _annotate({Verb.ROLLBACK: f"previous@{current_revision}"}, resource_version)
 
 
@@ -53,7 +53,7 @@ def restart(at_s: float, *, resource_version: str = "") -> Manifest:
 
 
 def withdraw(verb: Verb, *, resource_version: str = "") -> Manifest:
-    """Removes a verb's annotation."""
+    """Removes the annotation of a command."""
     return _annotate({verb: None}, resource_version)
 
 

@@ -10,15 +10,15 @@ class Exit(IntEnum):
 
     OK = 0  # done; for `status`: Healthy
     BAD = 1  # for `status`: Degraded, Aborted or an invalid spec; `lint`, `plan`: problems; `demo`: an outcome not as promised
-    USAGE = 2  # the command line cannot be understood, or an answer was needed and nobody is at the terminal
+    USAGE = 2  # the command line cannot be understood, or needs a confirmation and there is no terminal
     UNFINISHED = 3  # still progressing or paused; the time given ran out; no controller answered
-    FAILED = 4  # the API server could not be asked, refused, or has no such object
+    FAILED = 4  # the API server cannot be reached, refuses, or has no such object
     UNSAFE = 5  # for `plan`: the update can be carried out, and something in it or in the cluster loses requests
 
 
 EXIT_HELP = (
     "Exit codes: 0 done (status: Healthy); 1 bad (status: Degraded, Aborted or an invalid spec; lint, plan: problems); "
-    "2 usage; 3 not finished (status: progressing or paused, or --timeout passed; verbs: no controller answered); "
-    "4 the API server could not be asked, refused, or has no such object; "
+    "2 usage; 3 not finished (status: progressing or paused, or --timeout passed; promote and the like: no controller answered); "
+    "4 the API server cannot be reached, refuses, or has no such object; "
     "5 plan: something is unsafe."
 )

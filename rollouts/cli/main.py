@@ -1,6 +1,6 @@
 """`rollouts` and `kubectl rollouts`: the commands, their options and exit codes. What they do is in the modules beside this one.
 
-Nothing here decides anything about a Rollout: verbs are annotations, and the controller acts on them.
+Nothing here decides anything about a Rollout: `promote` and the like write annotations, and the controller acts on them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl fi
 
 
 class Output(StrEnum):
-    """`-o`."""
+    """The values of `-o`."""
 
     WIDE = "wide"
     JSON = "json"
@@ -42,7 +42,7 @@ class Output(StrEnum):
 
 app = typer.Typer(
     help="Progressive delivery for Kubernetes: see Rollouts, promote and abort them, try them without a cluster. "
-    "The controller has a help of its own: `rollouts controller --help`.",
+    "For the controller's options see `rollouts controller --help`.",
     epilog=EXIT_HELP,
     no_args_is_help=True,
     add_completion=True,
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def program_name(executable: str) -> str:
-    """How people called us: `kubectl rollouts` when kubectl ran its plugin, else `rollouts`."""
+    """The name in help texts: `kubectl rollouts` when kubectl runs us as its plugin, else `rollouts`."""
     return "kubectl rollouts" if Path(executable).stem == KUBECTL_PLUGIN else "rollouts"
 
 
@@ -78,14 +78,14 @@ def program_name(executable: str) -> str:
 @on_cluster
 def get(
     options: Options,
-    name: Annotated[str | None, typer.Argument(help="Name of one Rollout; without it a list.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of one Rollout; default: list all.")] = None,
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay, and show every change.")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running and show every change.")] = False,
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")] = None,
 ) -> CommandRun:
-    """Show Rollouts: a list, or the live tree of one with its pods, weight, steps and what it waits for."""
+    """Show a list of Rollouts, or the tree of one: its revisions, pods, weight and steps, and what it waits for."""
     if name and all_namespaces:
-        raise typer.BadParameter("a name belongs to one namespace; leave -A out")
+        raise typer.BadParameter("a Rollout's name needs one namespace: remove -A")
     if watch and output in (Output.JSON, Output.YAML):
         raise typer.BadParameter(f"-w cannot be combined with -o {output}")
     what = get_command.What(name=name, all_namespaces=all_namespaces, watch=watch, output=output)
@@ -97,16 +97,17 @@ def get(
 def status(
     options: Options,
     name: NameArgument,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Stay until it is finished.")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running until it is Healthy or bad.")] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(parser=duration, metavar="DURATION", help="Stay, but for no longer than this (5m, 90s)."),
+        typer.Option(parser=duration, metavar="DURATION", help="As --watch, for this long at most (5m, 90s)."),
     ] = None,
 ) -> CommandRun:
-    """Say how a Rollout is and what it waits for, for people and scripts.
+    """Show the state of a Rollout and what it waits for, for people and scripts.
 
-    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage. 3: progressing or paused, or --timeout passed.
-    4: the API server could not be asked, refused, or has no such Rollout.
+    Exit code 0: Healthy. 1: Degraded, Aborted or an invalid spec. 2: usage.
+    3: progressing or paused, or --timeout passed.
+    4: the API server cannot be reached, refuses, or has no such Rollout.
     """
     return status_command.status(options, name, watch=watch, timeout_s=timeout, console=Console())
 
@@ -119,13 +120,13 @@ def promote(
     full: Annotated[bool, typer.Option("--full", help="Pass every step that is left.")] = False,
     step: Annotated[
         int | None,
-        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; without it the present one."),
+        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
     ] = None,
     wait: WaitOption = True,
 ) -> CommandRun:
-    """Let the current revision pass the gate it stands at."""
+    """Let the current revision pass the gate where it waits."""
     if full and step is not None:
-        raise typer.BadParameter("--full and --step exclude each other")
+        raise typer.BadParameter("--full and --step cannot be combined")
     return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step), wait=wait)
 
 
@@ -134,12 +135,12 @@ def promote(
 def abort(
     options: Options,
     name: NameArgument,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
     wait: WaitOption = True,
 ) -> CommandRun:
-    """Hold the current revision back: the stable one takes all the traffic. Asks first, on a terminal."""
+    """Abort the current revision: the stable revision gets all traffic. Asks for confirmation on a terminal."""
     if not yes and not sys.stdin.isatty():
-        fail("nobody is at the terminal to confirm the abort: say --yes")
+        fail("there is no terminal to confirm the abort: add --yes")
         raise typer.Exit(Exit.USAGE)
     return _verb(options, name, verbs.plan_abort, wait=wait, confirm=None if yes else _confirm)
 
@@ -154,14 +155,14 @@ def retry(options: Options, name: NameArgument, wait: WaitOption = True) -> Comm
 @app.command("pause")
 @on_cluster
 def pause(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Hold the steps; scaling goes on."""
+    """Pause the steps; scaling goes on."""
     return _verb(options, name, verbs.plan_pause, wait=wait)
 
 
 @app.command("resume")
 @on_cluster
 def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """End what `pause` began. To pass a step that waits for you, use promote."""
+    """End a pause that `pause` began. To pass a step that waits for promotion, use `promote`."""
     return _verb(options, name, verbs.plan_resume, wait=wait)
 
 
@@ -173,19 +174,19 @@ def rollback(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="REVISION", help="A revision or its number, see history; without it the one before."
+            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
         ),
     ] = None,
     wait: WaitOption = True,
 ) -> CommandRun:
-    """Go back to a kept revision without touching the spec; holds until the spec changes."""
+    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
     return _verb(options, name, lambda seen: verbs.plan_rollback(seen, to=to), wait=wait)
 
 
 @app.command("restart")
 @on_cluster
 def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Replace the pods that are there now, a few at a time."""
+    """Replace the pods that exist now, a few at a time."""
     now_s = time.time()
     return _verb(options, name, lambda seen: verbs.plan_restart(seen, now_s=now_s), wait=wait)
 
@@ -200,7 +201,10 @@ def history(options: Options, name: NameArgument) -> CommandRun:
 @app.command("drain-report")
 @on_cluster
 def drain_report(options: Options, name: NameArgument) -> CommandRun:
-    """Tell what the last cutover waited for, how long and by which signal; exit code 1 when requests may have been cut."""
+    """Show what the last cutover waited for, for how long, and what confirmed it.
+
+    Exit code 0: no request was cut, as far as is known. 1: requests may have been cut. 3: a wait goes on.
+    """
     return drain_command.drain_report(options, name, console=Console())
 
 
@@ -211,12 +215,13 @@ def lint(
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
 ) -> None:
-    """Report every problem of the Rollouts and TrafficProviders in files, with line and path; exit code 1 for problems.
+    """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
-    Needs no cluster. A TrafficProvider's own tests are run, and Rollouts in the same files may use it.
+    Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
 
-    What would lose requests although the controller can carry it out (the graceful-exit checklist, Services in the same file that
-    do not go together with a gradual update) is reported as unsafe, warning or note, and does not change the exit code.
+    It also reports what loses requests although the controller can carry it out:
+    findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
+    Each of them is unsafe, a warning or a note, and does not change the exit code.
     """
     console, reports = Console(), []
     texts = [_read(file) for file in files]
@@ -234,17 +239,76 @@ def lint(
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
 
 
+@app.command("analyze")
+def analyze(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+    templates: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of templates; without them all that no other template names.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Measure now and write nothing. Required: no run is made yet.")
+    ] = False,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="NAME=VALUE", help="Value of an argument, also of a secret one; repeatable."),
+    ] = None,
+    prometheus_url: Annotated[
+        str, typer.Option(help="The Prometheus of metrics that name none.", show_default=False)
+    ] = "",
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of authorities to trust besides the public ones, PEM.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(parser=duration, metavar="DURATION", help="The longest wait for one answer.")
+    ] = "30s",  # type: ignore[assignment]
+    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` for scripts.")] = None,
+) -> None:
+    """Measure the metrics of analysis templates now, and tell how a run of them would end. Needs no cluster.
+
+    Exit code 1 when a run with measurements like these would not end Successful.
+    """
+    from rollouts.cli.commands import analyze as analyze_command  # noqa: PLC0415 - the HTTP client is for it only
+
+    if not dry_run:
+        raise typer.BadParameter("say --dry-run: AnalysisRuns are not carried out yet")
+    if output not in (None, Output.JSON):
+        raise typer.BadParameter("-o takes json here")
+    manifests = [each for file in files for each in lint_command.manifests_of(_read(file)[1])]
+    found = analyze_command.templates_in(manifests)
+    chosen = analyze_command.chosen(found, templates or ())
+    if isinstance(chosen, str):
+        fail(chosen)
+        raise typer.Exit(Exit.USAGE)
+    how = analyze_command.AnalyzeOptions(
+        arguments=_arguments(arguments or ()), prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file
+    )
+    finish(analyze_command.analyze(found, chosen, how, console=Console(), output_json=output is Output.JSON))
+
+
+def _arguments(given: Sequence[str]) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    if wrong := [name for name, sign, _ in pairs if not name or not sign]:
+        raise typer.BadParameter(f"--arg takes NAME=VALUE, not {wrong[0]!r}")
+    return {name: value for name, _, value in pairs}
+
+
 @app.command("gitops")
 def gitops(
     files: Annotated[
         list[str],
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
-    tools: Annotated[list[Tool] | None, typer.Option("--for", help="One tool; repeatable; default: both.")] = None,
+    tools: Annotated[
+        list[Tool] | None, typer.Option("--for", help="Print for this tool; repeatable; default: both.")
+    ] = None,
 ) -> None:
-    """Print what Argo CD and Flux must leave alone in the objects that the Rollouts in files steer. Needs no cluster.
+    """Print which fields Argo CD and Flux must ignore in the objects that the Rollouts in files manage. Needs no cluster.
 
-    A tool that sets weights or selectors back to what Git says, in the middle of an update, moves traffic.
+    A tool that resets weights or selectors to their values in Git during an update moves traffic.
     """
     manifests: list[Manifest] = []
     problems = 0
@@ -272,13 +336,15 @@ def plan(
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or all of it as data.")] = None,
     proxy_mode: Annotated[
         ProxyMode | None,
-        typer.Option(help="How nodes proxy Services, as the controller was told; without it the cluster is asked."),
+        typer.Option(help="How nodes proxy Services, as in the controller's --proxy-mode; default: asks the cluster."),
     ] = None,
 ) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
-    Revision, steps, pods and Services at each, waits with the reason for each number, findings with the fix. Reads only.
-    Exit code 0: nothing unsafe was found. 5: something is. 1: the file's spec is invalid. 2: usage. 4: as everywhere.
+    Shows the revision, the steps with their pods and Services, the waits with the reason for each number,
+    and findings with the fix. Reads only.
+    Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
+    2: usage. 4: the API server cannot be reached or refuses.
     """
     from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 
@@ -288,7 +354,7 @@ def plan(
 
 @app.command("crds")
 def crds() -> None:
-    """Print the resource definitions: `rollouts crds | kubectl apply -f -`."""
+    """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply -f -`."""
     sys.stdout.write("---\n".join(yaml_text(crd) for crd in crd_manifests()))
 
 
@@ -304,7 +370,8 @@ def demo(
     kubeconfig: Annotated[Path | None, typer.Option(help="With --cluster: kubeconfig file.")] = None,
     context: Annotated[str | None, typer.Option(help="With --cluster: context of the kubeconfig.")] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Lines instead of the live tree, as without a terminal or with $CI set.")
+        bool,
+        typer.Option("--plain", help="Print lines, not the live tree; the default without a terminal or with $CI."),
     ] = False,
 ) -> None:
     """See it work in a minute: canary, abort and blue-green under traffic, on a cluster inside this process.
@@ -314,7 +381,7 @@ def demo(
     from rollouts.cli.demo import command as demo_command  # noqa: PLC0415 - the simulated cluster and the controller are for it only
 
     if cluster and serve:
-        raise typer.BadParameter("--serve is for the simulated cluster")
+        raise typer.BadParameter("--serve cannot be combined with --cluster: it is for the simulated cluster")
     if (kubeconfig or context) and not cluster:
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
@@ -322,7 +389,7 @@ def demo(
 
 
 def _read(file: str) -> tuple[str, str]:
-    """What to call a file, and its text. Raises: typer.Exit, when it cannot be read."""
+    """The display name of a file, and its text. Raises: typer.Exit, when it cannot be read."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as unreadable:

@@ -1,4 +1,4 @@
-"""The picture of the docs: `python -m rollouts.cli.picture docs/images/tree.svg`. The same bytes every time."""
+"""Draws the picture of the docs: `python -m rollouts.cli.picture docs/images/tree.svg`. It gives the same bytes every time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WEB_FONTS = re.compile(r"\s*@font-face \{[^}]*\}")  # a picture in a repository
 
 
 def example() -> RolloutView:
-    """A canary that waits at 25 % for somebody to promote it."""
+    """A canary that waits at 25 % for promotion."""
     return RolloutView(
         namespace="shop",
         name="cart",

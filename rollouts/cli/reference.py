@@ -1,4 +1,4 @@
-"""Pages of docs/ that are drawn from the code, so that they cannot say anything else.
+"""Generates the pages of docs/ that list what the code contains.
 
 `python -m rollouts.cli.reference` writes them to `docs/`; `--check` only says whether they are up to date (exit code 1 if not).
 """
@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 
 
 def reasons_page() -> str:
-    """Every reason that a condition, an Event, a log line or `status.waitingFor` may give."""
+    """The page of all reasons of conditions, Events, log lines and `status.waitingFor`."""
     rows = (f"| `{reason.value}` | {reason.meaning} |" for reason in Reason)
     return _page(
         "Reasons",
@@ -25,7 +25,7 @@ def reasons_page() -> str:
 
 
 def planned_page() -> str:
-    """Every field that is refused by name because a later version will carry it out."""
+    """The page of all fields that are refused by name because a later version will carry them out."""
     rows = (
         f"| {part.__name__.removesuffix('Wire')} | `{field}` | {version} |"
         for part, fields in PLANNED.items()
@@ -33,8 +33,8 @@ def planned_page() -> str:
     )
     return _page(
         "Planned fields",
-        "The schema accepts these fields and the controller refuses them by name, with the version that will carry them out:\n"
-        "a field that is ignored would be a promise broken in silence.",
+        "The schema accepts these fields. The controller refuses them by name, with the version that will carry them out, and\n"
+        "never ignores one.",
         ("| part of the spec | field | planned for |", "|---|---|---|", *rows),
     )
 
@@ -57,14 +57,14 @@ def _outdated(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Writes or checks the pages; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m rollouts.cli.reference", description="Pages drawn from the code.")
-    parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
+    parser = argparse.ArgumentParser(prog="python -m rollouts.cli.reference", description="Generates pages of docs/.")
+    parser.add_argument("--check", action="store_true", help="only check whether the pages are up to date")
     parser.add_argument("--out", type=Path, default=Path("docs"), help="folder of the pages")
     options = parser.parse_args(arguments)
     outdated = list(_outdated(options.out))
     for path, text in outdated:
         if options.check:
-            sys.stderr.write(f"{path} is not what the code says; run `make docs`\n")
+            sys.stderr.write(f"{path} is out of date; run `make docs`\n")
         else:
             path.write_text(text, encoding="utf-8")
     return 1 if options.check and outdated else 0

@@ -1,7 +1,7 @@
-"""Reads and writes of single objects: the fence, the deadline, patience with 429, and errors by their remedy.
+"""Reads and writes single objects: with the fence, a deadline, patience with 429, and errors named by their remedy.
 
-The fence is asked immediately before every write leaves, so that work of a leader that has lost its lease ends here at the
-latest (reliability: a paused process may wake in the middle of a pass).
+The fence is checked immediately before every write is sent, so the work of a leader that has lost its lease ends here at the
+latest. A paused process, for example, may wake in the middle of a pass.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from rollouts.objects import POD, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, ApiServer, Clock, Request, Response
 
 OnRequest: TypeAlias = Callable[[str, str, int, float], None]
-"""Called after every attempt: verb as RBAC names it, plural, HTTP status (0 for no answer), seconds."""
+"""Called after every attempt with the verb as RBAC names it, the plural, the HTTP status (0 for no answer) and the seconds."""
 
 Body: TypeAlias = bytes | Mapping[str, Any] | Sequence[Any]
-"""JSON, or what becomes JSON."""
+"""JSON, or a value that becomes JSON."""
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-RETRY_AFTER_MAX_S = 60.0  # whatever stands between us and the server may say anything; the server itself says 1 s
-THROTTLED_PAUSE_S = 1.0  # for a 429 that names no time, as client-go
+RETRY_AFTER_MAX_S = 60.0  # a proxy before the server may send any value; the server itself sends 1 s
+THROTTLED_PAUSE_S = 1.0  # for a 429 without a time, as in client-go
 
 
 class Client:
-    """Requests for single objects, on any `ApiServer`. Returns what the server answered, as bytes.
+    """Sends requests for single objects to any `ApiServer`. Returns the server's answers, as bytes.
 
-    Every method raises, besides what `errors.py` says of HTTP statuses: NotLeader, before a write is sent (reads go on);
-    ApiUnavailable when the deadline passed or the connection broke: a write may then have taken effect, and is never sent
-    again on its own. Cancellation: safe; whether a write happened shows in the next observation.
+    Besides the errors that `errors.py` lists for HTTP statuses, every method raises: NotLeader before a write (reads are always
+    sent); ApiUnavailable when the deadline passed or the connection broke: a write may then have taken effect, and is never
+    sent again automatically. Cancellation: safe; whether a write happened shows in the next observation.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Client:
 
         Args:
             may_write: the fence, `Elector.holds` or a function that returns True.
-            request_deadline_s: of one call, all its retries included.
-            rng: jitter of the retries.
+            request_deadline_s: of one call, including all its retries.
+            rng: for the jitter of retries.
         """
         self._api = api
         self._clock = clock
@@ -74,7 +74,7 @@ class Client:
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> bytes:
-        """One object, as it is now, past every cache."""
+        """One object as it is now, not from a cache."""
         return await self._read("get", kind, Request("GET", kind.path(namespace, name)))
 
     async def list_page(
@@ -86,7 +86,7 @@ class Client:
         limit: int = 500,
         continue_token: str = "",
     ) -> bytes:
-        """One page of a consistent list. Raises also ApiGone: the continue token has expired, begin again."""
+        """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start."""
         query = {"limit": str(limit)}
         if label_selector:
             query["labelSelector"] = label_selector
@@ -107,8 +107,8 @@ class Client:
         """Creates an object. Raises also ApiExists.
 
         Args:
-            dry_run: validate and answer, change nothing. The fence is asked all the same.
-            strict: fields that the server does not know are refused (ApiInvalid), not dropped.
+            dry_run: validate and answer, change nothing. The fence is checked all the same.
+            strict: the server refuses unknown fields (ApiInvalid) instead of dropping them.
         """
         query = {"fieldManager": field_manager} if field_manager else {}
         if dry_run:
@@ -134,11 +134,11 @@ class Client:
         """Patches an object; `content_type` says how (`ports.MERGE_PATCH`, `JSON_PATCH`, `APPLY_PATCH`).
 
         Args:
-            force: take fields over from other managers; server-side apply only.
-            dry_run: validate and answer, change nothing. The fence is asked all the same.
+            force: take over fields from other managers; server-side apply only.
+            dry_run: validate and answer, change nothing. The fence is checked all the same.
             strict: as for `create`.
 
-        Raises also: ApiConflict, for an old resourceVersion, a field of another manager's, or a JSON Patch `test` that failed.
+        Raises also: ApiConflict, for an old resourceVersion, a field of another manager, or a JSON Patch `test` that failed.
         """
         query = {}
         if field_manager:
@@ -155,11 +155,11 @@ class Client:
     async def delete(
         self, kind: Kind, namespace: str | None, name: str, uid: str | None = None, resource_version: str | None = None
     ) -> bytes:
-        """Deletes an object, in the background as far as its dependents are concerned.
+        """Deletes an object; its dependents are deleted in the background.
 
         Args:
-            uid: of the object that is meant; another one under the same name is left alone.
-            resource_version: the object must not have changed since.
+            uid: uid of the object; another object of the same name is not deleted.
+            resource_version: version since which the object must not have changed.
 
         Raises also: ApiNotFound; ApiConflict, when a precondition does not hold.
         """
@@ -174,7 +174,7 @@ class Client:
     async def evict(self, namespace: str, pod_name: str, uid: str) -> bytes:
         """Evicts a pod, if its disruption budget allows it now.
 
-        Raises also: ApiThrottled at once, when the budget does not; ApiNotFound; ApiConflict, when the uid is another pod's.
+        Raises also: ApiThrottled, without a retry, when the budget refuses; ApiNotFound; ApiConflict, when the uid differs.
         """
         eviction: Manifest = {
             "apiVersion": "policy/v1",
@@ -183,7 +183,7 @@ class Client:
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         request = Request("POST", POD.path(namespace, pod_name, "eviction"), {}, _encode(eviction), JSON)
-        # A budget is not open again within seconds: waiting here would only hold up the pass.
+        # A budget does not change within seconds, so waiting here would only delay the pass.
         return await self._write("create", POD, request, patience=False)
 
     async def _read(self, verb: str, kind: Kind, request: Request) -> bytes:
@@ -202,10 +202,10 @@ class Client:
         attempt = 0
         while True:
             if not self._may_write():
-                raise NotLeader(f"{request.method} {request.path} was held back: the lease is not ours")
+                raise NotLeader(f"{request.method} {request.path} was not sent: this process does not hold the lease")
             try:
                 return await self._send(verb, kind, request, deadline_at_s)
-            except ApiThrottled as exc:  # the only answer that promises that nothing happened and trying again may help
+            except ApiThrottled as exc:  # the only answer that says: nothing happened, and a retry may help
                 if not patience or not await self._pause(exc, attempt, deadline_at_s):
                     raise
                 attempt += 1
@@ -222,10 +222,10 @@ class Client:
         return answer_of(request, response)
 
     async def _pause(self, exc: ApiThrottled | ApiUnavailable, attempt: int, deadline_at_s: float) -> bool:
-        """Waits before the next attempt; False at once when the deadline leaves no time for it."""
+        """Waits before the next attempt; returns False at once when the deadline leaves no time for it."""
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt) * (0.5 + self._rng.random())
         if isinstance(exc, ApiThrottled):
-            pause_s += exc.retry_after_s  # never earlier than asked, and not all clients at the same moment
+            pause_s += exc.retry_after_s  # never earlier than the server asks, and not all clients at the same moment
         if self._clock.monotonic_s() + pause_s >= deadline_at_s:
             return False
         await asyncio.sleep(pause_s)
@@ -233,9 +233,9 @@ class Client:
 
 
 def answer_of(request: Request, response: Response) -> bytes:
-    """The body of a good answer.
+    """The body of a successful answer.
 
-    Raises: what `errors.py` names for the status and the reason of a bad one, with the server's own message.
+    Raises: the error that `errors.py` lists for the status and the reason of any other one, with the server's own message.
     """
     if 200 <= response.status < 300:
         return response.body
@@ -257,15 +257,15 @@ def _error(request: Request, response: Response, said: ServerStatus, message: st
         case 410:
             return ApiGone(message)
         case 422 if request.content_type == JSON_PATCH and not (said.details and said.details.kind):
-            # The patch did not fit the object as it is now: a `test` failed, or a path has gone. kube-apiserver 1.36 says no
-            # more than "error in our request"; when it is the resulting object that is refused, it names the object's kind.
+            # The patch does not fit the current object: a `test` failed, or a path is gone. kube-apiserver 1.36 says only "error
+            # in our request"; when it refuses the resulting object instead, it names the object's kind.
             return ApiConflict(message)
         case 429:
             after_s = THROTTLED_PAUSE_S if response.retry_after_s is None else response.retry_after_s
             return ApiThrottled(message, retry_after_s=min(after_s, RETRY_AFTER_MAX_S))
         case status if 400 <= status < 500:
             return ApiInvalid(message)
-        case _:  # 5xx; 1xx and 3xx come from something that is not an API server
+        case _:  # 5xx; also 1xx and 3xx, which no API server sends
             return ApiUnavailable(message)
 
 

@@ -1,7 +1,7 @@
-"""A real Kubernetes API server, over the aiohttp session that kubernetes_asyncio configures.
+"""Connects to a real Kubernetes API server, over the aiohttp session that kubernetes_asyncio configures.
 
-Requests go through that session directly: a sixth of the CPU of the library's own request path, and with a deadline, which
-the library does not have. Nothing here knows what an answer means; `client.py` and `watch.py` do.
+Requests use that session directly: a sixth of the CPU of the library's own requests, and with a deadline, which the library does
+not have. Nothing here knows what an answer means; `client.py` and `watch.py` do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONNECT_TIMEOUT_S = 5.0
 DATE_EVERY_S = 60.0
 
 OnDate: TypeAlias = Callable[[float], object]
-"""Called with the API server's time, whole seconds since 1970, about once a minute while there are requests."""
+"""Called with the API server's time, in whole seconds since 1970, about once a minute while there are requests."""
 
 # InvalidURL and bad header values are ValueErrors.
 _BROKEN = (aiohttp.ClientError, OSError, ValueError)
@@ -41,14 +41,14 @@ async def connect(
     service_account: Path = SERVICE_ACCOUNT,
     on_date: OnDate | None = None,
 ) -> KubernetesConnection:
-    """Reads the settings and makes a connection with a pool of its own; sends nothing to the API server yet.
+    """Reads the settings and creates a connection with a pool of its own; sends nothing to the API server yet.
 
-    Call it again for a second pool, such as the Lease's, that requests of the first cannot hold up.
+    Call it again for a second pool, such as the Lease's, which requests of the first cannot delay.
 
     Args:
         kubeconfig: a file; None for $KUBECONFIG, ~/.kube/config, or the pod that we run in.
         context: the kubeconfig's context; None for the current one.
-        user_agent: `rollouts/0.1.0`. Names of browsers and curl make the server print prettily, at twice the bytes.
+        user_agent: such as `rollouts/0.1.0`. For names of browsers and curl the server indents its JSON, with twice the bytes.
         service_account: folder of the pod's token.
 
     Raises: SettingsInvalid, with what to do.
@@ -64,7 +64,7 @@ class KubernetesConnection:
     """Implements `ports.ApiServer`. Make it with `connect`."""
 
     def __init__(self, target: ClusterTarget, *, user_agent: str, on_date: OnDate | None = None) -> None:
-        """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError over certificates."""
+        """Needs a running event loop. Raises: OSError, ssl.SSLError, ValueError, for bad certificates."""
         self._target = target
         self._on_date = on_date
         self._date_again_at_s = float("-inf")
@@ -78,7 +78,7 @@ class KubernetesConnection:
         if target.configuration.proxy:
             self._options["proxy"] = target.configuration.proxy
             if target.proxy_authorization is not None:
-                # https:// is asked for with CONNECT, which has headers of its own; of http:// the proxy sees the request.
+                # For https:// the client sends CONNECT, which has headers of its own; for http:// the proxy sees the request.
                 proxy_headers = {"Proxy-Authorization": target.proxy_authorization.reveal()}
                 if self._host.startswith("https:"):
                     self._options["proxy_headers"] = proxy_headers
@@ -93,14 +93,14 @@ class KubernetesConnection:
         return self._target.namespace
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """As `ports.ApiServer.request`. The deadline includes renewing credentials and waiting for the pool."""
+        """See `ports.ApiServer.request`. The deadline includes renewing credentials and waiting for the pool."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         try:
             async with asyncio.timeout(deadline_s):
                 answer = await self._send(request, limits)
                 async with answer:
                     body = await _body(request, answer)
-        except TimeoutError as exc:  # aiohttp's time-outs are TimeoutErrors, too
+        except TimeoutError as exc:  # aiohttp's timeouts are TimeoutErrors too
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
             raise _unavailable(request, exc) from exc
@@ -108,7 +108,7 @@ class KubernetesConnection:
         return Response(answer.status, body, retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> KubernetesWatch:
-        """As `ports.ApiServer.open_watch`."""
+        """See `ports.ApiServer.open_watch`."""
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silence_s)
         try:
             async with asyncio.timeout(deadline_s):
@@ -119,7 +119,7 @@ class KubernetesConnection:
             raise _unavailable(request, exc) from exc
 
     async def aclose(self) -> None:
-        """Closes all connections of this pool, and a credential plugin that runs."""
+        """Closes all connections of this pool, and ends a credential plugin that runs."""
         await self._credentials.aclose()
         for session in (self._session, self._retired):
             if session is not None:
@@ -180,20 +180,20 @@ class KubernetesConnection:
         self._certificate = certificate
         with tempfile.TemporaryDirectory(
             prefix="rollouts-"
-        ) as folder:  # only we can read it, and only until the next lines
+        ) as folder:  # only this process can read it, and only during the next lines
             if certificate is not None:
                 configuration.cert_file = str(Path(folder, "tls.crt"))
                 configuration.key_file = str(Path(folder, "tls.key"))
                 Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
                 Path(configuration.key_file).write_text(certificate.key.reveal(), encoding="ascii")
             session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
-        # The library turns this on, which costs every request two hops to a thread for netrc and proxy settings; the proxy
-        # has been looked up once. The session has no public switch.
+        # The library turns this on, which costs every request two switches to a thread for netrc and proxy settings. The
+        # proxy has been looked up already. The session has no public switch for it.
         session._trust_env = False  # noqa: SLF001
         return session
 
     async def _change_certificate(self) -> None:
-        """New connections show the plugin's new certificate; open watches may go on until the change after this one."""
+        """Uses the plugin's new certificate for new connections; open watches may continue until the next change."""
         retired, self._retired, self._session = self._retired, self._session, self._new_session()
         if retired is not None:
             await retired.close()
@@ -210,7 +210,7 @@ class KubernetesWatch:
         self._silence_s = silence_s
 
     async def readline(self) -> bytes:
-        """As `ports.WatchStream.readline`."""
+        """See `ports.WatchStream.readline`."""
         try:
             line = await self._lines.readline()
         except TimeoutError as exc:

@@ -1,6 +1,6 @@
-"""Who we are to the API server, and how that is kept fresh: fixed, from a file that rotates, or from a plugin that is run.
+"""Credentials for the API server, and how they are renewed: fixed ones, a file that rotates, or a plugin that is run.
 
-Times here are the event loop's, so that a jump of the wall clock neither expires a token nor keeps a dead one.
+Times here are the event loop's, so that a jump of the wall clock neither expires a good token nor keeps a dead one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rollouts.secret import Secret
 TOKEN_FILE_PERIOD_S = 60.0  # kubelet rotates a token long before it expires; client-go re-reads once a minute too
 PLUGIN_DEADLINE_S = 30.0
 PLUGIN_RETRY_S = 10.0
-PLUGIN_MAX_BYTES = 1024 * 1024  # a token has some KB, a certificate with its chain some more
-RENEW_AT_REMAINING = 0.2  # of a plugin token's life; what is left covers a slow plugin
+PLUGIN_MAX_BYTES = 1024 * 1024  # a token has a few KB, a certificate with its chain a few more
+RENEW_AT_REMAINING = 0.2  # of a plugin token's lifetime; that part is for a slow plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ClientCertificate:
 
 
 class Credentials(Protocol):
-    """Something that can say what the Authorization header is now."""
+    """A source of the current Authorization header."""
 
     @property
     def certificate(self) -> ClientCertificate | None:
@@ -45,19 +45,19 @@ class Credentials(Protocol):
     async def authorization(self) -> Secret | None:
         """Value of the header, or None to send none.
 
-        Raises: ApiUnavailable, when there is none that is still good and a new one cannot be had.
+        Raises: ApiUnavailable, when no valid one is left and a new one cannot be fetched.
         """
         ...
 
     async def renew(self) -> bool:
-        """Called after a 401: fetches anew; whether there is something new to try.
+        """Called after a 401: fetches again, and returns whether there is something new to try.
 
         Raises: ApiUnavailable.
         """
         ...
 
     async def aclose(self) -> None:
-        """Ends what still runs."""
+        """Ends processes and tasks that still run."""
         ...
 
 
@@ -82,9 +82,9 @@ class FixedCredentials:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody replaces: a service account's, or a kubeconfig's `tokenFile`.
+    """A bearer token in a file that changes: a service account's, or a kubeconfig's `tokenFile`.
 
-    While the file cannot be read the last token stays in use; the API server will say when it has expired.
+    While the file cannot be read, the last token stays in use until the API server refuses it.
     """
 
     certificate: ClientCertificate | None = None
@@ -121,9 +121,9 @@ class TokenFile:
             token = self._path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as exc:
             if self._token is None:
-                # An undecodable byte is named with what stands around it.
+                # The error about an undecodable byte contains the bytes around it, so its text is not used.
                 why = exc.strerror if isinstance(exc, OSError) else "it is not UTF-8"
-                raise ApiUnavailable(f"the token file {self._path} cannot be read: {why}") from None
+                raise ApiUnavailable(f"cannot read the token file {self._path}: {why}") from None
             return
         if token:
             self._token = Secret(f"Bearer {token}")
@@ -143,7 +143,7 @@ class ReloadedCredentials:
         self._load_again_at_s = float("-inf")
 
     async def authorization(self) -> Secret | None:
-        """The header, looked at again once a minute."""
+        """The header, loaded again once a minute."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._load_again_at_s:
             self._load_again_at_s = now_s + TOKEN_FILE_PERIOD_S
@@ -163,8 +163,8 @@ class ReloadedCredentials:
 class ExecPlugin:
     """A client-go credential plugin: a program that prints an ExecCredential.
 
-    It is run when a token is first needed, before the token expires, and after a 401. One run serves all requests that
-    wait for it and goes on when they give up. A failed renewal does no harm while the old token is still good.
+    It runs when a token is first needed, before the token expires, and after a 401. One run serves all requests that wait for
+    it, and continues when they give up. A failed renewal does no harm while the old token is still valid.
     Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
 
@@ -174,7 +174,7 @@ class ExecPlugin:
         Args:
             command: program and arguments.
             environment: the whole environment of the program.
-            api_version: of ExecCredential, `client.authentication.k8s.io/v1`.
+            api_version: apiVersion of the ExecCredential, such as `client.authentication.k8s.io/v1`.
         """
         self._command = command
         info = {"apiVersion": api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
@@ -188,7 +188,7 @@ class ExecPlugin:
         self.certificate: ClientCertificate | None = None
 
     async def authorization(self) -> Secret | None:
-        """The header; starts the plugin early enough, and waits for it only when there is no good token left."""
+        """The header; starts the plugin early enough, and waits for it only when no valid token is left."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._renew_at_s:
             running = self._running()
@@ -211,7 +211,7 @@ class ExecPlugin:
     def _running(self) -> asyncio.Task[None]:
         if self._run is None or self._run.done():
             self._run = asyncio.get_running_loop().create_task(self._refresh(), name="credential-plugin")
-            # A run that nobody waits for may fail: the next request that needs a token runs it again and hears why.
+            # A run that nobody waits for may fail: the next request that needs a token runs it again and gets the reason.
             self._run.add_done_callback(lambda run: run.cancelled() or run.exception())
         return self._run
 
@@ -231,7 +231,7 @@ class ExecPlugin:
         self._renew_at_s = now_s + printed.left_s * (1 - RENEW_AT_REMAINING)
 
     async def _printed(self) -> bytes:
-        """What the plugin prints. What it says on its standard error may hold what it was given, so nobody repeats it."""
+        """The plugin's output. Its standard error may contain its input, so it is never repeated."""
         program = self._command[0]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -240,10 +240,10 @@ class ExecPlugin:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # what it starts itself ends with it
+                start_new_session=True,  # processes that it starts end with it
             )
         except OSError as exc:
-            raise ApiUnavailable(f"the credential plugin {program} cannot be run: {exc.strerror}") from exc
+            raise ApiUnavailable(f"cannot run the credential plugin {program}: {exc.strerror}") from exc
         try:
             async with asyncio.timeout(PLUGIN_DEADLINE_S):
                 printed = await _read(process, most_bytes=PLUGIN_MAX_BYTES)
@@ -259,14 +259,14 @@ class ExecPlugin:
             raise ApiUnavailable(f"the credential plugin {program} printed more than {PLUGIN_MAX_BYTES >> 20} MiB")
         if process.returncode != 0:
             raise ApiUnavailable(
-                f"the credential plugin {program} ended with {process.returncode}; run it by hand to see what it says"
+                f"the credential plugin {program} failed with exit code {process.returncode}; run it by hand to see its output"
             )
         return printed
 
 
 @dataclass(frozen=True, slots=True)
 class _Credential:
-    """What an ExecCredential gives."""
+    """The credential in an ExecCredential."""
 
     authorization: Secret | None
     certificate: ClientCertificate | None
@@ -274,7 +274,7 @@ class _Credential:
 
 
 def _credential(printed: bytes, api_version: str) -> _Credential | str:
-    """The credential, or what is wrong with it in words that are ours: no part of what was printed is repeated."""
+    """The credential, or the problem with it in our own words, without any part of the output."""
     try:
         answer = json.loads(printed)
         status = answer["status"]
@@ -285,9 +285,9 @@ def _credential(printed: bytes, api_version: str) -> _Credential | str:
         token = status.get("token")
         expires = status.get("expirationTimestamp")
     except KeyError as exc:
-        return f"it has no {exc}"  # the name of a field that we look for
+        return f"it has no {exc}"  # the name of a field that we read
     except (ValueError, TypeError, AttributeError, RecursionError) as exc:
-        return f"it is no such JSON object ({type(exc).__name__})"
+        return f"it is not such a JSON object ({type(exc).__name__})"
     if found != api_version:
         return f"its apiVersion is not {api_version}"
     if not token and certificate is None:
@@ -295,7 +295,7 @@ def _credential(printed: bytes, api_version: str) -> _Credential | str:
     try:
         left_s = _seconds_until(expires) if expires else float("inf")
     except (ValueError, TypeError):
-        return "its expirationTimestamp is no RFC 3339 time"
+        return "its expirationTimestamp is not an RFC 3339 time"
     return _Credential(Secret(f"Bearer {token}") if token else None, certificate, left_s)
 
 
@@ -308,7 +308,7 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 async def _read(process: asyncio.subprocess.Process, *, most_bytes: int) -> bytes:
-    """Its standard output, to its end or to a little more than `most_bytes`."""
+    """The standard output of a process, to its end or to a little more than `most_bytes`."""
     printed = bytearray()
     while process.stdout is not None and len(printed) <= most_bytes:
         chunk = await process.stdout.read(65_536)

@@ -1,8 +1,8 @@
-"""JSON of the API server to the structs of `structs.py`, and what is done with an object that cannot be read.
+"""Decodes JSON of the API server into the structs of `structs.py`, and handles objects that cannot be read.
 
-Depth alone makes nothing unreadable: what is read of an object lies less deep than LEVELS_MAX, and a `spec` or `status` that is
-kept as bytes is for its own parser to refuse. What still cannot be read is named by its metadata, so that it is that object's
-trouble and not its neighbours'.
+Depth alone makes nothing unreadable: the parts that we read are less deep than LEVELS_MAX, and a `spec` or `status` that is kept
+as bytes has a parser of its own that may refuse it. An object that still cannot be read is named by its metadata, so that only it
+is affected, and not its neighbours.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from rollouts.objects import ROLLOUT, Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""kubectl's copy of the whole manifest. It is dropped when an object is decoded: it doubles the memory and says nothing new."""
+"""kubectl's copy of the whole manifest. Decoding drops it, because it doubles the memory and contains nothing new."""
 
 LEVELS_MAX = 64
-"""Brackets around what is still read of an object that is nested too deeply for the decoder (about 1,000; the server's limit is
+"""Levels of brackets that are read in an object that is nested too deeply for the decoder (about 1,000; the server's limit is
 10,000). Our structs end at the tenth level."""
 
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class StatusDetails(Struct, frozen=True):
-    """`.details` of a `Status`: which object was refused; empty when no object was looked at."""
+    """`.details` of a `Status`: which object was refused; empty when the error is not about an object."""
 
     kind: str = ""
 
 
 class ServerStatus(Struct, frozen=True):
-    """The `Status` object of an error. Only answers have one, so it is never kept."""
+    """The `Status` object of an error answer; it is never kept."""
 
     code: int = 0
     reason: str = ""
@@ -62,7 +62,7 @@ class UnreadableObject:
 
     Args:
         metadata: as much of it as can be read; at least name and resourceVersion.
-        why: for people: what is wrong with it.
+        why: what is wrong with it, for messages.
     """
 
     metadata: Metadata
@@ -75,9 +75,9 @@ class WatchEvent(Generic[T]):
 
     Args:
         type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
-        object: the object; for a BOOKMARK only its metadata means anything; None for an ERROR.
-        error: what an ERROR says.
-        unreadable: in place of an object that cannot be read.
+        object: the object; for a BOOKMARK only its metadata is meaningful; None for an ERROR.
+        error: the content of an ERROR.
+        unreadable: set instead of `object` when it cannot be read.
     """
 
     type: str
@@ -91,9 +91,9 @@ class Page(Generic[T]):
     """One page of a list.
 
     Args:
-        resource_version: of the whole list.
-        continue_token: asks for the next page; empty on the last one.
-        unreadable: objects that are in the list and not among `items`.
+        resource_version: that of the whole list.
+        continue_token: for the request of the next page; empty on the last one.
+        unreadable: objects of the list that are not in `items`, because they cannot be read.
     """
 
     items: tuple[T, ...]
@@ -103,7 +103,7 @@ class Page(Generic[T]):
 
 
 class Decoder(Generic[T]):
-    """Decodes one kind's objects, lists and watch lines. What it returns shares no memory with what it was given.
+    """Decodes one kind's objects, lists and watch lines. Its results share no memory with the input.
 
     Raises: ApiUnavailable from every method, when the bytes are not what the API promises (cut off, a proxy's HTML).
     """
@@ -129,7 +129,7 @@ class Decoder(Generic[T]):
         return _keep(decoded)
 
     def page(self, data: bytes) -> Page[T]:
-        """One page of a list. An object in it that cannot be read is named; a list that cannot be taken apart is no answer."""
+        """One page of a list. An object that cannot be read is named; a list that cannot be split into objects is an error."""
         try:
             page = self._list.decode(data)
             items = tuple(_keep(item) for item in page.items or ())
@@ -144,13 +144,13 @@ class Decoder(Generic[T]):
             if event.type != "ERROR":
                 return WatchEvent(event.type, _keep(event.object))
         except (*_MALFORMED, ApiUnavailable) as exc:
-            if (error := _error_in(line)) is None:  # a Status need not fit the kind's struct
+            if (error := _error_in(line)) is None:  # a Status may not fit the kind's struct
                 return self._event_in_parts(line, exc)
             return WatchEvent("ERROR", None, error)
         return WatchEvent("ERROR", None, _error_in(line))
 
     def _deep(self, data: bytes) -> T:
-        """An object that is nested too deeply for the decoder: all that we read of it, and its raw fields as they are."""
+        """An object that is nested too deeply for the decoder: the parts that we read, and its raw fields as they are."""
         try:
             decoded: T = self._object.decode(shallow(data, most_levels=LEVELS_MAX))
             parts = dict(members(data))
@@ -184,7 +184,7 @@ class Decoder(Generic[T]):
         parts: dict[bytes, bytes] = {}
         cut = False
         try:
-            parts.update(members(line))  # before it raises, it has put in what there is
+            parts.update(members(line))  # before it raises, it has added the members that it found
         except CutOff:
             cut = True
         kind, data = parts.get(b'"type"', b"").strip(b'"').decode(errors="replace"), parts.get(b'"object"', b"")
@@ -211,14 +211,14 @@ def decode(kind: Kind, data: bytes) -> Any:
 
 
 def decode_route(data: bytes) -> RouteObject:
-    """A route of any kind. Raises: ApiUnavailable, when the bytes are no object."""
+    """A route of any kind. Raises: ApiUnavailable, when the bytes are not an object."""
     return _ROUTES.object(data)
 
 
 def manifest_from(data: bytes) -> Manifest:
-    """The whole of an object, or of a list; where it is nested too deeply for a parser, with null below LEVELS_MAX.
+    """The whole object or list; if it is nested too deeply for a parser, with null below LEVELS_MAX.
 
-    Raises: ValueError, when the bytes are no JSON.
+    Raises: ValueError, when the bytes are not JSON.
     """
     try:
         found: Manifest = json.loads(data)
@@ -228,7 +228,7 @@ def manifest_from(data: bytes) -> Manifest:
 
 
 def metadata_of(data: bytes) -> Metadata:
-    """Metadata of what a write returned, for `Store.wrote`; a DELETE may answer with a Status, whose metadata is empty.
+    """Metadata of the answer to a write, for `Store.wrote`; a DELETE may answer with a Status, whose metadata is empty.
 
     Raises: ApiUnavailable.
     """
@@ -236,7 +236,7 @@ def metadata_of(data: bytes) -> Metadata:
 
 
 def status_of(data: bytes) -> ServerStatus:
-    """What an error's body says; bodies that are no `Status` (a proxy's HTML) become its message, shortened."""
+    """The `Status` in an error's body; any other body (a proxy's HTML) becomes the message of one, shortened."""
     try:
         return _STATUS.decode(data)
     except _MALFORMED:
@@ -292,7 +292,7 @@ def _error_in(line: bytes) -> ServerStatus | None:
 
 
 def _named(data: bytes, why: str) -> UnreadableObject | None:
-    """An unreadable object by what can be read of its metadata; None when that does not say which object it is."""
+    """An unreadable object with the readable part of its metadata; None when that does not name the object."""
     parts: dict[bytes, bytes] = {}
     found: dict[bytes, bytes] = {}
     with suppress(CutOff):
@@ -309,13 +309,13 @@ def _named(data: bytes, why: str) -> UnreadableObject | None:
 
 
 def _is_version(text: str) -> bool:
-    """Decimal (KEP-5504), of at most 20 digits, which holds 64 bits."""
+    """Whether it is decimal (KEP-5504), with at most 20 digits, which is enough for 64 bits."""
     return text.isascii() and text.isdigit() and len(text) <= 20
 
 
 def _version(text: str) -> str:
     if not _is_version(text):
-        raise ApiUnavailable(f"the API server's answer cannot be read (resourceVersion {text[:40]!r} is no number)")
+        raise ApiUnavailable(f"the API server's answer cannot be read (resourceVersion {text[:40]!r} is not a number)")
     return text
 
 
@@ -324,7 +324,7 @@ def _unreadable(data: bytes, exc: Exception) -> ApiUnavailable:
 
 
 def _keep(kept: T) -> T:
-    """Makes an object fit to be kept: own copies of what points into the answer, one copy of what many objects share."""
+    """Prepares an object for the store: copies the parts that point into the answer, and shares equal strings between objects."""
     metadata = kept.metadata
     _version(metadata.resource_version)
     if metadata.labels:
@@ -337,7 +337,7 @@ def _keep(kept: T) -> T:
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
         case RolloutObject() | RouteObject() | TrafficProviderObject():
-            # A Raw points into the whole line that it was read from and would keep it alive.
+            # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())
         case ReplicaSetObject():

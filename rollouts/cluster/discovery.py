@@ -1,4 +1,4 @@
-"""What the API server is and serves. Asked at the start, or on the side of a pass, never during one."""
+"""Asks the API server for its release and its kinds: at the start, or beside a pass, never during one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ServerVersion:
     Args:
         major: 1.
         minor: 36; some distributions write `36+`, which is 36 here.
-        git_version: `v1.36.1`, whole.
+        git_version: the whole version, such as `v1.36.1`.
     """
 
     major: int
@@ -39,13 +39,13 @@ async def server_version(api: ApiServer, *, deadline_s: float) -> ServerVersion:
         said = msgspec.json.decode(body, type=_Version)
         return ServerVersion(_number(said.major), _number(said.minor), said.git_version)
     except (msgspec.DecodeError, ValueError) as exc:
-        raise ApiUnavailable(f"GET /version: not a Kubernetes API server's answer: {body[:80]!r}") from exc
+        raise ApiUnavailable(f"GET /version: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
 
 
 async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
-    """Whether the server serves the kind in this version: whether its CRD is installed.
+    """Whether the server has the kind in this version, that is, whether its CRD is installed.
 
-    Raises: ApiUnavailable, ApiForbidden; an error is never read as "not installed".
+    Raises: ApiUnavailable, ApiForbidden; an error never counts as "not installed".
     """
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     request = Request("GET", root)
@@ -56,14 +56,14 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
     try:
         resources = msgspec.json.decode(body, type=_Resources).resources
     except msgspec.DecodeError as exc:
-        raise ApiUnavailable(f"GET {root}: not a Kubernetes API server's answer: {body[:80]!r}") from exc
+        raise ApiUnavailable(f"GET {root}: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
     return any(resource.name == kind.plural and resource.kind == kind.kind for resource in resources)
 
 
 async def first_served(api: ApiServer, kinds: Iterable[Kind], *, deadline_s: float) -> Kind | None:
-    """The first of `kinds` that the server serves: of versions of one kind, the best; None when it serves none.
+    """The first of `kinds` that the server has: for versions of one kind, the preferred one; None when it has none.
 
-    Raises: ApiUnavailable, ApiForbidden; an error is never read as "not installed".
+    Raises: ApiUnavailable, ApiForbidden; an error never counts as "not installed".
     """
     for kind in kinds:
         if await served(api, kind, deadline_s=deadline_s):

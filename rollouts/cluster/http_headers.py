@@ -1,4 +1,4 @@
-"""Times in the headers of an HTTP answer. Pure; nonsense is no time."""
+"""Reads times in the headers of an HTTP answer. Pure; None for a header that is not a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 
 def date_s(header: str | None) -> float | None:
-    """Seconds since 1970 of a Date header: whole seconds, of the server's clock (RFC 9110, 5.6.7)."""
+    """The time in a Date header, in whole seconds since 1970, on the server's clock (RFC 9110, 5.6.7)."""
     if header is None:
         return None
     try:
@@ -18,10 +18,10 @@ def date_s(header: str | None) -> float | None:
 
 
 def retry_after_s(header: str | None, *, date: str | None) -> float | None:
-    """Seconds to wait by a Retry-After header (RFC 9110, 10.2.3), >= 0; how much of it is believed is for the caller.
+    """The seconds in a Retry-After header (RFC 9110, 10.2.3), >= 0; the caller limits them.
 
     Args:
-        date: the answer's own Date header: a date of the same clock becomes a time without asking another clock.
+        date: the answer's own Date header: a date on the same clock gives a duration without another clock.
     """
     if header is None or not header.isascii():
         return None

@@ -1,11 +1,11 @@
-"""Who may write: election through a Lease, on the monotonic clock.
+"""Elects the process that may write, through a Lease, on the monotonic clock.
 
 The holder renews every 2 s. It may write for 10 s after the start of its last successful renewal (`holds`, the fence); others
-may take over 15 s after they last saw it renew. The 5 s between are for ending the work. Nobody's clock is compared with
-anybody else's: the times in the Lease are for people, and a change of them says only "alive".
+may take over 15 s after they last saw it renew. The 5 s between are for ending the work. Clocks of different processes are never
+compared: the times in the Lease are for people, and a change of them only means "alive".
 
-A Lease does not by itself keep a paused process from writing (client-go's leaderelection says so, too); the fence in
-`client.py`, asked before each write, does, but for a request that is already on its way.
+A Lease alone does not keep a paused process from writing (client-go's leaderelection says so too). The fence in `client.py`,
+which is checked before each write, does, except for a request that is already under way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RELEASE_DEADLINE_S = 2.0
 
 
 class Elector:
-    """Takes part in the election of one leader. Use a connection of its own, so that no other request can hold it up."""
+    """Takes part in the election of one leader. Give it a connection of its own, so that no other request can delay it."""
 
     def __init__(  # noqa: PLR0913 - the election's numbers belong together
         self,
@@ -57,16 +57,16 @@ class Elector:
         """Sends nothing yet.
 
         Args:
-            identity: unique to this process, not only to this pod: a restarted process must not take itself for its forerunner.
+            identity: unique to this process, not only to this pod: a restarted process must differ from the one before.
             lease_duration_s: how long others wait after the last renewal; whole seconds on the wire, rounded up.
             renew_deadline_s: how long we may write after a renewal; the defaults are client-go's.
-            on_trouble: told of every attempt that got no answer or a refusal.
+            on_trouble: called for every attempt that got no answer or a refusal.
 
-        Raises: SettingsInvalid, when the numbers leave no room for each other.
+        Raises: SettingsInvalid, when the times do not increase as they must.
         """
         if not 0 < retry_period_s < renew_deadline_s < lease_duration_s:
             raise SettingsInvalid(
-                "the lease's numbers must grow: retry period, then renew deadline, then lease duration; they are "
+                "the lease's times must increase: retry period, then renew deadline, then lease duration; they are "
                 f"{retry_period_s:g}, {renew_deadline_s:g} and {lease_duration_s:g} s"
             )
         self._api = api
@@ -80,18 +80,18 @@ class Elector:
         self._retry_period_s = retry_period_s
         self._on_trouble = on_trouble
         self._renewed_at_s: float | None = None
-        self._lease: Manifest | None = None  # as last seen, to be written back whole
+        self._lease: Manifest | None = None  # as last seen; written back as a whole
         self._seen = _Sighting(None, 0.0)
 
     def holds(self) -> bool:
-        """The fence: whether a write may leave now."""
+        """The fence: whether a write may be sent now."""
         return self._left_s() > 0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Waits for the lease, runs `lead` while it is held, and returns when it was lost or `lead` has ended.
 
-        When it returns or raises, `lead` has ended, and the process should exit: what it knows is of a time when it was leader.
-        Cancelled, it ends `lead`, gives the lease back, so that a standby need not wait, and lets the cancellation go on.
+        When it returns or raises, `lead` has ended, and the process should exit, because its state is from the time when it led.
+        A cancellation ends `lead`, releases the lease, so that a standby need not wait, and then continues.
 
         Raises: what `lead` raises; NotLeader, when `lead` did not end within the lease: then the process must exit at once.
         """
@@ -100,13 +100,13 @@ class Elector:
         try:
             await self._keep(work)
         finally:
-            # Others may take over when the lease ends: the work must have ended by then, and only then is it given back.
+            # Others may take over when the lease ends, so the work must end before; the lease is released after that.
             await self._end(work)
         if not work.cancelled():
             work.result()
 
     async def _become_leader(self) -> None:
-        """The warm standby's wait; a release is noticed within the retry period."""
+        """Waits as a warm standby until the lease is ours; a release is noticed within the retry period."""
         while True:
             outcome = await self._attempt(self._renew_deadline_s / 2)
             if outcome is _Outcome.HELD and self.holds():
@@ -127,7 +127,7 @@ class Elector:
         lease_left_s = self._left_s() + self._lease_duration_s - self._renew_deadline_s
         if not work.done():
             work.cancel()
-            # When the lease is gone already the fence is closed, and the work still gets a moment to end in order.
+            # When the lease is already lost, the fence is closed, and the work still gets a moment for an orderly end.
             await asyncio.wait({work}, timeout=max(self._retry_period_s, lease_left_s))
         held = self.holds()
         self._renewed_at_s = None
@@ -142,11 +142,11 @@ class Elector:
         spec = self._lease["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
         try:
             await self._send("PUT", self._path[1], self._lease | {"spec": spec}, RELEASE_DEADLINE_S)
-        except RolloutsError as exc:  # a courtesy: without it the standby waits for the lease to run out
+        except RolloutsError as exc:  # a courtesy: without it the standby waits until the lease expires
             self._report(exc)
 
     async def _attempt(self, deadline_s: float) -> _Outcome:
-        """One try to take or renew the lease, within the deadline, all its requests together."""
+        """One try to take or renew the lease; the deadline is for all its requests together."""
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._take_or_renew(deadline_s)
@@ -154,7 +154,7 @@ class Elector:
             self._lease = None
             self._report(ApiUnavailable(f"no answer about the lease within {deadline_s:g} s"))
         except RolloutsError as exc:
-            self._lease = None  # whether our write took effect shows in the next read
+            self._lease = None  # the next read shows whether our write took effect
             self._report(exc)
         return _Outcome.UNKNOWN
 
@@ -168,7 +168,7 @@ class Elector:
         return _Outcome.HELD if await self._take(lease, deadline_s) else _Outcome.UNKNOWN
 
     async def _take(self, lease: Manifest | None, deadline_s: float) -> bool:
-        """Writes us into the lease as it was seen; False when somebody was faster or has deleted it."""
+        """Writes us as the holder into the lease as it was seen; False when somebody was faster or has deleted it."""
         began_s = self._clock.monotonic_s()
         try:
             self._lease = await self._write(lease, deadline_s)
@@ -176,7 +176,7 @@ class Elector:
             self._lease = None
             self._report(exc)
             return False
-        self._renewed_at_s = began_s  # from before the request: others may have seen the renewal that early
+        self._renewed_at_s = began_s  # the time before the request: others may have seen the renewal that early
         return True
 
     def _held_by_another(self, lease: Manifest) -> bool:
@@ -228,7 +228,7 @@ class Elector:
             lease: Any = manifest_from(answer)
             lease["metadata"]["resourceVersion"]
         except (ValueError, KeyError, TypeError) as exc:
-            raise ApiUnavailable(f"{method} {path}: the answer is no Lease: {answer[:80]!r}") from exc
+            raise ApiUnavailable(f"{method} {path}: the answer is not a Lease: {answer[:80]!r}") from exc
         return dict(lease)
 
     def _left_s(self) -> float:
@@ -254,7 +254,7 @@ class _Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """Somebody's renewal as we first saw it, on our own clock."""
+    """When we first saw a renewal of another holder, on our own clock."""
 
     record: tuple[Any, ...] | None
     first_at_s: float

@@ -1,4 +1,4 @@
-"""A stream of bytes, line by line, with a limit on the length of a line that harms no other line."""
+"""Reads a stream of bytes line by line, and cuts lines that are too long without harm to the others."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ class Lines:
     """Reads lines.
 
     Args:
-        read: the next bytes of the stream, b"" at its end.
-        most_bytes: of a longer line only so many bytes are given, without its end; the rest is read and dropped.
+        read: returns the next bytes of the stream, b"" at its end.
+        most_bytes: a longer line is cut to this length, without its end; the rest is read and dropped.
     """
 
     def __init__(self, read: Callable[[], Awaitable[bytes]], *, most_bytes: int) -> None:
         self._read = read
         self._most_bytes = most_bytes
-        self._buffer = bytearray()  # taking bytes off its front moves nothing
-        self._searched = 0  # bytes at its front in which there is no end of line
-        self._cut = b""  # the beginning of a line whose rest is being dropped
+        self._buffer = bytearray()  # removing bytes from its front moves nothing
+        self._searched = 0  # bytes at its front without an end of line
+        self._cut = b""  # the beginning of a long line whose rest is being dropped
 
     async def readline(self) -> bytes:
-        """The next line with its end; b"" at the end of the stream, before which a last line may lack its end.
+        """The next line with its end; b"" at the end of the stream. The last line may have no end.
 
         Cancellation: safe; no byte is lost. Raises: what `read` raises.
         """

@@ -1,4 +1,4 @@
-"""Who set an annotation: `.metadata.managedFields` names a field manager for each, and no user.
+"""Finds out who set an annotation: `.metadata.managedFields` names a field manager for each, but no user.
 
 Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 """
@@ -31,11 +31,11 @@ _ENTRIES = msgspec.json.Decoder(list[_Entry])
 def annotators_of(
     managed_fields: msgspec.Raw, annotations: Collection[str] | None, *, prefix: str
 ) -> dict[str, str] | None:
-    """The field manager that set each annotation with that prefix; the last one where several did; {} if it cannot be read.
+    """The field manager that set each annotation with that prefix; the last one if several did; {} if it cannot be read.
 
-    None where there is no such annotation: then the JSON of managedFields, which is long, is not looked at.
+    None when there is no such annotation: then the JSON of managedFields, which is long, is not read.
 
-    Raises: nothing: it is told to people, and nothing is decided on it.
+    Raises: nothing: the result is only shown to people, and nothing is decided on it.
     """
     asked = [key for key in annotations or () if key.startswith(prefix)]
     if not asked:

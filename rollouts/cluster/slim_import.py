@@ -1,8 +1,8 @@
-"""The few modules of kubernetes_asyncio that this program uses, without the 1,295 that its `__init__` pulls in.
+"""Imports the few modules of kubernetes_asyncio that this program uses, without the 1,295 that its `__init__` imports.
 
-Importing any submodule the ordinary way runs the package's `__init__`, which imports every generated model: about 0.2 s of
-CPU and 35 MiB. So the wanted modules are imported below empty parent packages, which are then forgotten together with the
-modules: a later ordinary `import kubernetes_asyncio` by anybody else in the process finds the whole library, not this one.
+An ordinary import of any submodule runs the package's `__init__`, which imports every generated model: about 0.2 s of CPU and
+35 MiB. So the wanted modules are imported below empty parent packages, which are then removed from `sys.modules` together with
+the modules: a later ordinary `import kubernetes_asyncio` elsewhere in the process finds the whole library, not this part.
 `tests/cluster/test_slim_import.py` pins the version and the list of modules.
 """
 
@@ -23,13 +23,13 @@ _EMPTY_PARENTS = ("", ".client", ".config")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What is used of the library.
+    """The parts of the library that are used.
 
     Args:
         configuration: module of `Configuration`: host, credentials, TLS settings, proxy.
         rest: module of `RESTClientObject`, which builds the TLS context and the aiohttp session.
         config: module of one configuration loader: `incluster_config` or `kube_config`.
-        config_exception: class that the loaders raise.
+        config_exception: class of the errors that the loaders raise.
         modules: names of all the library's modules that were imported, for the test that pins them.
     """
 
@@ -41,7 +41,7 @@ class Library:
 
 
 def incluster() -> Library:
-    """What a pod needs; no YAML parser.
+    """The modules that a pod needs, without a YAML parser.
 
     Raises: ImportError when the library is not installed or has changed its layout.
     """
@@ -49,11 +49,11 @@ def incluster() -> Library:
 
 
 def kubeconfig() -> Library:
-    """What a kubeconfig needs.
+    """The modules that a kubeconfig needs.
 
     Raises: ImportError when the library is not installed or has changed its layout.
     """
-    # The module looks for the home folder while it is imported, which fails for a user id without an account.
+    # The module looks for the home folder during its import, which fails for a user id without an account.
     homeless = "HOME" not in os.environ
     if homeless:
         os.environ["HOME"] = "/"
@@ -66,7 +66,7 @@ def kubeconfig() -> Library:
 
 def _load(loader: str) -> Library:
     hidden = _take_ours_out()
-    spec = importlib.util.find_spec(PACKAGE)  # finding runs none of its code
+    spec = importlib.util.find_spec(PACKAGE)  # this runs none of its code
     if spec is None or spec.origin is None:
         raise ImportError(f"{PACKAGE} is not installed")
     root = Path(spec.origin).parent

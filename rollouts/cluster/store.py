@@ -1,8 +1,8 @@
-"""What we have seen of the cluster, in memory. The watch is the only writer; readers get the watch's own objects, never copies.
+"""The state of the cluster in memory. The watch is the only writer; readers get the watch's own objects, never copies.
 
-Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of what it owns), by the
-value of a label that was registered, and of one among what nobody controls. Nothing here awaits, so a reader that does not await
-either sees one moment.
+Look-ups are O(1): by name, by namespace and uid of the controlling owner (an owner is in the namespace of its objects), by the
+value of a registered label, and by that of a label of objects without a controller. Nothing here awaits, so a reader that does
+not await either sees the state of one moment.
 
 The read-your-writes barrier: `Store.wrote` remembers a write of ours, and `is_behind` is true until the watch has shown it.
 """
@@ -22,11 +22,11 @@ from rollouts.objects import Kind
 from rollouts.ports import Clock
 
 BARRIER_DEADLINE_S = 30.0
-TOMBSTONES = 4096  # deletions remembered per kind, against events that come late or twice
+TOMBSTONES = 4096  # deletions that are remembered for each kind, because events may come late or twice
 
 
 class Change(NamedTuple, Generic[T]):
-    """One difference: created (no before), changed, or gone (no after)."""
+    """One change of an object: created (no `before`), changed, or gone (no `after`)."""
 
     before: T | None
     after: T | None
@@ -40,28 +40,28 @@ NamespacedName = tuple[str, str]
 class _Written:
     """A write of ours that the watch has not shown yet."""
 
-    version: int  # 0 when it has been shown, or was a deletion
+    version: int  # 0 when the watch has shown it, or when it was a deletion
     uid: str
-    gone: bool  # a deletion: the object of that uid must go, or be marked as going
+    gone: bool  # a deletion: the object of that uid must be gone, or be marked for deletion
     drop_at_s: float
 
 
 @dataclass(slots=True)
 class _Scope:
-    """Objects that one list and watch brings: a namespace, or everything."""
+    """The objects of one list and watch: those of a namespace, or all."""
 
-    version: int = 0  # of the last list, event or bookmark
+    version: int = 0  # that of the last list, event or bookmark
     synced: bool = False
     watch: WatchState = field(default_factory=WatchState)
     names: dict[NamespacedName, None] = field(
         default_factory=dict
-    )  # in the order they came, so that a run can be repeated
+    )  # in the order of arrival, so that a run can be repeated
 
 
 class Table(Generic[T]):
-    """The objects of one kind, as far as its watches' label filter lets them through.
+    """The objects of one kind that match its watches' label selector.
 
-    An object that leaves the filter comes as DELETED and goes from here although it exists: absence means "not ours to see".
+    An object that no longer matches comes as DELETED and is removed here although it exists: absence means "we do not watch it".
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Table(Generic[T]):
         self.synced = asyncio.Event()
         """Set when every scope has been listed once; never cleared."""
         self.unreadable: dict[NamespacedName, UnreadableObject] = {}
-        """Objects that exist and cannot be read; where an older version could be, that is still here, too."""
+        """Objects that exist and cannot be read; an older version that could be read stays in the table too."""
         self.barriers_dropped = 0
-        """Writes of ours that the watch did not show in time."""
+        """The number of our writes that the watch did not show in time."""
         self._clock = clock
         self._objects: dict[NamespacedName, T] = {}
         self._by_owner: dict[tuple[str, str], dict[NamespacedName, T]] | None = {} if by_owner else None
@@ -105,20 +105,20 @@ class Table(Generic[T]):
         return "" in self._scopes or namespace in self._scopes
 
     def now_s(self) -> float:
-        """Monotonic, on the clock of all of the table's times."""
+        """Monotonic time, on the clock of all times of the table."""
         return self._clock.monotonic_s()
 
     def age_s(self) -> float:
-        """Seconds since the watch was heard that has been silent the longest; inf before each has been once."""
+        """Seconds of silence of the watch that has been silent the longest; inf until each has been heard once."""
         heard = [each.watch.heard_at_s for each in self._scopes.values()]
         return max((math.inf if at_s is None else self.now_s() - at_s for at_s in heard), default=math.inf)
 
     def watch(self, namespace: str) -> WatchState:
-        """How the watch fares that shows the objects of that namespace. Raises: KeyError, when none does."""
+        """State of the watch that shows the objects of that namespace. Raises: KeyError, when none does."""
         return self._scopes["" if "" in self._scopes else namespace].watch
 
     def watches(self) -> Mapping[str, WatchState]:
-        """How each of its watches fares, by namespace; "" for all namespaces."""
+        """State of each watch, by namespace; "" for all namespaces."""
         return {namespace: scope.watch for namespace, scope in self._scopes.items()}
 
     def all(self) -> Collection[T]:
@@ -141,7 +141,7 @@ class Table(Generic[T]):
         return self._by_label[label].get((namespace, value), _NONE).values()
 
     def orphans(self, namespace: str, value: str) -> Collection[T]:
-        """Objects of the namespace with that value of the label `orphans_by` that nobody controls; a live view.
+        """Objects of the namespace without a controller and with that value of the label `orphans_by`; a live view.
 
         Raises: LookupError, when they are not indexed.
         """
@@ -160,17 +160,17 @@ class Table(Generic[T]):
         if version and (
             (current is not None and current.metadata.version >= version)
             or self._is_old(where, version)
-            or self._tombstones.get(uid, 0) >= version  # the watch was faster than the answer to our write
+            or self._tombstones.get(uid, 0) >= version  # the watch came before the answer to our write
         ):
             version = 0
         elif resource_version is None and before is not None and before.uid == uid:
-            version = before.version  # not seen yet, so its absence does not mean that it is gone
+            version = before.version  # not seen yet, so it may be missing without being gone
         self._written[where] = _Written(
             version, uid, resource_version is None, self._clock.monotonic_s() + BARRIER_DEADLINE_S
         )
 
     def is_behind(self, namespace: str, name: str) -> bool:
-        """Whether a write of ours to that object has not been shown by the watch; for 30 s at most, then it is counted."""
+        """Whether the watch has not shown a write of ours to that object yet. After 30 s it gives up and counts the write."""
         where = (namespace, name)
         written = self._written.get(where)
         if written is None:
@@ -197,9 +197,9 @@ class Table(Generic[T]):
         return self._scopes[scope].version
 
     def put(self, scope: str, seen: T) -> Change[T] | None:
-        """An object that was created or changed; None when the event is old or came twice.
+        """Stores an object that was created or changed; returns None when the event is old or came twice.
 
-        One that could not be read before comes as a change from nothing: whoever waits for it must look again.
+        An object that could not be read before counts as created, so that whoever waits for it looks again.
         """
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
@@ -212,13 +212,13 @@ class Table(Generic[T]):
             return None
         if self._tombstones.get(metadata.uid, -1) >= version:
             return None
-        if before is not None and before.metadata.uid != metadata.uid:  # its deletion is late or lost
+        if before is not None and before.metadata.uid != metadata.uid:  # the event of its deletion is late or lost
             self._bury(before.metadata.uid, version)
         self._insert(scope, where, before, seen)
         return Change(None if self.unreadable.pop(where, None) else before, seen)
 
     def put_unreadable(self, scope: str, seen: UnreadableObject) -> bool:
-        """An object that was created or changed and cannot be read; False when the event is old or came twice."""
+        """Notes an object that was created or changed and cannot be read; False when the event is old or came twice."""
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
         self._progress(scope, where, metadata.version)
@@ -233,7 +233,7 @@ class Table(Generic[T]):
         return True
 
     def remove(self, scope: str, seen: KubernetesObject) -> Change[T] | None:
-        """An object that was deleted or left the filter, as it was last; None when that is known, or it has come back."""
+        """Removes an object that was deleted or left the filter; None when it is removed already, or has come back."""
         metadata = seen.metadata
         where = (metadata.namespace, metadata.name)
         version = metadata.version
@@ -251,7 +251,7 @@ class Table(Generic[T]):
             return Change(self._bare(metadata), None)
         if before is None or returned:
             return None
-        if before.metadata.uid != metadata.uid:  # a later one of its name has gone, so it is gone too
+        if before.metadata.uid != metadata.uid:  # a later object of its name is deleted, so this one is too
             self._bury(before.metadata.uid, version)
         self._drop(scope, where, before)
         return Change(before, None)
@@ -259,10 +259,10 @@ class Table(Generic[T]):
     def replace(
         self, scope: str, seen: Iterable[T], resource_version: str, *, unreadable: Iterable[UnreadableObject] = ()
     ) -> list[Change[T]]:
-        """A whole new list of the scope, changed in one moment; what is not in it is gone.
+        """Replaces the scope's objects by a new list, in one moment; objects that are not in it are gone.
 
-        The caller has made sure that the list is not older than `version(scope)`, unless history itself was turned back
-        (a restored etcd): so what the list says holds, and earlier deletions are forgotten.
+        The caller makes sure that the list is not older than `version(scope)`, unless history itself was turned back (a restored
+        etcd). So the list is true, and earlier deletions are forgotten.
         """
         listed = {(each.metadata.namespace, each.metadata.name): each for each in seen}
         version = int(resource_version)
@@ -295,7 +295,7 @@ class Table(Generic[T]):
         return changes
 
     def bookmark(self, scope: str, resource_version: str) -> None:
-        """The watch has shown everything up to here."""
+        """Notes that the watch has shown everything up to this version."""
         self._advance(scope, int(resource_version), relisted=False)
 
     def _advance(self, scope: str, version: int, *, relisted: bool) -> None:
@@ -317,13 +317,13 @@ class Table(Generic[T]):
             written.version = 0
 
     def _bare(self, metadata: Metadata) -> T:
-        """What is known of an object that could not be read, for whoever hears that it has gone."""
+        """The known part of an unreadable object, for the change that reports that it is gone."""
         struct: Any = self.struct
         bare: T = struct(metadata=metadata)
         return bare
 
     def _is_old(self, where: NamespacedName, version: int) -> bool:
-        """Whether a newer version of the object came and could not be read."""
+        """Whether a newer version of the object has come, which could not be read."""
         unreadable = self.unreadable.get(where)
         return unreadable is not None and unreadable.metadata.version >= version
 
@@ -359,7 +359,7 @@ class Table(Generic[T]):
             yield self._orphans, (metadata.namespace, labels[self._orphans_by])
 
     def _bury(self, uid: str, version: int) -> None:
-        self._tombstones.pop(uid, None)  # to the end: the oldest is forgotten first
+        self._tombstones.pop(uid, None)  # it moves to the end, and the oldest is forgotten first
         self._tombstones[uid] = version
         if len(self._tombstones) > TOMBSTONES:
             del self._tombstones[next(iter(self._tombstones))]
@@ -383,13 +383,13 @@ class Store:
         orphans_by: str = "",
         namespaces: Iterable[str] = ("",),
     ) -> Table[T]:
-        """Makes room for a kind.
+        """Adds a table for a kind.
 
         Args:
             labels: labels to index by.
             by_owner: whether to index by the controlling owner's uid.
-            orphans_by: a label to index those by that nobody controls; "" for no such index.
-            namespaces: one watch will be run for each; "" is all of them.
+            orphans_by: a label to index objects without a controller by; "" for no such index.
+            namespaces: the namespaces, each with a watch of its own; "" is all of them.
         """
         table = Table(
             kind,
@@ -413,12 +413,12 @@ class Store:
 
     async def wait_synced(self) -> None:
         """Returns when every kind has been listed. Cancellation: safe."""
-        for table in tuple(self._tables.values()):  # more may be added meanwhile
+        for table in tuple(self._tables.values()):  # tables may be added meanwhile
             await table.synced.wait()
 
     @property
     def barriers_dropped(self) -> int:
-        """Writes of ours that no watch showed in time."""
+        """The number of our writes that no watch showed in time."""
         return sum(table.barriers_dropped for table in self._tables.values())
 
     def wrote(self, kind: Kind, namespace: str, name: str, resource_version: str | None, uid: str) -> None:
@@ -427,11 +427,11 @@ class Store:
             self._tables[kind].wrote(namespace, name, resource_version, uid)
 
     def is_behind(self, kind: Kind, namespace: str, name: str) -> bool:
-        """Whether the watch has yet to show our last write to that object."""
+        """Whether the watch has not shown our last write to that object yet."""
         return kind in self._tables and self._tables[kind].is_behind(namespace, name)
 
     def behind(self, keys: Iterable[tuple[Kind, str, str]]) -> bool:
-        """Whether that holds for any of (kind, namespace, name)."""
+        """Whether `is_behind` is true for any of (kind, namespace, name)."""
         return any(self.is_behind(*key) for key in keys)
 
 

@@ -1,7 +1,7 @@
-"""The parts of Kubernetes objects that this program reads, as msgspec structs: everything not named here is skipped, not built.
+"""The parts of Kubernetes objects that this program reads, as msgspec structs: the decoder skips all fields that are not here.
 
-All structs are frozen and invisible to the garbage collector (`gc=False`; none can be part of a cycle), so that tens of
-thousands of them cost no collection. Every list is optional: the API server writes `"endpoints": null`.
+All structs are frozen, and the garbage collector ignores them (`gc=False`; none can be part of a cycle), so that tens of
+thousands of them cost nothing in a collection. Every list is optional: the API server writes `"endpoints": null`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, S
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What all structs here have in common."""
+    """The options that all structs here share."""
 
 
 class OwnerReference(Struct, frozen=True):
@@ -72,7 +72,7 @@ class RolloutMetadata(Metadata, frozen=True):
 
 
 class RolloutObject(Struct, frozen=True):
-    """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed by whoever knows their meaning."""
+    """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed where their meaning is known."""
 
     metadata: RolloutMetadata = RolloutMetadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -80,7 +80,7 @@ class RolloutObject(Struct, frozen=True):
 
 
 class RouteObject(Struct, frozen=True):
-    """A route of whatever kind: `spec` and `status` are JSON bytes of their own (empty when absent); its codec knows them."""
+    """A route of any kind: `spec` and `status` are JSON bytes of their own (empty when absent), which its codec parses."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -88,7 +88,7 @@ class RouteObject(Struct, frozen=True):
 
 
 class TrafficProviderObject(Struct, frozen=True):
-    """A TrafficProvider: as a Rollout."""
+    """A TrafficProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -109,7 +109,7 @@ class PodTemplate(Struct, frozen=True):
 
 
 class ReplicaSetSpec(Struct, frozen=True):
-    """`.spec` of a ReplicaSet; the selector, JSON bytes of its own, is kept only where nobody controls it."""
+    """`.spec` of a ReplicaSet; the selector, JSON bytes of its own, is kept only if the ReplicaSet has no controller."""
 
     replicas: int = 1
     min_ready_seconds: int = 0
@@ -118,7 +118,7 @@ class ReplicaSetSpec(Struct, frozen=True):
 
 
 class ReplicaSetStatus(Struct, frozen=True):
-    """`.status` of a ReplicaSet. `terminating_replicas` is None where the server does not count them (KEP-3973)."""
+    """`.status` of a ReplicaSet. `terminating_replicas` is None if the server does not count them (KEP-3973)."""
 
     replicas: int = 0
     ready_replicas: int = 0
@@ -170,7 +170,7 @@ class ServiceObject(Struct, frozen=True):
 
 
 class EndpointConditions(Struct, frozen=True):
-    """`.conditions` of an endpoint; None is "unknown", which consumers read as ready."""
+    """`.conditions` of an endpoint; None is "unknown", which consumers treat as ready."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -178,7 +178,7 @@ class EndpointConditions(Struct, frozen=True):
 
 
 class TargetRef(Struct, frozen=True):
-    """What an endpoint stands for, usually a pod."""
+    """The object that an endpoint stands for, usually a pod."""
 
     kind: str = ""
     name: str = ""
@@ -256,7 +256,7 @@ class LeaseObject(Struct, frozen=True):
 
 
 class KubernetesObject(Protocol):
-    """What watches and the store need to know of an object."""
+    """The part of an object that watches and the store need."""
 
     @property
     def metadata(self) -> Metadata:

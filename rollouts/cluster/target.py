@@ -1,4 +1,4 @@
-"""Where the API server is and as whom to speak to it: read from a kubeconfig, or from the pod that we run in."""
+"""Finds the API server and our credentials for it: in a kubeconfig, or in the pod that we run in."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rollouts.secret import Secret, without_password
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_CONNECTIONS = 64
 
-# What the library raises over a malformed file, its own class apart: it looks before it leaps nowhere.
+# The errors that the library raises for a malformed file, besides its own class: it checks nothing beforehand.
 _MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """An API server and our standing with it.
+    """An API server and our access to it.
 
     Args:
         library: the modules that made `configuration`.
         configuration: the library's Configuration: host, TLS, proxy.
-        credentials: what goes into the Authorization header.
+        credentials: the source of the Authorization header.
         namespace: the context's, or the service account's; `default` when neither says.
         proxy_authorization: value of the Proxy-Authorization header; None for none.
     """
@@ -45,7 +45,7 @@ class ClusterTarget:
 async def read_target(
     *, kubeconfig: Path | None, context: str | None, service_account: Path = SERVICE_ACCOUNT
 ) -> ClusterTarget:
-    """Finds the cluster: the kubeconfig given, else $KUBECONFIG, else ~/.kube/config, else the pod's service account.
+    """Finds the cluster by the given kubeconfig, $KUBECONFIG, ~/.kube/config or the pod's service account, the first that exists.
 
     Args:
         kubeconfig: a file; None to look for one.
@@ -61,7 +61,7 @@ async def read_target(
         target = _from_service_account(service_account)
     else:
         raise SettingsInvalid(
-            "no cluster to connect to: give --kubeconfig, set KUBECONFIG, put a kubeconfig at ~/.kube/config, or run in a pod"
+            "no cluster to connect to: use --kubeconfig, set KUBECONFIG, put a kubeconfig at ~/.kube/config, or run in a pod"
         )
     configuration = target.configuration
     configuration.connection_pool_maxsize = POOL_CONNECTIONS
@@ -73,7 +73,7 @@ async def read_target(
     url = configuration.proxy or _proxy_from_environment(configuration.host)
     if not url:
         return target
-    configuration.proxy = without_password(url)  # so that no error of a library has it
+    configuration.proxy = without_password(url)  # so that no error of a library contains it
     if urlsplit(url).scheme not in ("http", "https"):
         raise SettingsInvalid(
             f"the proxy {configuration.proxy!r} is not an HTTP proxy, the only kind that is supported"
@@ -89,7 +89,7 @@ def _kubeconfig_paths(given: Path | None) -> str:
     named = os.environ.get("KUBECONFIG", "")
     if named:
         if not any(Path(path).is_file() for path in named.split(os.pathsep) if path):
-            raise SettingsInvalid(f"KUBECONFIG names no file that exists: {named}")
+            raise SettingsInvalid(f"KUBECONFIG names only files that do not exist: {named}")
         return named
     home = Path(os.path.expanduser("~/.kube/config"))  # noqa: PTH111 - Path.home() fails for a user id without an account
     return str(home) if home.is_file() else ""
@@ -106,8 +106,8 @@ async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
         chosen = merger.config["contexts"].get_with_name(context or merger.config["current-context"])["context"]
         user = _user(merger.config, chosen)
         credentials = _own_credentials(kube, user)
-        # What we keep fresh ourselves is taken from the user, so that the loader does not also run or read it. Such a
-        # configuration must not be written back; one with an auth-provider must, as refresh tokens may be used once.
+        # Credentials that we renew ourselves are removed from the user, so that the loader does not also run or read them.
+        # Such a configuration must not be written back. One with an auth-provider must, as refresh tokens are for one use.
         persist = None
         if credentials is not None:
             for entry in ("exec", "tokenFile", "token"):
@@ -134,14 +134,14 @@ def _user(config: Any, context: Any) -> Any:
 
 
 def _own_credentials(kube: Any, user: Any) -> Credentials | None:
-    """Credentials that the library would read only once."""
+    """The credentials that the library would read only once, so that we renew them ourselves; None for others."""
     if user is None or "auth-provider" in user:
         return None
     folder = Path(user.path).resolve().parent if user.path else Path()
     if "exec" in user:
         described = kube.ExecProvider(user["exec"])
         program, *arguments = described.args
-        if "/" in program:  # a relative path starts from the kubeconfig's folder, a bare name is looked up in PATH
+        if "/" in program:  # a relative path starts at the kubeconfig's folder; PATH is for bare names
             program = str(folder / program)
         return ExecPlugin(
             command=(program, *map(str, arguments)), environment=described.env, api_version=described.api_version
@@ -156,7 +156,7 @@ def _reload(library: slim_import.Library, loader: Any, configuration: Any) -> Ca
         try:
             await loader.load_and_set(configuration)
         except (library.config_exception, *_MALFORMED) as exc:
-            why = type(exc).__name__  # its text may have the provider's answer in it
+            why = type(exc).__name__  # its text may contain the provider's answer
             raise ApiUnavailable(
                 f"the credentials of the kubeconfig's auth-provider cannot be renewed ({why}); log in again"
             ) from exc
@@ -200,7 +200,7 @@ def _basic(proxy: str) -> Secret | None:
 
 
 def _proxy_from_environment(server: str) -> str | None:
-    """HTTPS_PROXY and NO_PROXY as kubectl reads them, once and not per request."""
+    """The proxy by HTTPS_PROXY and NO_PROXY, as kubectl reads them, once and not for each request."""
     parts = urlsplit(server)
     name = parts.hostname or ""
     if name == "localhost" or name.startswith("127.") or name == "::1" or urllib.request.proxy_bypass(parts.netloc):

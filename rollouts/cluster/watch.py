@@ -1,12 +1,12 @@
-"""List and watch: keeps one table of the store like the API server, for ever, at no request while nothing changes.
+"""List and watch: keeps one table of the store equal to the API server forever, without a request while nothing changes.
 
-A first list is a streaming one where the server has it (KEP-3157), else pages; both are consistent reads, never from an old
-cache (`resourceVersion=0` may answer from the past, kubernetes#59848). Then the watch goes on from there: a clean end
-reconnects at once from the last resourceVersion, trouble reconnects after a pause, 410 lists again. What a new list shows is
-swapped in at once, at its end, so that readers never see half a list.
+The first list is a streaming one if the server supports it (KEP-3157), otherwise pages; both are consistent reads, never from an
+old cache (`resourceVersion=0` may answer from the past, kubernetes#59848). Then the watch continues from there: after a clean end
+it reconnects at once from the last resourceVersion, after an error it reconnects after a pause, after 410 it lists again. A new
+list replaces the old objects at once, at its end, so that readers never see half a list.
 
 Events of one object are never applied backwards, and an event that comes twice changes nothing (KEP-5504: resourceVersions of
-one resource are comparable numbers). Pauses and randomness are the event loop's and the caller's.
+one resource are comparable numbers). The event loop makes the pauses, and the caller gives the randomness.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 OnChange: TypeAlias = Callable[[Kind, Any, Any], None]
-"""Called for every difference with (kind, object before or None, object after or None), after the store shows it."""
+"""Called for every change with (kind, object before or None, object after or None), after the store shows it."""
 
 OnUnreadable: TypeAlias = Callable[[Kind, UnreadableObject], None]
-"""Called for every object that exists and cannot be read, after the store shows it so."""
+"""Called for every object that exists and cannot be read, after the store shows that."""
 
 OnProblem: TypeAlias = Callable[[Kind, RolloutsError], None]
 """Called when a watch has to pause or list again."""
 
 PAGE_LIMIT = 500
 HEAD_DEADLINE_S = 10.0
-SYNC_SILENCE_S = 60.0  # a streaming list that shows nothing for so long has died
-SILENCE_S = 150.0  # bookmarks come about once a minute: two were lost, so the peer is dead
-WATCH_S = (300, 600)  # how long one watch is asked to last; random, so that watches do not all come back at once
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.8, 30.0  # client-go's reflector
-GOOD_SPELL_S = 30.0  # a connection that lasted so long ends the back-off
-SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is trouble, however cleanly it ended
-PATIENCE_WITH_ERRORS = 3  # answers with an error to one resourceVersion before a list is tried instead
-PATIENCE_WITH_THE_PAST = 5  # lists older than what has been seen before it is believed that history was turned back
+SYNC_SILENCE_S = 60.0  # a streaming list that is silent for so long is dead
+SILENCE_S = 150.0  # bookmarks come about once a minute, so two were lost and the peer is dead
+WATCH_S = (300, 600)  # the duration that is asked for; random, so that not all watches reconnect at once
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.8, 30.0  # as in client-go's reflector
+GOOD_SPELL_S = 30.0  # a connection that lasts so long ends the back-off
+SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is an error, even after a clean end
+PATIENCE_WITH_ERRORS = 3  # error answers for one resourceVersion before a list is tried instead
+PATIENCE_WITH_THE_PAST = 5  # lists older than the last one, before we assume that history was turned back
 TOO_LARGE = (
-    "Too large resource version"  # 504: the server has not been where we have been (apiserver/pkg/storage/errors.go)
+    "Too large resource version"  # 504: the server is behind our resourceVersion (apiserver/pkg/storage/errors.go)
 )
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 log = structlog.get_logger()
 
 
-async def reflect(  # noqa: PLR0913 - what there is to say to whoever watches, each by a name of its own
+async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
     api: ApiServer,
     table: Table[T],
     *,
@@ -67,16 +67,16 @@ async def reflect(  # noqa: PLR0913 - what there is to say to whoever watches, e
     on_unreadable: OnUnreadable | None = None,
     silence_s: float = SILENCE_S,
 ) -> NoReturn:
-    """Keeps the table's scope for that namespace like the API server until cancelled.
+    """Keeps the table's scope for that namespace equal to the API server until cancelled.
 
     Args:
         namespace: one of the table's scopes; "" for all namespaces and for cluster-scoped kinds.
-        label_selector: objects that leave it come as deleted.
-        on_change: a plain function. What it raises is a bug that only the object it was called for pays for: the object
-            counts as unreadable until it changes.
-        on_unreadable: a plain function; the watch goes on behind such an object.
+        label_selector: objects that no longer match it come as deleted.
+        on_change: a plain function. An exception of it is a bug, which affects only the object that it was called for: the
+            object counts as unreadable until it changes.
+        on_unreadable: a plain function; the watch continues after such an object.
         rng: for the length of watches and of pauses.
-        silence_s: longest quiet of a watch; bookmarks come about once a minute.
+        silence_s: longest silence of a watch; bookmarks come about once a minute.
 
     Raises: only what `on_problem` raises. Cancellation: safe; the table stays as it is.
     """
@@ -112,7 +112,7 @@ async def reflect(  # noqa: PLR0913 - what there is to say to whoever watches, e
 
 @dataclass(slots=True)
 class _Listed(Generic[T]):
-    """What a list has shown so far."""
+    """The objects that a list has shown so far."""
 
     objects: dict[NamespacedName, T] = field(default_factory=dict)
     unreadable: dict[NamespacedName, UnreadableObject] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Listed(Generic[T]):
 
 @dataclass(slots=True)
 class _Reflector(Generic[T]):
-    """What one `reflect` remembers between connections."""
+    """The state of one `reflect` between connections."""
 
     api: ApiServer
     table: Table[T]
@@ -147,7 +147,7 @@ class _Reflector(Generic[T]):
     silence_s: float
     on_unreadable: OnUnreadable | None = None
     resource_version: str | None = None
-    """Where the watch goes on; None when a list is needed."""
+    """The version from which the watch continues; None when a list is needed."""
     decoder: Decoder[T] = field(init=False)
     state: WatchState = field(init=False)
     streaming_lists: bool = True
@@ -161,14 +161,14 @@ class _Reflector(Generic[T]):
         self.state = self.table.watch(self.namespace)
 
     def ended(self, trouble: RolloutsError | None) -> None:
-        """Notes how a list or a watch ended; an old resourceVersion (410) is no failure, what follows from it may be one."""
+        """Notes how a list or a watch ended. An old resourceVersion (410) is not a failure; the list that follows may be one."""
         if trouble is None or isinstance(trouble, ApiGone):
             self.state.ended()
         else:
             self.state.failed(str(trouble), now_s=self.table.now_s())
 
     async def list(self) -> None:
-        """Replaces the scope's objects by what the server has now."""
+        """Replaces the scope's objects by those that the server has now."""
         if self.streaming_lists:
             try:
                 await self._streaming_list()
@@ -180,7 +180,7 @@ class _Reflector(Generic[T]):
     async def watch(self) -> None:
         """Follows changes until the watch ends as planned.
 
-        Raises: ApiGone, when a list is needed; ApiUnavailable and others, when a pause is.
+        Raises: ApiGone, when a list is needed; ApiUnavailable and others, when a pause is needed.
         """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -197,7 +197,7 @@ class _Reflector(Generic[T]):
                 self.errors_here = 0
         except ApiUnavailable:
             if not events and loop.time() - began_s >= self.silence_s:
-                # Not even a bookmark: a server whose history was turned back waits for the resourceVersion to come again.
+                # Not even a bookmark came: a server whose history was turned back waits for the resourceVersion to come again.
                 self.resource_version = None
             raise
         finally:
@@ -224,7 +224,7 @@ class _Reflector(Generic[T]):
                 if event.object is None:
                     continue
                 metadata = event.object.metadata
-                if event.type != "BOOKMARK":  # a server may mix later changes in before the end mark
+                if event.type != "BOOKMARK":  # a server may send later changes before the end mark
                     listed.put(event.object, gone=event.type == "DELETED")
                 elif (metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
                     break
@@ -238,7 +238,7 @@ class _Reflector(Generic[T]):
         self.open = stream
 
     async def _paged_list(self) -> None:
-        """Not older than what has been seen, which only a server with a restored backup cannot answer: then what it has."""
+        """Lists in pages, not older than the last list. A server with a restored backup cannot do that: then what it has."""
         seen = self.table.version(self.namespace)
         if seen:
             try:
@@ -265,7 +265,7 @@ class _Reflector(Generic[T]):
                 query["limit"] = str(limit)
                 continue
             if response.status == 410 and "continue" in query:
-                # The pages are too slow for the server's history: all in one, as client-go does.
+                # The pages are too slow for the server's history, so one request lists all, as in client-go.
                 listed = _Listed()
                 del query["continue"], query["limit"]
                 query |= since
@@ -277,7 +277,7 @@ class _Reflector(Generic[T]):
                 listed.put_unreadable(unreadable)
             if not page.continue_token:
                 break
-            query = {name: value for name, value in query.items() if name not in since}  # the token says it
+            query = {name: value for name, value in query.items() if name not in since}  # the token contains it
             query["continue"] = page.continue_token
         self._swap(listed, page.resource_version)
 
@@ -286,7 +286,7 @@ class _Reflector(Generic[T]):
         if int(resource_version) < seen and self.lists_from_the_past < PATIENCE_WITH_THE_PAST:
             self.lists_from_the_past += 1
             raise ApiUnavailable(
-                f"the list of {self.table.kind.plural} is from the past: resourceVersion {resource_version}, seen {seen}"
+                f"the list of {self.table.kind.plural} is older than the last: resourceVersion {resource_version}, seen {seen}"
             )
         self.lists_from_the_past = 0
         known = dict(self.table.unreadable)
@@ -319,13 +319,13 @@ class _Reflector(Generic[T]):
                 self.table.bookmark(self.namespace, version)
                 change = None
             case other:
-                raise ApiUnavailable(f"the watch of {self.table.kind.plural} said {other!r}, which is no event")
+                raise ApiUnavailable(f"the watch of {self.table.kind.plural} sent {other!r}, which is not an event")
         self._go_on_behind(version)
         if change is not None:
             self._tell(change)
 
     def _apply_unreadable(self, kind: str, seen: UnreadableObject) -> None:
-        """The watch goes on behind it: asked for again, it would be the same."""
+        """Notes an unreadable object, after which the watch continues: another request would bring the same object."""
         self._go_on_behind(seen.metadata.resource_version)
         if kind == "DELETED":
             if (change := self.table.remove(self.namespace, seen)) is not None:
@@ -345,9 +345,9 @@ class _Reflector(Generic[T]):
         try:
             self.on_change(self.table.kind, change.before, change.after)
         except Exception as exc:
-            log.exception("change_not_followed", kind=self.table.kind.kind)
+            log.exception("change_handler_crashed", kind=self.table.kind.kind)
             if change.after is not None:
-                why = f"it makes the controller fail ({type(exc).__name__}), which is a bug of the controller"
+                why = f"it makes the controller fail ({type(exc).__name__}), which is a bug in the controller"
                 seen = UnreadableObject(change.after.metadata, why)
                 self.table.unreadable[seen.metadata.namespace, seen.metadata.name] = seen
                 self._tell_unreadable(seen)
@@ -367,13 +367,13 @@ class _Reflector(Generic[T]):
             await stream.aclose()
         self._count_error(stream.status)
         answer_of(request, Response(stream.status, body))
-        raise ApiUnavailable(f"GET {request.path}: {stream.status} is no watch")
+        raise ApiUnavailable(f"GET {request.path}: status {stream.status} is not a watch")
 
     def _path(self) -> str:
         return self.table.kind.path(self.namespace or None)
 
     def _refused(self, code: int, status: ServerStatus) -> NoReturn:
-        """An ERROR event, which comes inside an answer of 200."""
+        """Raises the error for an ERROR event, which comes inside a 200 answer."""
         message = f"watch of {self.table.kind.plural}: {code} {status.reason} {status.message}".rstrip()
         if code == 410:
             raise ApiGone(message)
@@ -381,8 +381,8 @@ class _Reflector(Generic[T]):
         raise ApiUnavailable(message)
 
     def _count_error(self, code: int) -> None:
-        """A server that keeps refusing one resourceVersion (one from its future, say) is asked for a list instead."""
-        if code in (429, 502, 503):  # these say something about the server, not about the resourceVersion
+        """Counts errors for one resourceVersion (one from the server's future, for example); after some, a list is needed."""
+        if code in (429, 502, 503):  # these are about the server, not about the resourceVersion
             return
         self.errors_here += 1
         if self.errors_here >= PATIENCE_WITH_ERRORS:

@@ -1,4 +1,4 @@
-"""`rollouts controller`: flags to settings, signals to an orderly end, an exit code. Imports nothing of the terminal tools."""
+"""`rollouts controller`: parses the flags, ends in order on a signal, and returns an exit code. Imports no terminal tools."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the controller until SIGTERM or SIGINT (0), or until it loses its lease (1), or refuses its settings (2), or has been
-    unable to watch for three minutes (3).
+    """Runs the controller and returns an exit code: 0 after SIGTERM or SIGINT, 1 when it lost its lease, 2 when its settings are
+    invalid, 3 when its watches have failed for three minutes.
     """
     try:
         settings = _settings(arguments)
@@ -44,45 +44,45 @@ async def _until_signalled(settings: Settings) -> int:
 def _settings(arguments: Sequence[str]) -> Settings:
     parser = argparse.ArgumentParser(
         prog="rollouts controller",
-        description="Moves every Rollout of the cluster, or of the namespaces given, from one revision to the next.",
+        description="Moves every Rollout of the cluster, or of the given namespaces, from one revision to the next.",
     )
     add = parser.add_argument
-    add("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config, or the Pod's service account")
-    add("--context", metavar="NAME", help="context of the kubeconfig; default: its current one")
+    add(
+        "--kubeconfig",
+        metavar="FILE",
+        help="the kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the Pod's service account",
+    )
+    add("--context", metavar="NAME", help="context of the kubeconfig; default: its current context")
     add(
         "-n",
         "--namespace",
         metavar="NAME",
         action="append",
         default=[],
-        help="work in this one; repeatable; default: all",
+        help="work in this namespace only; repeatable; default: in all namespaces",
     )
     add(
         "--leader-elect",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="act only while holding the Lease; without it no second controller may run",
+        help="act only while this process holds the Lease; with --no-leader-elect only one controller may run",
     )
-    add("--lease-namespace", metavar="NAME", help="default: the Pod's or the context's namespace")
-    add("--lease-name", metavar="NAME", default=DEFAULT_LEASE_NAME, help="default: %(default)s")
+    add("--lease-namespace", metavar="NAME", help="namespace of the Lease; default: the Pod's or the context's")
+    add("--lease-name", metavar="NAME", default=DEFAULT_LEASE_NAME, help="name of the Lease; default: %(default)s")
     add(
         "--metrics-address",
         metavar="HOST:PORT",
         default=DEFAULT_METRICS_ADDRESS,
-        help="of /metrics, /healthz and /readyz; 0 for none; default: %(default)s",
+        help="address for /metrics, /healthz and /readyz; 0 for none; default: %(default)s",
     )
-    add("--log-format", metavar="json|console", default="json", help="default: %(default)s")
-    add("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error; default: %(default)s")
-    add("--workers", metavar="N", type=int, default=32, help="passes at the same time; default: %(default)s")
+    add("--log-format", metavar="json|console", default="json", help="format of log lines; default: %(default)s")
     add(
-        "--proxy-mode",
-        metavar="MODE",
-        default="auto",
-        help=(
-            "how nodes proxy Services: iptables, nftables, ipvs, other (no kube-proxy); default: %(default)s, asks the "
-            "cluster (kube-proxy's and Cilium's ConfigMaps, kube-proxy's DaemonSet, the nodes' kernels)"
-        ),
+        "--log-level",
+        metavar="LEVEL",
+        default="info",
+        help="the least level that is logged: debug, info, warning or error; default: %(default)s",
     )
+    add("--workers", metavar="N", type=int, default=32, help="Rollouts to handle at once; default: %(default)s")
     _add_traffic(add)
     given = parser.parse_args(arguments)
     return parse_settings(
@@ -107,15 +107,24 @@ def _settings(arguments: Sequence[str]) -> Settings:
 
 
 def _add_traffic(add: Callable[..., object]) -> None:
-    """The flags about routers and their proxies."""
+    """Adds the flags about proxies of Services, routers and data planes."""
+    add(
+        "--proxy-mode",
+        metavar="MODE",
+        default="auto",
+        help=(
+            "how nodes proxy Services: iptables, nftables, ipvs or other (no kube-proxy); default: %(default)s, which asks the "
+            "cluster (ConfigMaps of kube-proxy and Cilium, the DaemonSet of kube-proxy, the nodes' kernels)"
+        ),
+    )
     add(
         "--router",
         metavar="NAME",
         action="append",
         default=[],
         help=(
-            "look at the start for routes of this router that are still managed, so that those of a Rollout that was deleted "
-            "meanwhile are given back; repeatable. Every router works without it"
+            "at the start, look for managed routes of this router, and release those whose Rollout was deleted while no "
+            "controller ran; repeatable. Every router works without this flag"
         ),
     )
     add(
@@ -124,16 +133,17 @@ def _add_traffic(add: Callable[..., object]) -> None:
         action="append",
         default=[],
         help=(
-            "the proxies of a gateway, asked whether they do what its routes say: shop/web=envoy:http://eg-admin.shop:19000, "
-            "KIND envoy or traefik, more URLs after commas; or their counters of requests: istio=prometheus:istio (contour, "
-            "istio, nginx, traefik); or AWS: alb=aws:eu-west-1. A router's name stands for all of its gateways, * for every "
-            "other one; repeatable; without it a settle time is waited"
+            "the proxies of a gateway; the controller asks them whether they do what the routes say. For example "
+            "shop/web=envoy:http://eg-admin.shop:19000 (KIND is envoy or traefik; more URLs after commas). Or the proxies' "
+            "counters of requests in Prometheus: istio=prometheus:istio (contour, istio, nginx or traefik). Or AWS: "
+            "alb=aws:eu-west-1. A router's name stands for all its gateways, * for all that no other flag names. Repeatable. "
+            "Without this flag the controller waits for the settle time"
         ),
     )
     add(
         "--data-plane-ca",
         metavar="FILE",
-        help="certificates of authorities, PEM, that sign those of data planes and Prometheus, besides the public ones",
+        help="PEM file of certificate authorities to trust for data planes and Prometheus, besides the public ones",
     )
     add(
         "--settle-time",
@@ -141,29 +151,29 @@ def _add_traffic(add: Callable[..., object]) -> None:
         action="append",
         default=[],
         help=(
-            "how long a router, or a gateway (NAMESPACE/GATEWAY), is given to do what its routes say where nobody can be asked; "
-            "repeatable; default: the router's own figure (docs/traffic.md)"
+            "how long the controller waits for a router, or a gateway (NAMESPACE/GATEWAY), to follow its routes when no data "
+            "plane can be asked; repeatable; default: the router's own figure (docs/traffic-verification.md)"
         ),
     )
     add(
         "--prometheus-url",
         metavar="URL",
         default="",
-        help="of Prometheus' HTTP API, for the probes of spec.drain and counters of requests",
+        help="URL of Prometheus' HTTP API, for the probes of spec.drain and for counters of requests",
     )
     add(
         "--drain-queries",
         metavar="own|any",
         default="own",
         help=(
-            "what queries of spec.drain.probes may look at: series of the Rollout's own namespace, which each selector "
-            "must name, or any; default: %(default)s"
+            "which series the queries of spec.drain.probes may read: own (those of the Rollout's namespace, which each selector "
+            "must name) or any; default: %(default)s"
         ),
     )
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where it is installed: 10 to 14 % less CPU a request. ROLLOUTS_UVLOOP=0 leaves it out."""
+    """uvloop's event loop if it is installed: 10 to 14 % less CPU for each request. ROLLOUTS_UVLOOP=0 turns it off."""
     if os.environ.get("ROLLOUTS_UVLOOP") != "0":
         with contextlib.suppress(ImportError):
             factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop

@@ -1,7 +1,7 @@
 """Puts the controller together: the only module here that names concrete adapters.
 
-A standby does everything but passes: its caches are warm and its watches run, so that a takeover costs no list. When the lease
-is lost the passes are ended and awaited within it, and the process exits: what it knows is of a time when it was leader.
+A standby does everything except passes: its watches run and fill its store, so a takeover needs no list. When the lease is lost,
+the passes are cancelled and awaited before it expires, and the process exits, because its state is from the time when it led.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from rollouts.traffic.registry import installed, registry, unknown
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
-ANSWERS_DEADLINE_S = 5.0  # for what a first pass had better know, and can do without
+ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
@@ -89,18 +89,18 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     own_process: bool = False,
     planes: DataPlanes | None = None,
 ) -> int:
-    """Runs the controller until `stop` is set or its lease is lost; answers the exit code for the process.
+    """Runs the controller until `stop` is set or its lease is lost; returns the exit code for the process.
 
     Args:
-        api: None to connect to the cluster that `settings` names. One that is given is not closed.
-        lease_api: a connection of the Lease's own; None for `api`, or for a second connection to the same cluster.
+        api: None to connect to the cluster that `settings` names. A given one is not closed.
+        lease_api: a connection for the Lease alone; None for `api`, or for a second connection to the same cluster.
         clock, rng: None for this machine's.
-        stop: set to end in order: no new pass, the writes that have begun are finished, the lease is given back.
+        stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
-        own_process: the whole process is the controller: what the first lists brought is kept out of garbage collection.
-        planes: None for those that `settings` names. Those that are given are not closed.
+        own_process: the whole process is the controller, so the objects of the first lists are kept out of garbage collection.
+        planes: None for those that `settings` names. Given ones are not closed.
 
-    Raises: SettingsInvalid. Any other exception is a bug: the process should end, and Kubernetes start it again.
+    Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
     """
     async with contextlib.AsyncExitStack() as stack:
         namespace = settings.lease_namespace or "default"
@@ -110,7 +110,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             connection = await stack.enter_async_context(_connected(settings, on_date=following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
-                # Its own pool: passes that wait for connections must not cost the lease.
+                # A connection pool of its own: passes that wait for connections must not cost the lease.
                 lease_api = await stack.enter_async_context(_connected(settings))
         clock = clock or SystemClock()
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -232,7 +232,7 @@ class Controller:
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
         """See `run_controller`."""
-        async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole
+        async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
             self._group, background = group, self._background
             background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
@@ -250,7 +250,7 @@ class Controller:
             try:
                 return await self._lead_until(stop)
             finally:
-                self._group = None  # no watch begins any more
+                self._group = None  # no new watch starts from now on
                 for task in background:
                     task.cancel()
 
@@ -279,12 +279,12 @@ class Controller:
         return EXIT_LEASE_LOST
 
     async def _stand(self) -> None:
-        """Stands for election once it could lead: a leader that sees nothing would keep the lease from one that does."""
+        """Takes part in the election once the lists are complete: a leader that sees nothing would block one that does."""
         await self.readiness.ready.wait()
         await (self._lead() if self._elector is None else self._elector.run(self._lead))
 
     async def _lead(self) -> None:
-        """Makes passes until the queue is closed. Cancellation: ends the passes at their next await."""
+        """Runs passes until the queue is closed. Cancellation: ends the passes at their next await."""
         self._leading = True
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
@@ -356,7 +356,7 @@ class Controller:
         return [(kind, labels, scope) for kind, labels in WATCHED for scope in self._scopes]
 
     def _look_for_routes(self, routers: Iterable[tuple[Kind, ...]]) -> None:
-        """A Rollout may have gone while nobody ran; its routes are looked for once, when there is something to compare with."""
+        """Looks once for routes whose Rollout was deleted while no controller ran, as soon as all Rollouts are listed."""
 
         async def look() -> None:
             await self._store.wait_synced()
@@ -366,7 +366,7 @@ class Controller:
             self._background.append(self._group.create_task(look()))
 
     def _watch_routes(self, kind: Kind) -> None:
-        """A Rollout names a route of this kind: those that are managed are watched from now on, until the process ends."""
+        """Starts to watch the managed routes of a kind that a Rollout names, until the process ends."""
         if self._group is None or self._store.watched(kind) is not None:
             return
         self.telemetry.follow_table(self._store.add(kind, RouteObject, namespaces=self._scopes))
@@ -388,7 +388,7 @@ class Controller:
         )
 
     def _on_change(self, kind: Kind, before: Any, after: Any) -> None:
-        """One difference in the cluster, which the store shows already: wakes whom it concerns."""
+        """Queues the Rollouts that one change in the cluster concerns. The store shows the change already."""
         metadata = (after or before).metadata
         if kind == SERVICE:
             self._managed.learn(before, after)
@@ -403,7 +403,7 @@ class Controller:
             self._queue.add(key)
 
     def _on_unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
-        """An object exists and cannot be read: its Rollout's pass says so, and all others go on."""
+        """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
@@ -418,7 +418,7 @@ class Controller:
         self.telemetry.set_phase(key, None)
 
     def _naming(self, provider: str) -> list[Key]:
-        """Rollouts with that text in their spec: those that name the provider, and maybe a few more."""
+        """Rollouts with that text in their spec: those that name the provider, and perhaps a few more."""
         text = f'"{provider}"'.encode()
         found = (each.metadata for each in self._store.table(ROLLOUT).all() if text in bytes(each.spec))
         return [Key(metadata.namespace, metadata.name) for metadata in found]
@@ -428,22 +428,22 @@ class Controller:
             self._queue.add(key)
 
     def _wake_all(self) -> None:
-        """Every wait may be another now; what differs in status is written, and that is little."""
+        """Queues all Rollouts, because any wait may have changed; few of these passes write."""
         for rollout in self._store.table(ROLLOUT).all():
             self._queue.add(Key(rollout.metadata.namespace, rollout.metadata.name))
 
     async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
         await self._store.wait_synced()
-        with contextlib.suppress(TimeoutError):  # a late answer is no reason not to lead
+        with contextlib.suppress(TimeoutError):  # a late answer must not keep the process from leading
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
         self.readiness.crd_is_there()
-        warm_up()  # the first pass would otherwise pay for building the validators
+        warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()
         if own_process:
-            # What was listed lives long: no full collection need look at it again. What a pass makes is free of cycles, so
-            # the default of a collection for every 700 new objects finds nothing, at 3 % of the CPU.
+            # The listed objects live long, so full collections need not scan them. A pass creates no cycles, so the default,
+            # a collection for every 700 new objects, finds nothing and costs 3 % of the CPU.
             gc.collect()
             gc.freeze()
             gc.set_threshold(GC_THRESHOLD)
@@ -472,7 +472,7 @@ def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDa
 
 
 def _providers(settings: Settings) -> Mapping[str, Provider]:
-    """Every traffic provider of this installation. Raises: SettingsInvalid for a router that is none."""
+    """Every traffic provider of this installation. Raises: SettingsInvalid for a --router that does not exist."""
     providers = registry(installed())
     for name in settings.routers:
         if name not in providers:

@@ -1,4 +1,4 @@
-"""Taking ReplicaSets back that nobody controls: which are this Rollout's, and the patch that says so."""
+"""Adopting ReplicaSets that nobody controls: which are this Rollout's, and the patch that adopts one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollouts.manifests.workload import owner_reference, revision_selector
 
 
 def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, rollout: str, users_selector: bytes) -> str:
-    """Why a ReplicaSet with the Rollout's name label is not one that this Rollout made; "" when it is.
+    """Why a ReplicaSet with the Rollout's name label was not made by this Rollout; "" when it was.
 
     Args:
         name, labels, selector_json: the ReplicaSet's.
@@ -32,7 +32,7 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
 
 
 def adoption_patch(rollout: Rollout, intent: AdoptReplicaSet) -> list[dict[str, Any]]:
-    """The JSON Patch that makes the Rollout its controller; a conflict on another uid or another version."""
+    """The JSON Patch that makes the Rollout its controller; it conflicts with another uid or another version."""
     owner = owner_reference(rollout)
     place = "/metadata/ownerReferences"
     return [

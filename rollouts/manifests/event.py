@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Regarding(Protocol):
-    """What an Event says about the Rollout that it is about: also known of one whose spec cannot be read."""
+    """The fields of a Rollout that an Event needs; they are known even if the spec cannot be read."""
 
     @property
     def namespace(self) -> str: ...
@@ -34,9 +34,9 @@ def event(
 
     Args:
         at_s: when it happened, seconds since 1970.
-        name: of the Event; `event_name` makes one.
-        instance: which controller process says so (its pod's name).
-        action: CamelCase word for what was being done.
+        name: name of the Event, from `event_name`.
+        instance: the controller process that reports it (its pod's name).
+        action: CamelCase word for what the controller was doing.
     """
     moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
     return {
@@ -62,7 +62,7 @@ def event(
 
 
 def event_name(rollout: str, *, at_s: float, index: int = 0) -> str:
-    """`<rollout>.<hex>`: the hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
+    """`<rollout>.<hex>`, where hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
     suffix = f".{round(at_s * 1_000_000) * 1000 + index:x}"
     return rollout[: 253 - len(suffix)].rstrip(".-") + suffix
 

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): what a value is after one. The value is left alone, and shares what did not change with the result."""
+"""Applies a JSON Patch (RFC 6902) to a value. The value does not change; the result shares its unchanged parts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rollouts.json_pointer import steps_of
 
 
 class PatchDoesNotFit(ValueError):
-    """An operation names a place that is not there, a `test` failed, or it is no operation."""
+    """An operation names a missing place, a `test` failed, or an operation is malformed."""
 
 
 def json_patch(value: Any, operations: Iterable[Mapping[str, Any]]) -> Any:
     """`value` after the operations. Raises: PatchDoesNotFit."""
     for operation in operations:
         if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
-            raise PatchDoesNotFit(f"no operation: {operation!r}")
+            raise PatchDoesNotFit(f"not an operation: {operation!r}")
         value = _operate(value, operation)
     return value
 
@@ -45,14 +45,14 @@ def _operate(value: Any, operation: Mapping[str, Any]) -> Any:
             source = steps_of(operation["from"])
             return _set(_remove(value, source), steps, _get(value, source), insert=True)
         case unknown:
-            raise PatchDoesNotFit(f"no operation is called {unknown!r}")
+            raise PatchDoesNotFit(f"unknown operation {unknown!r}")
 
 
 def _index(items: list[Any], step: str, *, insert: bool) -> int:
     if step == "-" and insert:
         return len(items)
     if not step.lstrip("-").isdigit() or not 0 <= int(step) < len(items) + insert:
-        raise PatchDoesNotFit(f"a list of {len(items)} has no {step}")
+        raise PatchDoesNotFit(f"a list of length {len(items)} has no index {step}")
     return int(step)
 
 

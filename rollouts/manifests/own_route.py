@@ -1,7 +1,7 @@
-"""Routes that we make ourselves from a manifest in the Rollout's spec (`trafficRouting.own`), so that Git has none to fight over.
+"""Routes that we create from a manifest in the Rollout's spec (`trafficRouting.own`), so that Git does not write them too.
 
-The manifest is what such an object is without us, as a user's own one is; its codec then says the split in it as in any other. It
-is written whole when the object is made, and again when the manifest has changed; what others add to it meanwhile stays.
+The manifest stands for the object without us, like a route that a user wrote; the codec writes the split into it as into any
+other. We write it whole when we create the object, and again when the manifest changes; what others added to the object stays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAPS = ("labels", "annotations")
 
 @dataclass(frozen=True, slots=True)
 class _MadeFrom:
-    """What the annotation says: the manifest's hash, and the names of the labels and annotations that it brought."""
+    """The annotation's content: the manifest's hash, and the names of the labels and annotations in it."""
 
     hash: str
     labels: tuple[str, ...] = ()
@@ -30,23 +30,23 @@ class _MadeFrom:
 
 
 def made_route(manifest: Manifest, rollout: Rollout) -> Manifest:
-    """The object as it is made, but for our marks and the split: it goes when the Rollout goes."""
+    """The object to create, still without our marks and the split; it is deleted together with the Rollout."""
     noted = with_note(manifest)
     owned = {"namespace": rollout.namespace, "ownerReferences": [owner_reference(rollout)]}
     return {**noted, "metadata": {**noted["metadata"], **owned}}
 
 
 def with_note(manifest: Manifest) -> Manifest:
-    """The manifest with the annotation that says that it is made from it."""
+    """The manifest with the annotation `rollouts.dev/made-from`."""
     annotations = {**_part(manifest, "annotations"), MADE_FROM: _text(manifest)}
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
 
 
 def made_anew(there: Manifest, manifest: Manifest, *, without: str) -> Manifest:
-    """The object `there` with all that is the manifest's as the manifest has it now.
+    """The object `there`, with everything that comes from the manifest as the manifest has it now.
 
     Args:
-        without: the annotation in which the codec keeps what the object was before it: it is as the manifest says.
+        without: the annotation in which the codec keeps the object's original state; the manifest replaces that state.
     """
     made = _made_from(there) or _MadeFrom("")
     maps: dict[str, Any] = {}
@@ -59,20 +59,20 @@ def made_anew(there: Manifest, manifest: Manifest, *, without: str) -> Manifest:
 
 
 def why_anew(there: Manifest, manifest: Manifest) -> str:
-    """Why the object is to be written anew; "" when it was made from this manifest."""
+    """Why the object must be written again; "" when it was made from this manifest."""
     made = _made_from(there)
     if made is None:
         return "becomes managed, as trafficRouting.own says"
-    return "" if made.hash == _hash(manifest) else "differs from its manifest in trafficRouting.own"
+    return "" if made.hash == _hash(manifest) else "has a changed manifest in trafficRouting.own"
 
 
 def is_made(there: Manifest) -> bool:
-    """Whether some Rollout made it."""
+    """Whether some Rollout made the object."""
     return _made_from(there) is not None
 
 
 def owner_operations(there: Manifest, rollout: Rollout) -> tuple[Mapping[str, Any], ...]:
-    """The JSON Patch that makes this Rollout the owner, not an earlier one of its name; () when it is."""
+    """The JSON Patch that makes this Rollout the owner instead of an earlier one of its name; () when it is the owner."""
     owners: Sequence[Manifest] = there["metadata"].get("ownerReferences") or ()
     if any(each.get("uid") == rollout.uid for each in owners):
         return ()
@@ -99,7 +99,7 @@ def _hash(manifest: Manifest) -> str:
 
 
 def _made_from(there: Manifest) -> _MadeFrom | None:
-    """What the annotation says; None without it, or when it cannot be read."""
+    """The content of the annotation; None when it is absent or cannot be read."""
     try:
         said = json.loads(_part(there, "annotations")[MADE_FROM])
         return _MadeFrom(str(said["hash"]), *(tuple(map(str, said.get(field, ()))) for field in _MAPS))

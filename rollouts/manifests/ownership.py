@@ -1,4 +1,4 @@
-"""Names that we put on objects, and which fields of which objects are ours.
+"""The names of our labels and annotations, and which fields of which objects are ours.
 
 * ReplicaSet (ours): everything at its creation (POST); later `spec.replicas`, `spec.minReadySeconds`, the role metadata of its
   template and our annotations (merge patch with its uid). One that nobody controls: an owner reference (JSON Patch with its uid
@@ -8,15 +8,15 @@
 * Route (the user's): label `rollouts.dev/managed`, annotations `rollouts.dev/managed-by`, `rollouts.dev/router`,
   `rollouts.dev/beside` and the codec's `rollouts.dev/route`; the weights of the stable and the canary Service, and the rules of
   managed routes (JSON Patch with its resourceVersion).
-  A route in another namespace than the Rollout's only with its owner's `rollouts.dev/allow-rollouts-from`, which we never write.
+  A route in another namespace than the Rollout's needs its owner's `rollouts.dev/allow-rollouts-from`, which we never write.
 * DestinationRule (the user's): the same marks, and label `rollouts.dev/revision` of the two subsets that the spec names (JSON
-  Patch with its resourceVersion). The Service that is its host: label and annotation as above.
+  Patch with its resourceVersion). The Service that is its host: the label and annotation of a Service.
 * Route (ours, beside the user's): everything (server-side apply).
-* Route (ours, of `trafficRouting.own`): everything at its creation (POST); later what a user's has, and, when its manifest in the
-  spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with its
-  resourceVersion).
+* Route (ours, of `trafficRouting.own`): everything at its creation (POST); later the fields of a user's route, and, when its
+  manifest in the spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with
+  its resourceVersion).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
-* Rollout (the user's): `status` (merge patch); a verb's annotation that meant "what you see now" is removed (JSON Patch).
+* Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).
 * Event (ours): everything (POST).
 """
 
@@ -60,27 +60,27 @@ LABEL_VALUE_MAX = 63  # characters
 
 
 def name_label(rollout: str) -> str:
-    """Value of `rollouts.dev/name`: the Rollout's name, shortened with a hash when it is too long for a label."""
+    """Value of the label `rollouts.dev/name`: the Rollout's name, shortened with a hash if it is too long."""
     if len(rollout) <= LABEL_VALUE_MAX:
         return rollout
     return f"{rollout[:52]}-{short_hash(rollout.encode())}"
 
 
 def pods_selector(rollout: str) -> str:
-    """Label selector of all pods of the Rollout of that name."""
+    """Label selector of all pods of the named Rollout."""
     return f"{NAME}={name_label(rollout)}"
 
 
 def allows(annotations: Mapping[str, str], namespace: str) -> bool:
     """Whether an object's owner lets Rollouts of that namespace change it: `rollouts.dev/allow-rollouts-from: shop, checkout`.
 
-    No pattern stands for many namespaces: as in a ReferenceGrant of the Gateway API, each is named.
+    There are no patterns: each namespace is named, as in a ReferenceGrant of the Gateway API.
     """
     return namespace in [each.strip() for each in annotations.get(ALLOW_FROM, "").split(",")]
 
 
 def pod_metadata_text(metadata: PodMetadata) -> str | None:
-    """Value of `rollouts.dev/ephemeral-metadata`, None when there is nothing to note."""
+    """Value of `rollouts.dev/ephemeral-metadata`; None when there is no metadata."""
     if not metadata:
         return None
     return json.dumps(
@@ -106,17 +106,17 @@ def pod_metadata_of(annotations: Mapping[str, str]) -> PodMetadata:
 
 
 def pods_carry_metadata(annotations: Mapping[str, str]) -> bool:
-    """Whether a ReplicaSet's pods were given the metadata that its template has now."""
+    """Whether a ReplicaSet's pods have the metadata that its template has now."""
     return annotations.get(PODS_METADATA, "true") == "true"
 
 
 def injection_text(injection: Injection) -> str:
-    """Value of `rollouts.dev/pre-stop`: what was put into a ReplicaSet's template."""
+    """Value of `rollouts.dev/pre-stop`: what was added to a ReplicaSet's template."""
     return json.dumps(injection_fields(injection), separators=(",", ":"), ensure_ascii=False)
 
 
 def injection_of(annotations: Mapping[str, str]) -> Injection | None:
-    """What a ReplicaSet's annotations say was put into its template; what cannot be read counts as nothing."""
+    """What was added to a ReplicaSet's template, from its annotations; None for nothing, and when unreadable."""
     text = annotations.get(PRE_STOP)
     return _injection_noted(text) if text else None
 
@@ -135,7 +135,7 @@ def abort_note_text(note: AbortNote) -> str:
 
 
 def abort_note_of(annotations: Mapping[str, str]) -> AbortNote | None:
-    """The abort that a ReplicaSet grew for; None for none, and for what cannot be read."""
+    """The abort that a ReplicaSet grew for; None for none, and when unreadable."""
     text = annotations.get(ABORT_ACCEPTED)
     return _abort_noted(text) if text else None
 
@@ -165,7 +165,7 @@ def revision_number_of(annotations: Mapping[str, str]) -> int:
 
 
 def restart_surge_of(annotations: Mapping[str, str]) -> int:
-    """Pods that a ReplicaSet has only while a restart replaces others; 0 when unreadable."""
+    """How many extra pods a ReplicaSet has for a restart; 0 when unreadable."""
     text = annotations.get(RESTART_SURGE, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

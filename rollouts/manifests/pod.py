@@ -1,4 +1,4 @@
-"""What we ask of single pods: their role's metadata, and their eviction."""
+"""Requests about single pods: their role's metadata, and their eviction."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rollouts.objects import Manifest
 
 
 def pod_patch(intent: PatchPod) -> Manifest:
-    """Merge patch that gives one pod its role's metadata; a pod of the same name with another uid is left alone (409)."""
+    """Merge patch that gives one pod its role's metadata; another pod of the same name gives a conflict (409)."""
     return {"metadata": {"uid": intent.uid, **metadata_patch(intent.metadata, removed=intent.removed)}}
 
 
 def eviction(intent: EvictPod, *, namespace: str) -> Manifest:
-    """Body for `pods/eviction`: only the pod that was seen. A PodDisruptionBudget that refuses answers 429."""
+    """Body for `pods/eviction`, bound to the uid that was seen. A PodDisruptionBudget that refuses it gives a 429."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -1,8 +1,8 @@
-"""What we write on a user's route besides what its codec does: one label to watch it by, annotations, and a guard.
+"""What we write on a user's route besides the codec's changes: a label to watch it by, annotations, and a guard.
 
-A JSON Patch, because lists of rules are atomic to a merge patch and to server-side apply; its first operation replaces the
-resourceVersion by the one that was read, so that a plan made from an older view gets a 409. The codec plans on the object with
-our marks already in it: it finds the maps of labels and annotations there, whether or not the user had any.
+We use a JSON Patch, because a merge patch and server-side apply replace lists of rules as a whole. Its first operation sets the
+resourceVersion to the one that was read, so a plan from an older view gets a 409. The codec plans on the object with our marks
+already in it, so the maps of labels and annotations always exist.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Operation = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What our annotations say, so that a route can be given back by somebody who knows nothing else.
+    """What our annotations say: enough to release a route without any other knowledge.
 
     Args:
         managed_by: the Rollout's name, with its namespace where that is not the route's.
-        router: name of the provider whose codec knows how to give it back.
+        router: name of the provider whose codec can release the route.
         beside: name of the object of the same kind that we own beside the route; "" for none.
     """
 
@@ -36,7 +36,7 @@ class Marks:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """By name."""
+        """The annotations by name."""
         return {MANAGED_BY: self.managed_by, ROUTER: self.router} | ({BESIDE: self.beside} if self.beside else {})
 
 
@@ -54,18 +54,18 @@ def marked(route: Manifest, marks: Marks) -> Manifest:
 
 
 def route_patch(route: Manifest, operations: Iterable[Operation], marks: Marks) -> list[Operation]:
-    """The guard, what is missing of our marks, and the codec's operations; [] when there is nothing to do."""
+    """The guard, our missing marks, and the codec's operations; [] when there is nothing to do."""
     found = [*_marks(route, marked(route, marks)), *operations]
     return [_guard(route), *found] if found else []
 
 
 def route_release_with_marks(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
-    """The guard and the codec's operations that bring back what was before us; our marks stay."""
+    """The guard and the codec's operations that restore the user's route; our marks stay."""
     return [_guard(route), *operations]
 
 
 def route_release(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
-    """The guard, the codec's operations that bring back what was before us, and then our marks taken off."""
+    """The guard, the codec's operations that restore the user's route, and the removal of our marks."""
     metadata = route["metadata"]
     off = [
         {"op": "remove", "path": json_pointer("metadata", field, name)}
@@ -78,10 +78,10 @@ def route_release(route: Manifest, operations: Iterable[Operation]) -> list[Oper
 
 
 def owned_route(manifest: Manifest, rollout: Rollout, marks: Marks, *, before: Manifest | None) -> Manifest:
-    """An object that we own beside a route, for server-side apply: it goes with the Rollout, and is watched like the route.
+    """An object that we own beside a route, for server-side apply: it is deleted with the Rollout, and watched like the route.
 
     Args:
-        before: the object as it was read, None when there was none: another one under its name is then a conflict.
+        before: the object as it was read; None when there was none: then another one of its name is a conflict.
     """
     ours = marked(manifest, replace(marks, beside=""))
     metadata = ours["metadata"]

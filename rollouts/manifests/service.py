@@ -1,8 +1,8 @@
 """The three things we write on a user's Service: one selector key, one label, one annotation.
 
-A merge patch that carries the uid and the resourceVersion that were seen: a plan made from an older view gets a 409. A merge
-patch rather than a JSON Patch, because a Service without labels or annotations has no `/metadata/labels` to add to, and
-a JSON Patch cannot make that parent without wiping one that appeared since.
+A merge patch with the uid and the resourceVersion that were seen: a plan from an older view gets a 409. We use no JSON Patch,
+because a Service without labels or annotations has no `/metadata/labels` to add to, and a JSON Patch cannot create that parent
+without deleting one that appeared since.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def switch_service(intent: SwitchService, *, rollout: str) -> Manifest:
 
 
 def mark_service(*, uid: str, resource_version: str, rollout: str) -> Manifest:
-    """Marks a Service whose pods are told apart elsewhere, by subsets: managed by `rollout`, and of every revision."""
+    """Marks a Service whose pods are told apart by subsets as managed by `rollout`; it selects every revision."""
     return _patch(uid=uid, resource_version=resource_version, managed=MANAGED_VALUE, managed_by=rollout, revision=None)
 
 
 def release_service(intent: ReleaseService) -> Manifest:
-    """Takes our key, label and annotation off; the Service then selects what its owner wrote."""
+    """Removes our key, label and annotation; the Service then selects what its owner wrote."""
     return _patch(
         uid=intent.uid, resource_version=intent.resource_version, managed=None, managed_by=None, revision=None
     )

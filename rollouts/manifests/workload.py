@@ -31,7 +31,7 @@ _HOST = "kubernetes.io/hostname"
 
 
 def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
-    """The ReplicaSet of the spec's template, whole. The template keeps every field that the user gave it."""
+    """The whole ReplicaSet for the spec's template. The template keeps every field that the user gave it."""
     template: Manifest = json.loads(rollout.spec.template_json)
     users = template.get("metadata", {}).get("labels", {})
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: HASH_SCHEME}
@@ -60,14 +60,14 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
 
 
 def revision_selector(users_selector: bytes, revision: str) -> Manifest:
-    """The user's selector (canonical JSON), of the pods of one revision only."""
+    """The user's selector (canonical JSON), limited to the pods of one revision."""
     selector: Manifest = json.loads(users_selector)
     selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: revision}
     return selector
 
 
 def owner_reference(rollout: Rollout) -> Manifest:
-    """Makes the Rollout the controller of an object, which goes when the Rollout goes."""
+    """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
     return {
         "apiVersion": ROLLOUT.api_version,
         "kind": ROLLOUT.kind,
@@ -79,7 +79,7 @@ def owner_reference(rollout: Rollout) -> Manifest:
 
 
 def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
-    """The merge patch for what the intent gives; a conflict on another uid, or on another version if one is given."""
+    """The merge patch for the intent; it conflicts with another uid, or another version if the intent has one."""
     annotations: dict[str, str | None] = {}
     spec: Manifest = {}
     if intent.number is not None:
@@ -107,7 +107,7 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
 
 
 def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
-    """Merge patch of an object's `metadata`: sets what a role has, and nulls what the role before had."""
+    """Merge patch for `metadata`: sets the keys of the present role, and removes those of the earlier role."""
     patch: Manifest = {}
     for field, now, before in (
         ("labels", metadata.labels, removed.labels),
@@ -120,7 +120,7 @@ def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
 
 
 def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
-    """The user's template, with what the intent and the strategy put into it."""
+    """The user's template, with what the intent and the strategy add to it."""
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     if intent.injection is not None:
         _let_sleep(template["spec"], intent.injection)
@@ -139,7 +139,7 @@ def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -
 
 
 def _let_sleep(pod: Manifest, injection: Injection) -> None:
-    """Gives the named containers a preStop sleep, and the pod the time for it. What the user wrote beside it stays."""
+    """Gives the named containers a preStop sleep, and the pod the time for it. Everything else that the user wrote stays."""
     seconds = injection.pre_stop_s
     sleep: Manifest = (
         {"sleep": {"seconds": seconds}} if injection.native else {"exec": {"command": ["sleep", str(seconds)]}}
@@ -157,7 +157,7 @@ def _anti_affinity_of(strategy: Strategy) -> AntiAffinity | None:
 
 
 def _keep_apart(pod: Manifest, rule: AntiAffinity, revision: str) -> None:
-    """Adds one term beside whatever affinity the user gave."""
+    """Adds one term to the user's affinity."""
     term = {
         "labelSelector": {"matchExpressions": [{"key": REVISION, "operator": "In", "values": [revision]}]},
         "topologyKey": _HOST,

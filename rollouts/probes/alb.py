@@ -1,8 +1,8 @@
-"""What an Application Load Balancer does with the requests of an Ingress: from its listeners' rules, and its targets' health.
+"""Judges what an Application Load Balancer does with the requests of an Ingress, by its listeners' rules and its targets' health.
 
-The AWS Load Balancer Controller makes a target group for each Service and port of each Ingress, tags it with what it is made
-of, `NAMESPACE/INGRESS-SERVICE:PORT`, and binds it to the Service by a TargetGroupBinding. So rules that forward to such a target
-group are this Ingress's rules. It changes rule after rule, and registers pods on the side.
+The AWS Load Balancer Controller creates a target group for each Service and port of each Ingress, tags it with its origin,
+`NAMESPACE/INGRESS-SERVICE:PORT`, and binds it to the Service by a TargetGroupBinding. So rules that forward to such a target
+group are this Ingress's rules. It changes one rule after another, and registers pods meanwhile.
 
 Source: AWS Load Balancer Controller v2, `pkg/deploy/tracking` (tags), `pkg/ingress/model_build_target_group.go`; AWS, Elastic
 Load Balancing API 2015-12-01, DescribeRules and DescribeTargetHealth.
@@ -36,9 +36,9 @@ class TargetGroup:
     """One target group that is bound to a Service.
 
     Args:
-        by_address: its targets are pods, by IP address; else nodes, by instance.
-        ipv6: its targets have IPv6 addresses.
-        shared: other clusters have targets in it too.
+        by_address: whether its targets are pods, by IP address; otherwise nodes, by instance.
+        ipv6: whether its targets have IPv6 addresses.
+        shared: whether other clusters have targets in it too.
     """
 
     arn: str
@@ -49,13 +49,13 @@ class TargetGroup:
 
     @property
     def name(self) -> str:
-        """For people: `targetgroup/NAME/ID`, without the account."""
+        """The name for messages: `targetgroup/NAME/ID`, without the account."""
         return self.arn.rpartition(":")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listener and its rules, as DescribeRules gives them, the default one among them."""
+    """A listener and its rules, as DescribeRules returns them, including the default rule."""
 
     port: int
     rules: Sequence[Mapping[str, Any]]
@@ -63,17 +63,17 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The addresses of a Service's endpoints, those of pods that are not ready among `known` only."""
+    """The addresses of a Service's endpoints; those of pods that are not ready are only in `known`."""
 
     ready: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
 
 
 def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, ...]:
-    """The target groups of the pair, of every Ingress.
+    """The target groups of the stable and the canary Service, for every Ingress.
 
     Args:
-        listing: TargetGroupBindings of the pair's namespace, as the API server lists them.
+        listing: TargetGroupBindings of the two Services' namespace, as the API server lists them.
 
     Raises: msgspec.DecodeError.
     """
@@ -93,19 +93,19 @@ def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, .
 
 
 def is_of(group: TargetGroup, resource: str, question: LiveQuestion) -> bool:
-    """Whether a target group with that RESOURCE_TAG was made for the Ingress that is asked about."""
+    """Whether a target group with that RESOURCE_TAG was created for the Ingress of the question."""
     route = question.route
     return resource.startswith(f"{route.namespace}/{route.name}-{group.service}:")
 
 
 def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], question: LiveQuestion) -> Judgement:
-    """Whether the rules that lead to the pair share requests as the split says: every one of them, in every listener.
+    """Whether every rule for the two Services, in every listener, splits requests as the split says.
 
-    A rule with the stable target group alone is one that has not followed yet, unless the Ingress has a path that leads to the
-    stable Service without the annotation: then it is nobody's business.
+    A rule with the stable target group alone has not followed yet, unless the Ingress has a path that leads to the stable Service
+    without the annotation: then the rule does not matter.
 
     Args:
-        groups: those of the Ingress.
+        groups: the target groups of the Ingress.
     """
     entries = [each for listener in listeners for each in _entries(listener, groups, question)]
     if not entries:
@@ -120,12 +120,12 @@ def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], q
 def judged_targets(group: TargetGroup, health: Iterable[Mapping[str, Any]], endpoints: Endpoints) -> Judgement:
     """Whether the target group's targets are the Service's endpoints, and healthy.
 
-    * By address: each ready endpoint is a healthy target. No target is left that is no endpoint: that is one of another revision,
-      which the Service selected before. Those that drain get no new requests, and do not count.
-    * By instance: a node stands for all pods, so one must be healthy, and none on its way.
+    * By address: each ready endpoint must be a healthy target. A target that is not an endpoint is a pod of another revision,
+      which the Service selected before. Targets that drain get no new requests, and do not count.
+    * By instance: each node leads to all pods, so one must be healthy, and none in the initial state.
 
     Args:
-        health: as DescribeTargetHealth gives it.
+        health: the answer of DescribeTargetHealth.
     """
     states = dict(_states(health))
     if not group.by_address:
@@ -137,7 +137,7 @@ def judged_targets(group: TargetGroup, health: Iterable[Mapping[str, Any]], endp
     problems = [f"{address} is {state}" for address, state in found.items() if state.name != _HEALTHY]
     if not group.shared:
         problems += [
-            f"{address} is no endpoint and still registered"
+            f"{address} is not an endpoint and is still registered"
             for address, state in sorted(states.items())
             if address not in endpoints.known and state.name != _DRAINING
         ]
@@ -159,14 +159,14 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
         for one in slices
         if one.address_type == family and one.metadata.labels.get(SERVICE_LABEL) == group.service
         for each in one.endpoints or ()
-        for address in each.addresses[:1]  # the others are never used, says the API
+        for address in each.addresses[:1]  # the API says that consumers ignore the others
     ]
     return Endpoints(frozenset(address for address, ready in found if ready), frozenset(each for each, _ in found))
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Of a target, as DescribeTargetHealth names it."""
+    """The state of a target, as DescribeTargetHealth names it."""
 
     name: str
     reason: str = ""
@@ -194,7 +194,7 @@ def _entries(listener: Listener, groups: Sequence[TargetGroup], question: LiveQu
 
 
 def _forwards(rule: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Target groups of a rule with their weights."""
+    """The target groups of a rule, with their weights."""
     for action in rule.get("Actions", ()):
         if action.get("Type") != "forward":
             continue
@@ -204,7 +204,7 @@ def _forwards(rule: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _leads_there_directly(question: LiveQuestion) -> bool:
-    """Some path of the Ingress names the stable Service with a port of its own."""
+    """Whether a path of the Ingress names the stable Service with a port of its own."""
     for each in question.objects:
         spec = each.get("spec") or {}
         paths = [path for rule in spec.get("rules") or () for path in (rule.get("http") or {}).get("paths") or ()]
@@ -228,18 +228,18 @@ def _judged_nodes(group: TargetGroup, states: Mapping[str, _State]) -> Judgement
 
 
 def _states(health: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, _State]]:
-    """By target. Of one with several ports the worst counts, and one that drains only where it does nothing else."""
+    """States by target. For a target with several ports the worst state counts, and draining only if there is no other."""
     found = [
         (_plain(each.get("Target", {}).get("Id", "")), _State(told.get("State", "unknown"), told.get("Reason", "")))
         for each in health
         for told in (each.get("TargetHealth", {}),)
     ]
-    # The last one of an address counts.
+    # The last state of an address counts.
     yield from sorted(found, key=lambda each: (each[1].name != _DRAINING, each[1].name != _HEALTHY))
 
 
 def _plain(address: str) -> str:
-    """One form for one address; an instance as it is."""
+    """The normal form of an address; an instance stays as it is."""
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:

@@ -1,10 +1,10 @@
-"""Asks AWS what the load balancers of Ingresses do: seldom, one question at a time, and only while somebody waits for the answer.
+"""Asks AWS what the load balancers of Ingresses do: rarely, one question at a time, and only while a pass waits for the answer.
 
-By botocore, AWS's own: it finds credentials where AWS's tools do (web identity of a service account, pod identity, environment,
-the node's role), renews and signs with them, and knows the endpoints. It blocks, so it has a thread.
+It uses botocore, AWS's own library, which finds credentials where AWS's tools do (web identity of a service account, pod
+identity, environment, the node's role), renews them, signs requests, and knows the endpoints. It blocks, so it runs in a thread.
 
-AWS gives an account 40 Describe calls in a region and 10 more each second, the AWS Load Balancer Controller's own among them,
-and refuses what is above (Elastic Load Balancing user guide, "Request throttling"). Here are 4 a second at most, those of one
+AWS allows an account 40 Describe calls in a region and 10 more each second, including those of the AWS Load Balancer Controller,
+and refuses more (Elastic Load Balancing user guide, "Request throttling"). This module makes at most 4 a second, those of one
 question in a row, and none for a while after a refusal.
 """
 
@@ -36,18 +36,18 @@ from rollouts.probes.alb import (
 from rollouts.probes.verdict import Judgement
 
 EACH_CALL_S = 0.25
-"""A call keeps the next question waiting for so long."""
+"""How long each call delays the next question."""
 
 BETWEEN_ROUNDS_S = 2.0
-"""Between two questions about the same Ingress. What is asked about takes its controller seconds to minutes."""
+"""Pause between two questions about the same Ingress. Its controller takes seconds to minutes for a change."""
 
 QUIET_FIRST_S, QUIET_MOST_S = 4.0, 64.0
 
 BINDING = Kind("elbv2.k8s.aws", "v1beta1", "TargetGroupBinding", "targetgroupbindings")
 
-_KEPT = 1_000  # target groups and Ingresses that are remembered
+_KEPT = 1_000  # target groups and Ingresses that are kept
 _RULES_KEPT = 16  # load balancers, with up to some hundred rules each
-_ARNS_AT_ONCE = 20  # of DescribeTags
+_ARNS_AT_ONCE = 20  # limit of DescribeTags
 _OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"})
 _CONNECT_S, _READ_S = 2.0, 4.0  # a thread cannot be cancelled
@@ -57,9 +57,9 @@ class LoadBalancers:
     """The load balancers of one region and account.
 
     Args:
-        api: where TargetGroupBindings and EndpointSlices are read.
+        api: the API server, for TargetGroupBindings and EndpointSlices.
 
-    Raises: SettingsInvalid: botocore is not installed.
+    Raises: SettingsInvalid, when botocore is not installed.
     """
 
     def __init__(self, region: str, *, api: ApiServer, clock: Clock) -> None:
@@ -67,7 +67,7 @@ class LoadBalancers:
             import botocore.session  # noqa: F401, PLC0415 - 20 MiB that only those with an ALB pay
         except ImportError as exc:
             raise SettingsInvalid(
-                "--data-plane: alb=aws:… needs botocore, which is not installed; install rollouts[aws], or build the image with"
+                "--data-plane: alb=aws:… needs botocore, and it is not installed; install rollouts[aws], or build the image with"
                 " --build-arg REQUIREMENTS=requirements-aws.lock"
             ) from exc
         self._region = region
@@ -84,7 +84,7 @@ class LoadBalancers:
         self._rules: OrderedDict[str, tuple[float, tuple[Listener, ...]]] = OrderedDict()
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> Judgement:
-        """Whether the load balancer of the route, an Ingress, does what it says.
+        """Whether the load balancer of the route, an Ingress, follows it.
 
         Cancellation: safe. Raises: nothing that AWS could cause.
         """
@@ -103,7 +103,7 @@ class LoadBalancers:
         return Judgement(found.live, f"aws {self._region}: {found.message}" if found.message else "")
 
     async def aclose(self) -> None:
-        """Closes connections; safe to call twice. A call that is under way ends by itself, in seconds."""
+        """Closes connections; safe to call twice. A call that is under way ends by itself within seconds."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         if self._client is not None:
             self._client.close()
@@ -117,7 +117,7 @@ class LoadBalancers:
                 return Judgement(False, f"{question.route} has no target group for Service {service} yet")
         listeners = await self._listeners(groups, asked_s)
         if not listeners:
-            return Judgement(False, f"the target groups of {question.route} are behind no load balancer yet")
+            return Judgement(False, f"no load balancer has the target groups of {question.route} yet")
         found = judged_rules(listeners, groups, question)
         if not found.live:
             return found
@@ -127,13 +127,13 @@ class LoadBalancers:
         return next((each for each in targets if not each.live), found)
 
     async def _groups(self, question: LiveQuestion) -> tuple[TargetGroup, ...]:
-        """The target groups that were made for the pair of this Ingress."""
+        """The target groups of this Ingress for the two Services."""
         namespace = question.namespace or question.route.namespace
         listing = await self._list(BINDING, namespace, {})
         try:
             groups = bound_groups(listing, question)
         except msgspec.DecodeError as exc:
-            raise Unanswered(f"TargetGroupBindings cannot be read: {exc}") from exc
+            raise Unanswered(f"the controller cannot read TargetGroupBindings: {exc}") from exc
         unknown = [each.arn for each in groups if each.arn not in self._tags]
         for start in range(0, len(unknown), _ARNS_AT_ONCE):
             arns = unknown[start : start + _ARNS_AT_ONCE]
@@ -144,13 +144,13 @@ class LoadBalancers:
         return tuple(each for each in groups if is_of(each, self._tags.get(each.arn, ""), question))
 
     async def _listeners(self, groups: Sequence[TargetGroup], asked_s: float) -> tuple[Listener, ...]:
-        """All of the load balancers that the groups are behind, read after the question was asked."""
+        """The listeners of all load balancers that have these groups, read after the question was asked."""
         arns = [each.arn for each in groups]
         told = await self._all("describe_target_groups", "TargetGroups", TargetGroupArns=arns)
         found: list[Listener] = []
         for balancer in dict.fromkeys(each for one in told for each in one.get("LoadBalancerArns", ())):
             began_s, listeners = self._rules.get(balancer, (0.0, ()))
-            if began_s < asked_s:  # else it was read for another Ingress of the same group, meanwhile
+            if began_s < asked_s:  # otherwise another Ingress of the same group has read it meanwhile
                 began_s = self._clock.monotonic_s()
                 listeners = await self._read_listeners(balancer)
                 _keep(self._rules, balancer, (began_s, listeners), most=_RULES_KEPT)
@@ -172,27 +172,27 @@ class LoadBalancers:
     async def _targets(self, group: TargetGroup, question: LiveQuestion) -> Judgement:
         namespace = question.namespace or question.route.namespace
         health = await self._call("describe_target_health", TargetGroupArn=group.arn)
-        # After the health: an endpoint that has come since is asked about again, one that has gone would be believed.
+        # Read after the health: an endpoint that is new since then causes another question; one that is gone would count.
         listing = await self._list(ENDPOINT_SLICE, namespace, {"labelSelector": f"{SERVICE_LABEL}={group.service}"})
         try:
             endpoints = endpoints_of(listing, group)
         except msgspec.DecodeError as exc:
-            raise Unanswered(f"EndpointSlices of {group.service} cannot be read: {exc}") from exc
+            raise Unanswered(f"the controller cannot read the EndpointSlices of {group.service}: {exc}") from exc
         return judged_targets(group, health.get("TargetHealthDescriptions", ()), endpoints)
 
     async def _list(self, kind: Kind, namespace: str, query: Mapping[str, str]) -> bytes:
-        """Raises: Unanswered; ApiUnavailable."""
+        """Lists objects of a kind. Raises: Unanswered; ApiUnavailable."""
         response = await self._api.request(Request("GET", kind.path(namespace), query), deadline_s=_READ_S)
         if response.status == _OK:
             return response.body
         remedy = {
             _FORBIDDEN: f"the controller needs get and list of {kind.plural}.{kind.group}",
-            _NOT_FOUND: "is the AWS Load Balancer Controller installed?",
+            _NOT_FOUND: "check that the AWS Load Balancer Controller is installed",
         }.get(response.status, "")
         raise Unanswered(f"the API server answers {response.status} for {kind.plural} in {namespace}; {remedy}")
 
     async def _all(self, operation: str, items: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Every page. Raises: Unanswered."""
+        """The items of all pages. Raises: Unanswered."""
         found: list[dict[str, Any]] = []
         while True:
             page = await self._call(operation, **parameters)
@@ -202,12 +202,14 @@ class LoadBalancers:
             parameters["Marker"] = marker
 
     async def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Raises: Unanswered."""
+        """Makes one call to AWS. Raises: Unanswered."""
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - loaded when there is an ALB
 
         now_s = self._clock.monotonic_s()
         if now_s < self._quiet_until_s:
-            raise Unanswered(f"AWS throttles; it is asked again in {self._quiet_until_s - now_s:.0f} s")
+            raise Unanswered(
+                f"AWS throttles the requests; the controller asks again in {self._quiet_until_s - now_s:.0f} s"
+            )
         self._free_at_s = max(now_s, self._free_at_s) + EACH_CALL_S
         try:
             found: dict[str, Any] = await asyncio.get_running_loop().run_in_executor(
@@ -218,13 +220,15 @@ class LoadBalancers:
             if error.get("Code") in _THROTTLED:
                 self._quiet_s = min(QUIET_MOST_S, max(QUIET_FIRST_S, 2 * self._quiet_s))
                 self._quiet_until_s = self._clock.monotonic_s() + self._quiet_s
-                raise Unanswered(f"AWS throttles; it is asked again in {self._quiet_s:.0f} s") from exc
+                raise Unanswered(
+                    f"AWS throttles the requests; the controller asks again in {self._quiet_s:.0f} s"
+                ) from exc
             raise Unanswered(f"{operation}: {error.get('Code', '')} {str(error.get('Message', ''))[:300]}") from exc
         except (
             BotoCoreError,
             OSError,
             ValueError,
-        ) as exc:  # a token's file that is not there, an endpoint that is none
+        ) as exc:  # a missing token file, an invalid endpoint
             raise Unanswered(f"{operation}: {str(exc)[:300]}") from exc
         self._quiet_s = 0.0
         return found
@@ -236,7 +240,7 @@ class LoadBalancers:
 
             config = Config(connect_timeout=_CONNECT_S, read_timeout=_READ_S, retries={"total_max_attempts": 1})
             session = botocore.session.get_session()
-            session.set_default_client_config(config)  # for the credentials' own calls too
+            session.set_default_client_config(config)  # also for the calls that fetch credentials
             self._client = session.create_client("elbv2", region_name=self._region)
         return getattr(self._client, operation)(**parameters)
 

@@ -1,13 +1,13 @@
-"""Which series of Prometheus count the requests that a route brings to the stable and to the canary Service.
+"""Which series of Prometheus count the requests that a route sends to the stable and to the canary Service.
 
 * `contour`: `envoy_cluster_upstream_rq_total` of the Envoys; Contour calls a cluster's statistics `NAMESPACE_SERVICE_PORT`. Envoy
-  Gateway has both Services in one cluster, so its counters cannot tell them apart: its Envoys' configuration is to be asked.
-* `istio`: `istio_requests_total` as the calling side reports it, so that a request counts which no pod has answered.
+  Gateway has both Services in one cluster, so its counters cannot distinguish them: ask its Envoys' configuration instead.
+* `istio`: `istio_requests_total` as the calling side reports it, so that requests count even if no pod has answered.
 * `nginx`: `nginx_ingress_controller_requests` of the user's Ingress. `service` is the stable one for every request; `canary` is
-  the upstream that a canary's Ingress brought it to.
+  the upstream to which a canary Ingress sent it.
 * `traefik`: `traefik_service_requests_total`; a service there is named after the Kubernetes Service (`traefik.py`).
 
-Where Prometheus found a label of that name on the target already, the metric's own is `exported_…` (`honor_labels: false`).
+When the target has a label of the same name, Prometheus renames the metric's own to `exported_…` (`honor_labels: false`).
 
 Source: Contour v1.33.8 `internal/envoy` (AltStatName); Istio, "Istio Standard Metrics"; ingress-nginx, `monitor.lua` and
 `balancer.lua`; Traefik v3.7, "Metrics".
@@ -26,12 +26,12 @@ from rollouts.probes.traefik import side_of_service
 
 _NAME = re.compile(
     r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
-)  # of an object of Kubernetes: nothing that PromQL or a pattern could mistake
+)  # a Kubernetes name: nothing that PromQL or a pattern could misread
 _GATEWAY_ROUTES = frozenset({"HTTPRoute", "GRPCRoute"})
 
 
 class Counters(StrEnum):
-    """Whose counters."""
+    """The products whose counters can be read."""
 
     CONTOUR = "contour"
     ISTIO = "istio"
@@ -44,7 +44,7 @@ class SentTo(StrEnum):
 
     STABLE = "stable"
     CANARY = "canary"
-    UNKNOWN = "untold"  # maybe the canary: what was not counted is not nothing
+    UNKNOWN = "untold"  # perhaps the canary: an unknown destination is not zero requests
 
 
 KINDS: Mapping[Counters, frozenset[str]] = MappingProxyType(
@@ -55,13 +55,13 @@ KINDS: Mapping[Counters, frozenset[str]] = MappingProxyType(
         Counters.TRAEFIK: _GATEWAY_ROUTES | {"TraefikService"},
     }
 )
-"""Routes that the counters know."""
+"""Kinds of routes that the counters distinguish."""
 
 
 def selectors(counters: Counters, question: LiveQuestion) -> tuple[str, ...]:
-    """PromQL selectors that together have every series of the two Services; () when a name cannot be said, or is there twice.
+    """PromQL selectors that together match every series of the two Services; () when a name cannot be used, or both are equal.
 
-    They may have others' series too: `side_of` tells which are whose.
+    They may match other series too: `side_of` distinguishes them.
     """
     (namespace, stable), (_, canary) = question.pair
     names = (namespace, stable, canary, question.route.name)
@@ -88,7 +88,7 @@ def selectors(counters: Counters, question: LiveQuestion) -> tuple[str, ...]:
 
 
 def side_of(counters: Counters, labels: Mapping[str, str], question: LiveQuestion) -> SentTo | None:
-    """Where the requests of a series with these labels went; None for those of others."""
+    """The Service that the requests of a series with these labels went to; None for series of others."""
     (namespace, stable), (_, canary) = question.pair
     match counters:
         case Counters.CONTOUR:
@@ -113,12 +113,12 @@ def _side_of_ingress(labels: Mapping[str, str], question: LiveQuestion) -> SentT
     if _own(labels, "namespace") != namespace or labels.get("ingress") != question.route.name:
         return None
     if labels.get("canary", "") not in ("", "-"):
-        return SentTo.CANARY  # an Ingress has one canary, ours
+        return SentTo.CANARY  # an Ingress has one canary, which is ours
     return SentTo.STABLE if _own(labels, "service") == stable else None
 
 
 def _own(labels: Mapping[str, str], name: str) -> str:
-    """The metric's label of that name, not the target's."""
+    """The value of the metric's label of that name, not the target's."""
     return labels.get(f"exported_{name}", labels.get(name, ""))
 
 

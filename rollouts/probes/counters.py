@@ -1,17 +1,16 @@
-"""Whether requests follow a split, told by what the proxies counted of them since the routes say it. Pure.
+"""Whether requests follow a split, judged by the proxies' counters of requests since the routes were written. Pure.
 
-Counters show what was done with requests, not what is configured, so they tell with requests enough alone: as many as tell the
-new share from the one before in 999 of 1,000 cases. The share that was counted must be the wanted one, give or take that much
-chance. At 0 and 1 no request at all may have gone to the Service that is to have none.
+Counters show what was done with requests, not what is configured, so they need enough requests: as many as distinguish the new
+share from the one before in 999 of 1,000 cases. The counted share must be the wanted one, within that chance. At 0 and 1 no
+request at all may have gone to the Service that gets none.
 
-Each proxy (a target that Prometheus scrapes) that had requests enough is judged by itself: one that lags is not hidden by others.
-Those that had few are judged together, and matter where they had more than one of a hundred. Of each, the latest requests count,
-as many as are needed: what came right after the write may be of the old weights. A proxy that had none has shown nothing, and has
-treated nobody wrongly either.
+Each proxy (a target that Prometheus scrapes) with enough requests is judged by itself, so that others do not hide one that lags.
+Proxies with few requests are judged together, and matter if they had more than 1 % of all requests. The latest requests of each
+count, as many as are needed: requests right after the write may follow the old weights. Proxies without requests are ignored.
 
-Everything that is missing is no evidence: no series, few requests, a proxy that is not scraped any more. But between 0 and 1
-proxies with no more than one of a hundred requests hold nothing: callers in a mesh come and go. What is counted there besides
-(requests to the Services by another way) is taken for the route's, so the share is not the wanted one then.
+Missing data is no evidence: no series, few requests, a proxy that is not scraped any more. But between 0 and 1, proxies with at
+most 1 % of the requests hold up nothing, because callers in a mesh come and go. Requests that reach the two Services in another
+way count as the route's, so the share then differs from the wanted one.
 """
 
 from __future__ import annotations
@@ -22,35 +21,35 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from rollouts.metrics.prometheus import Series
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, side_of
-from rollouts.probes.prometheus import Series
 from rollouts.probes.verdict import Judgement
 
 SKEW_S = 5.0
-"""Requests count from so long after the write: clocks differ, and no proxy is asked to be quicker."""
+"""Requests count from this time after the write: clocks differ, and no proxy needs to be quicker."""
 
 WINDOW_MOST_S = 600.0
 BEFORE_S = 120.0
-"""Samples are asked for from so long before the write, so that a proxy is known that was not scraped since."""
+"""Samples are read from this time before the write, so that proxies that were not scraped since are known."""
 
 REQUESTS_LEAST = 50
-FEW = 0.01  # of all requests that were counted
-STALE_INTERVALS = 3  # a proxy that was not scraped for so many intervals may have done anything since
+FEW = 0.01  # part of all counted requests
+STALE_INTERVALS = 3  # the behaviour of a proxy that was not scraped for so many intervals is unknown
 
 _Z = 3.29  # two-sided, 999 of 1,000
 _CHANCE = 0.001
 
 
 def window_s(question: LiveQuestion, *, now_s: float) -> int:
-    """How far back samples are of use, in whole seconds."""
+    """How far back samples are needed, in whole seconds."""
     return math.ceil(min(max(now_s - question.since_s, 0.0) + BEFORE_S, WINDOW_MOST_S))
 
 
 def requests_needed(share: Fraction, before: Fraction | None) -> int:
-    """So many tell `share` from `before` in 999 of 1,000 cases.
+    """The number of requests that distinguish `share` from `before` in 999 of 1,000 cases.
 
-    Where that is not known, or is the same, they tell it from half of it (at 0 and 1, from one request in a hundred).
+    When `before` is not known, or equal, they distinguish `share` from half of it (at 0 and 1, from one request in a hundred).
     """
     wanted = float(share)
     if before is None or before == share:
@@ -61,7 +60,7 @@ def requests_needed(share: Fraction, before: Fraction | None) -> int:
     apart = abs(wanted - other)
     if share not in (0, 1):
         spread = math.sqrt(wanted * (1 - wanted)) + math.sqrt(other * (1 - other))
-        # The least n for which n · apart is no less than the chance of both, and the one request of `_follows`.
+        # The least n for which n · apart is at least the chance of both plus the one request of `_follows`.
         root = (_Z * spread + math.sqrt((_Z * spread) ** 2 + 4 * apart)) / (2 * apart)
         return max(REQUESTS_LEAST, math.ceil(root**2))
     if apart == 1:
@@ -72,17 +71,17 @@ def requests_needed(share: Fraction, before: Fraction | None) -> int:
 def judged_by_requests(
     series: Iterable[Series], question: LiveQuestion, counters: Counters, *, now_s: float
 ) -> Judgement:
-    """Whether the proxies' requests follow the split; its managed routes are not looked at.
+    """Whether the proxies' requests follow the split; its managed routes are not judged.
 
     Args:
         series: raw samples; those of others are left out.
-        now_s: when they were asked for, by the clock that `question.since_s` is of.
+        now_s: when they were read, on the clock of `question.since_s`.
     """
     proxies, untold = _proxies(series, question, counters)
     if untold:
-        return _nothing(f"nothing tells whether {untold} counts the canary's requests")
+        return _nothing(f"it cannot be known whether {untold} counts the canary's requests")
     start_s = question.since_s + SKEW_S
-    # One that was gone before the write is none of today's.
+    # A proxy that was gone before the write does not count.
     seen = [each for each in proxies if each.times[-1] >= start_s or not each.is_stale(now_s)]
     share, needed = question.split.share, requests_needed(question.split.share, question.before)
     some = FEW if share not in (0, 1) else 0.0
@@ -92,7 +91,7 @@ def judged_by_requests(
     counts = [each.since(start_s) for each in seen if each not in unclear]
     busy = [each for each in counts if each.requests]
     if not busy:
-        return _nothing("no requests were counted since")
+        return _nothing("no requests were counted since the last change")
     few: list[_Interval] = []
     wrong: list[str] = []
     for proxy in busy:
@@ -109,17 +108,17 @@ def judged_by_requests(
         return Judgement(False, "; ".join(dict.fromkeys(wrong[:_SHOWN])))
     counted = sum(each.total for each in few)
     if together is None and counted > some * sum(each.requests for each in busy):
-        return _nothing(f"{counted:g} requests were counted of the {needed} that are needed to tell")
+        return _nothing(f"{counted:g} of the {needed} requests that are needed were counted")
     return Judgement(True)
 
 
 _SHOWN = 3  # problems in a message
-_SCRAPES = 2  # make one interval
+_SCRAPES = 2  # scrapes make one interval
 
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """What was counted between two scrapes."""
+    """The requests that were counted between two scrapes."""
 
     start_s: float
     stable: float
@@ -132,7 +131,7 @@ class _Interval:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proxy:
-    """One target's scrapes, and what each of its series had at them, by side."""
+    """One target's scrapes, and the values of its series at each of them, by side."""
 
     name: str
     times: tuple[float, ...]
@@ -146,26 +145,26 @@ class _Proxy:
         return now_s - self.times[-1] > STALE_INTERVALS * gap_s + SKEW_S
 
     def unclear(self, start_s: float, now_s: float) -> str:
-        """Why nothing can be said of what it does now, "" when something can."""
+        """Why its current behaviour cannot be judged, "" when it can."""
         if len(self.times_since(start_s)) < _SCRAPES:
-            return f"{self.name} was not scraped twice since"
-        return f"{self.name} was not scraped for {STALE_INTERVALS} intervals" if self.is_stale(now_s) else ""
+            return f"Prometheus has not scraped {self.name} twice since the last change"
+        return f"Prometheus has not scraped {self.name} for {STALE_INTERVALS} intervals" if self.is_stale(now_s) else ""
 
     @property
     def requests(self) -> float:
-        """All that its samples show, also from before the write; of one that was scraped once, all that it ever had."""
+        """All requests in its samples, including those before the write; if it was scraped once, all that it ever counted."""
         if len(self.times) < _SCRAPES:
             return sum(value for _, samples in self.series for value in samples.values())
         return self.since(self.times[0]).requests
 
     def since(self, start_s: float) -> _Counted:
-        """What it counted between its scrapes from `start_s` on."""
+        """The requests that it counted between its scrapes from `start_s` on."""
         times = self.times_since(start_s)
         counts = {each: {SentTo.STABLE: 0.0, SentTo.CANARY: 0.0} for each in times[:-1]}
         for side, samples in self.series:
             last = max((each for each in samples.items() if each[0] <= times[0]), default=(0.0, 0.0))[1]
             for before_s, now_s in pairwise(times):
-                # A series that was not there before has begun since, at 0; one that fell has begun anew.
+                # A series that is new has begun at 0; one whose value fell has begun again.
                 value = samples.get(now_s, last)
                 counts[before_s][side] += value if value < last else value - last
                 last = value
@@ -175,7 +174,7 @@ class _Proxy:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What one proxy counted, the latest interval last."""
+    """The requests that one proxy counted, the latest interval last."""
 
     name: str
     intervals: tuple[_Interval, ...]
@@ -186,7 +185,7 @@ class _Counted:
 
 
 def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counters) -> tuple[list[_Proxy], str]:
-    """By target; and the first series that may be the canary's though nothing tells it, "" for none."""
+    """The proxies, by target; and the first series whose requests may be the canary's, which cannot be known, "" for none."""
     found: dict[tuple[str, str], list[tuple[SentTo, Mapping[float, float]]]] = {}
     for each in series:
         side = side_of(counters, each.labels, question)
@@ -202,7 +201,7 @@ def _proxies(series: Iterable[Series], question: LiveQuestion, counters: Counter
 
 
 def _latest(intervals: Sequence[_Interval], needed: int) -> _Interval | None:
-    """The latest of them added up until there are requests enough; None when there are not."""
+    """The sum of the latest intervals with enough requests together; None when all have too few."""
     stable = canary = 0.0
     for each in sorted(intervals, key=lambda each: each.start_s, reverse=True):
         stable, canary = stable + each.stable, canary + each.canary
@@ -212,14 +211,14 @@ def _latest(intervals: Sequence[_Interval], needed: int) -> _Interval | None:
 
 
 def _follows(counted: _Interval, share: Fraction) -> bool:
-    """Off by less than chance (none, at 0 and 1) and one request: proxies that take turns are off by a part of one."""
+    """Whether the count is off by less than chance (none, at 0 and 1) plus one request, which proxies that take turns miss."""
     wanted = float(share)
     band = _Z * math.sqrt(counted.total * wanted * (1 - wanted)) + 1
     return abs(counted.canary - counted.total * wanted) < band
 
 
 def _strays(proxies: Iterable[_Counted], share: Fraction) -> Iterable[str]:
-    """Proxies that brought a request to the Service that is to have none, in their latest interval: however few there were."""
+    """Proxies that sent any request to the Service that gets none, in their latest interval."""
     for each in proxies:
         last = each.intervals[-1]
         if not _follows(last, share):

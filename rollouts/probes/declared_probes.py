@@ -1,6 +1,6 @@
-"""Asks the routers that TrafficProviders declare whether they do what their objects say: one GET, judged by the declaration.
+"""Asks the routers that TrafficProviders declare whether they follow their objects: one GET, judged by the declaration.
 
-Every address of the URL's host is asked, and each must say yes. What cannot be asked or judged is not known, and never live.
+It asks every address of the URL's host, and each must say yes. An answer that is missing or unclear is never live.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from rollouts.ports import Clock, LiveQuestion
 from rollouts.traffic.declared.probe import DeclaredProbe
 
 if TYPE_CHECKING:
-    from rollouts.probes.asker import Asker, Replica
+    from rollouts.probes.asker import Asker
+    from rollouts.probes.exchange import Replica
 
 ANSWER_MAX_BYTES = 256 * 1024
-"""So much is evaluated within 20 ms, in which nothing else goes on."""
+"""The evaluation of an answer of this size takes 20 ms, during which nothing else runs."""
 
 _SHOWN = 3  # replicas in a message
 
 
 class DeclaredProbes:
-    """Asks; nothing is kept between two questions but connections' settings.
+    """Asks the routers; nothing is kept between two questions except the settings of connections.
 
     Args:
-        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
+        ca_file: PEM file of certificate authorities to trust besides the public ones; None for none.
         clock: dates the answers.
     """
 
@@ -37,7 +38,7 @@ class DeclaredProbes:
         self._askers: dict[bool, Asker] = {}
 
     async def live(self, probe: DeclaredProbe, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """Whether the router does what the route, the first of the question's objects, says.
+        """Whether the router follows the route, which is the first of the question's objects.
 
         Cancellation: safe. Raises: nothing that a router or an object could cause.
         """
@@ -65,9 +66,9 @@ class DeclaredProbes:
             await each.aclose()
 
     async def _asked(self, probe: DeclaredProbe, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
-        """One for each address. Raises: ExpressionFailed; SettingsInvalid; Unanswered."""
+        """One verdict for each address. Raises: ExpressionFailed; SettingsInvalid; Unanswered."""
         if not question.objects:
-            raise Unanswered(f"{question.route} was not read")
+            raise Unanswered(f"the controller has not read {question.route} yet")
         user = question.objects[0]
         path = probe.path_of(user)
         asker = self._asker(tls=probe.url.startswith("https:"))
@@ -86,7 +87,7 @@ class DeclaredProbes:
         return list(await asyncio.gather(*map(one, replicas)))
 
     def _asker(self, *, tls: bool) -> Asker:
-        from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+        from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
 
         if tls not in self._askers:
             self._askers[tls] = Asker(tls=tls, ca_file=self._ca_file if tls else None)
@@ -96,7 +97,7 @@ class DeclaredProbes:
 def _told(verdict: Acceptance) -> str:
     match verdict.answer:
         case Answer.UNKNOWN:
-            return f"not known: {verdict.message}"
+            return f"unknown: {verdict.message}"
         case Answer.YES | Answer.NO:
             return verdict.message
         case never:

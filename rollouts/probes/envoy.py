@@ -1,13 +1,13 @@
-"""What an Envoy does with a route: read from its admin interface, for the controllers that write Envoy's configuration.
+"""What an Envoy does with a route, read from its admin interface, for the controllers that write Envoy's configuration.
 
-Two dumps are read, of routes and of endpoints; both show what is in force, not what was sent. Where the weights are differs:
+Two dumps are read, of routes and of endpoints; both show what is in effect, not what was sent. The weights are in two places:
 
 * Contour: `weighted_clusters` of the route's action; a cluster is one Service, `NAMESPACE/SERVICE/PORT/HASH`; the metadata of the
   route (`io.projectcontour.*`) names the HTTPRoute or HTTPProxy.
-* Envoy Gateway: one cluster for a rule, whose endpoints stand in localities with weights. A locality's region is
-  `httproute/NAMESPACE/NAME/rule/N/backend/M`: the M-th backend of the N-th rule, so the route's object is needed to tell the
-  Service. A backend of weight 0 is not there. Where backends cannot share a cluster each has one, of that name, in
-  `weighted_clusters`. What is copied goes to `…/rule/N-mirror-F`, F being the number of the filter.
+* Envoy Gateway: one cluster for each rule, whose endpoints are in localities with weights. A locality's region is
+  `httproute/NAMESPACE/NAME/rule/N/backend/M`: the M-th backend of the N-th rule, so the route's object is needed to find the
+  Service. A backend of weight 0 is missing. Backends that cannot share a cluster each have one, of that name, in
+  `weighted_clusters`. Copies of requests go to `…/rule/N-mirror-F`, where F is the number of the filter.
 
 Source: Envoy v1.40 `admin/v3/config_dump.proto`, `config/route/v3`, `config/endpoint/v3`; Envoy Gateway v1.9.1
 `internal/gatewayapi/helpers.go`, `internal/xds/translator`; Contour v1.33.8 `internal/envoy`.
@@ -30,7 +30,7 @@ ROUTES = "/config_dump?resource=dynamic_route_configs"
 _ENDPOINTS = "/config_dump?include_eds&resource=dynamic_endpoint_configs&name_regex="
 
 _DENOMINATORS = {"HUNDRED": 100, "TEN_THOUSAND": 10_000, "MILLION": 1_000_000}
-_PARTS = 4  # of a cluster's name that names a Service
+_PARTS = 4  # in the name of a cluster that names a Service
 _PORT_DIGITS = 5
 _PLACE = re.compile(r"([a-z]+route)/([^/]+)/([^/]+)/rule/(\d+)(?:-mirror-(\d+))?(?:/backend/(-?\d+))?")
 
@@ -39,16 +39,16 @@ NamespacedService = tuple[str, str]
 
 
 def endpoints_path(question: LiveQuestion) -> str:
-    """Where to ask for the endpoints of the route's clusters, of those alone: a gateway has thousands.
+    """The path for the endpoints of the route's clusters only, because a gateway has thousands.
 
-    Only Envoy Gateway's clusters have to be looked into; their names begin with the route's.
+    Only Envoy Gateway's clusters are needed; their names begin with the route's.
     """
     names = "|".join(sorted(question.names))
     return _ENDPOINTS + quote(f"[a-z]+route/{question.route.namespace}/({names})/.*", safe="")
 
 
 def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judgement:
-    """Whether this Envoy does what the route says.
+    """Whether this Envoy follows the route.
 
     Args:
         routes: body of ROUTES.
@@ -61,7 +61,7 @@ def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judge
 
 
 def service_of_cluster(cluster: str) -> NamespacedService | None:
-    """From `NAMESPACE/SERVICE/PORT/HASH` (Contour) and `service/NAMESPACE/SERVICE/PORT` (Envoy Gateway); else None."""
+    """The Service in `NAMESPACE/SERVICE/PORT/HASH` (Contour) or `service/NAMESPACE/SERVICE/PORT` (Envoy Gateway), or None."""
     parts = cluster.split("/")
     if parts[0] == "service" and len(parts) >= _PARTS and parts[3].isdigit() and len(parts[3]) <= _PORT_DIGITS:
         return parts[1], parts[2]
@@ -89,7 +89,7 @@ def _entries(routes: bytes, assignments: Mapping[str, _Assignment], question: Li
 
 
 def _is_of(route: _Route, question: LiveQuestion) -> bool | None:
-    """Whether the entry was made from the route that is asked about; None when it does not tell."""
+    """Whether the entry was made from the route of the question; None when it does not show its origin."""
     if (origin := _origin(route)) is None:
         return None
     return origin[0] == question.route.namespace and origin[1] in question.names
@@ -132,13 +132,13 @@ def _entry(
         canary=weights.get(canary, Fraction(0)),
         conditions=frozenset(_conditions(route.match)),
         mirror_percents=mirrors,
-        unknown="nothing tells the Service of its endpoints" if lost else "",
+        unknown="the Service of its endpoints cannot be known" if lost else "",
     )
 
 
 def _clusters(route: _Route) -> Iterator[tuple[str, Fraction]]:
     action = route.route
-    if action is None:  # a redirect, or an answer of the proxy's own
+    if action is None:  # a redirect, or a direct response
         return
     if action.cluster:
         yield action.cluster, Fraction(1)
@@ -150,14 +150,14 @@ def _clusters(route: _Route) -> Iterator[tuple[str, Fraction]]:
 def _services_of(
     cluster: str, assignments: Mapping[str, _Assignment], question: LiveQuestion
 ) -> Mapping[NamespacedService | None, Fraction]:
-    """The Services behind a cluster with their weights; None stands for those that nothing tells."""
+    """The Services behind a cluster, with their weights; None stands for unknown ones."""
     named = service_of_cluster(cluster) or _service_at(cluster, question)
     if named is not None:
         return {named: Fraction(1)}
     assignment = assignments.get(cluster)
     weights: dict[NamespacedService | None, Fraction] = {}
     localities = assignment.endpoints if assignment is not None else []
-    # Localities without weights are not told apart by Envoy: a host has then what its own weight gives it.
+    # Envoy does not distinguish localities without weights: then each host's own weight counts.
     by_locality = any(each.load_balancing_weight is not None for each in localities)
     for locality in localities:
         total = sum(each.weight for each in locality.lb_endpoints)
@@ -169,7 +169,7 @@ def _services_of(
 
 
 def _service_at(place: str, question: LiveQuestion) -> NamespacedService | None:
-    """The Service that a rule of the route has at a place: `httproute/shop/cart/rule/0/backend/1`, `…/rule/0-mirror-1`."""
+    """The Service at a place in a rule of the route: `httproute/shop/cart/rule/0/backend/1`, `…/rule/0-mirror-1`."""
     found = _PLACE.fullmatch(place)
     if found is None or (found[5] is None and found[6] is None) or found[2] != question.route.namespace:
         return None
@@ -210,7 +210,7 @@ def _percent(policy: _MirrorPolicy) -> Fraction:
 
 
 def _first_resource(metadata: Mapping[str, Any]) -> NamespacedService | None:
-    """Of Envoy Gateway's `resources: [{kind, namespace, name}]`."""
+    """The first of Envoy Gateway's `resources: [{kind, namespace, name}]`."""
     resources = metadata.get("resources")
     first = resources[0] if isinstance(resources, list) and resources else None
     if not isinstance(first, dict):
@@ -298,7 +298,7 @@ class _LbEndpoint(msgspec.Struct):
 
     @property
     def weight(self) -> int:
-        """At least 1, as Envoy has it."""
+        """The weight, at least 1, as in Envoy."""
         return self.load_balancing_weight or 1
 
     @property
@@ -319,7 +319,7 @@ class _Locality(msgspec.Struct):
 
     @property
     def service(self) -> NamespacedService | None:
-        """The Service that Envoy Gateway took it from, where Envoy tells a locality's metadata."""
+        """The Service that Envoy Gateway took it from, if Envoy shows the locality's metadata."""
         return _first_resource(self.metadata.filter_metadata.get("envoy-gateway", {}))
 
 

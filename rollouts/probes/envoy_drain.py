@@ -1,11 +1,11 @@
-"""What is in flight, through an Envoy, at pods that no Service shows any more.
+"""Counts the requests in flight through an Envoy at pods that no Service shows any more.
 
-A host that left a cluster is not listed any more, though its requests go on; the cluster's own gauge still counts them. So what a
-revision has in flight is `upstream_rq_active` of the clusters that it was in, less what their other hosts have. The two are read
-one after the other, so the other hosts are read before and after, and what they had least is taken off: under load this finds too
-much rather than too little. `upstream_cx_active` would say nothing: idle connections are kept.
+A host that left a cluster is not listed any more, though its requests continue; the cluster's own gauge still counts them. So
+the requests in flight at a revision are `upstream_rq_active` of the clusters that it was in, minus those of their other hosts.
+The two are read one after the other, so the other hosts are read before and after, and the lower count is subtracted: under load
+the result is too high rather than too low. `upstream_cx_active` would show nothing, because idle connections are kept.
 
-Requests that reach the pods past this Envoy (through a ClusterIP, a node port) are not seen.
+Requests that reach the pods by another way (through a ClusterIP, a node port) are not seen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOSTS = "/clusters?format=json"
 ACTIVE = "/stats?format=json&filter=%5C.upstream_rq_active%24"  # \.upstream_rq_active$
 
 _GAUGE = "upstream_rq_active"
-_FILTER_MAX = 4096  # characters of a path
+_FILTER_MAX = 4096  # characters in a path
 
 
 def clusters_of(hosts: bytes, question: DrainQuestion) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def clusters_of(hosts: bytes, question: DrainQuestion) -> tuple[str, ...]:
 
 
 def hosts_path(clusters: Iterable[str]) -> str:
-    """Where to ask for the hosts of these clusters alone, or of all where that would be too long to say."""
+    """The path for the hosts of these clusters only, or of all clusters when that path would be too long."""
     names = quote(f"^({'|'.join(map(re.escape, clusters))})$", safe="")
     return f"{HOSTS}&filter={names}" if len(names) <= _FILTER_MAX else HOSTS
 
@@ -68,7 +68,7 @@ def _is_about(cluster: _Cluster, question: DrainQuestion) -> bool:
 
 
 def _of_others(name: str, question: DrainQuestion, first: Mapping[str, _Cluster], last: Mapping[str, _Cluster]) -> int:
-    """The least that hosts which are not the revision's pods had."""
+    """The lower of the two counts of hosts that are not the revision's pods."""
     return min(
         sum(host.active for host in each[name].host_statuses if host.ip not in question.addresses)
         if name in each
@@ -78,7 +78,7 @@ def _of_others(name: str, question: DrainQuestion, first: Mapping[str, _Cluster]
 
 
 def _hosts(body: bytes) -> dict[str, _Cluster]:
-    """By the name that the statistics have."""
+    """The clusters, by their name in the statistics."""
     found = msgspec.json.decode(body, type=_Clusters).cluster_statuses
     return {each.observability_name or each.name: each for each in found}
 
@@ -125,7 +125,7 @@ class _Host(msgspec.Struct):
 
     @property
     def active(self) -> int:
-        """Its requests in flight; 0 is not written."""
+        """Its requests in flight; the answer leaves out 0."""
         return sum(int(each.value) for each in self.stats if each.name == "rq_active")
 
 

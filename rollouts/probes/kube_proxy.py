@@ -1,13 +1,13 @@
-"""How long kube-proxies take to put a change in force: learnt from their own histograms, where they let themselves be asked.
+"""How long kube-proxies take to apply a change, learnt from their own histograms, if their metrics can be read.
 
 `kubeproxy_network_programming_duration_seconds` counts from a pod's change to the rules of a node;
-`kubeproxy_sync_proxy_rules_duration_seconds` one sync. A second change within `minSyncPeriod` waits for the next sync, so no lag
-is below that period and one sync, however fast the first changes were.
+`kubeproxy_sync_proxy_rules_duration_seconds` counts one sync. A second change within `minSyncPeriod` waits for the next sync, so
+the lag is at least that period and one sync, however fast the first changes were.
 
-The first of them counts from when a pod became ready, also where it is a Service that changed: one that is switched to pods which
-have been ready for an hour makes an observation of an hour. Measured: of the 84 of four updates three, of 16, 22 and 53 s, were
-such. Of an update of one pod it is one in three (the new pod is ready, the Service switched, the old pod gone), so only what lies
-below that says how quick proxies are; the slowest changes cannot be told from switched Services.
+The first histogram counts from when a pod became ready, even if a Service changed: a Service that is switched to pods which have
+been ready for an hour makes an observation of an hour. Measured: three of the 84 observations of four updates were such, of 16,
+22 and 53 s. In an update of one pod it is one in three (the new pod is ready, the Service switched, the old pod gone), so only
+the observations below that part show how quick proxies are; the slowest changes cannot be distinguished from switched Services.
 
 kube-proxy binds its metrics to the node's loopback by default; `metricsBindAddress: 0.0.0.0` lets a Pod read them.
 Source: kubernetes v1.36 `pkg/proxy/metrics`, `pkg/proxy/runner`; `k8s.io/endpointslice/trigger` for what a change counts from.
@@ -27,17 +27,17 @@ PROGRAMMING = "kubeproxy_network_programming_duration_seconds"
 SYNC = "kubeproxy_sync_proxy_rules_duration_seconds"
 METRICS_PATH = "/metrics"
 
-NODES_MAX = 32  # asked; more tell little more, and each answers some 100 KiB
+NODES_MAX = 32  # asked; more would add little, and each answers about 100 KiB
 NODES_AT_ONCE = 4
 NODE_SAMPLES_MIN = 50
 SAMPLES_MIN = 200
-"""Fewer changes than this may all be of one update."""
+"""Fewer changes may all be from one update."""
 
 CHANGES_QUANTILE = 0.6
-"""Below two thirds, which are changes of pods even where each Rollout has one pod and its Services are switched."""
+"""Below two thirds, because that part is changes of pods, even if each Rollout has one pod and its Services are switched."""
 CHANGES_FACTOR = 2.0
-"""Of a kube-proxy with fifteen times the work that it could do 60 of 100 changes took 4 s and 99 of 100 took 14 s; preStop, which
-is twice the lag, covers those (tests/probes/recorded/kube-proxy.txt)."""
+"""On a kube-proxy with fifteen times the work that it could do, 60 of 100 changes took 4 s and 99 of 100 took 14 s; preStop,
+which is twice the lag, covers those (tests/probes/recorded/kube-proxy.txt)."""
 SYNCS_QUANTILE = 0.99
 
 _BUCKET = re.compile(rb'^(\w+)_bucket\{(?:[^}]*,)?le="([^"]+)"[^}]*\} ([0-9.e+]+)')
@@ -45,22 +45,22 @@ _BUCKET = re.compile(rb'^(\w+)_bucket\{(?:[^}]*,)?le="([^"]+)"[^}]*\} ([0-9.e+]+
 
 @dataclass
 class Histogram:
-    """Observations by the upper bound of their bucket, seconds, cumulative."""
+    """Cumulative observations by the upper bound of their bucket, in seconds."""
 
     buckets: dict[float, float] = field(default_factory=dict)
 
     @property
     def count(self) -> float:
-        """All observations."""
+        """The number of all observations."""
         return self.buckets.get(math.inf, 0.0)
 
     def add(self, other: Histogram) -> None:
-        """Takes another one's observations in as well."""
+        """Adds the observations of another histogram."""
         for bound_s, count in other.buckets.items():
             self.buckets[bound_s] = self.buckets.get(bound_s, 0.0) + count
 
     def quantile_s(self, quantile: float) -> float:
-        """The upper bound of the bucket that holds it: too long rather than too short. 0 without observations."""
+        """The upper bound of the quantile's bucket, so too long rather than too short; 0 without observations."""
         bounds = sorted(self.buckets)
         rank = quantile * self.count
         within = [bound for bound in bounds if self.buckets[bound] >= rank]
@@ -71,14 +71,14 @@ class Histogram:
 
 
 def sync_lag_s(answers: Iterable[bytes], *, min_sync_period_s: float) -> float | None:
-    """The time in which changes are in force on the slowest node that has seen enough of them; no less than a period and a sync.
+    """The time until changes take effect on the slowest node with enough of them, at least a period and a sync.
 
     Args:
         answers: each kube-proxy's metrics, in the text format of Prometheus.
 
-    Returns: None where there were too few changes to say.
+    Returns: None when there were too few changes.
     """
-    every, syncs, slowest_s = Histogram(), Histogram(), 0.0  # seconds: of most changes of the slowest node
+    every, syncs, slowest_s = Histogram(), Histogram(), 0.0  # seconds for most changes on the slowest node
     for answer in answers:
         programming, sync = _histograms(answer)
         every.add(programming)
@@ -94,11 +94,12 @@ def sync_lag_s(answers: Iterable[bytes], *, min_sync_period_s: float) -> float |
 async def learnt_lag_s(
     addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float
 ) -> float | None:
-    """Asks the kube-proxies of nodes; None when one of them does not answer, or nothing can be learnt from what they say.
+    """Asks the kube-proxies of nodes; None when one of them does not answer, or when nothing can be learnt from the answers.
 
-    Of many nodes NODES_MAX are asked, evenly chosen. Cancellation: safe. Raises: nothing that a node could cause.
+    It asks at most NODES_MAX nodes, evenly chosen. Cancellation: safe. Raises: nothing that a node could cause.
     """
-    from rollouts.probes.asker import Asker, Replica  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+    from rollouts.probes.exchange import Replica  # noqa: PLC0415 - as above
 
     chosen = addresses[:: math.ceil(len(addresses) / NODES_MAX)] if addresses else ()
     asker, room = Asker(tls=False), asyncio.Semaphore(NODES_AT_ONCE)
@@ -106,7 +107,8 @@ async def learnt_lag_s(
     async def metrics_of(address: str) -> bytes:
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         async with room:
-            return await asker.get(Replica(f"http://{host}", host, host), METRICS_PATH, deadline_s=deadline_s)
+            replica = Replica(f"http://{host}", host, host, address)
+            return await asker.get(replica, METRICS_PATH, deadline_s=deadline_s)
 
     try:
         answers = await asyncio.gather(*map(metrics_of, chosen), return_exceptions=True)
@@ -120,7 +122,7 @@ async def learnt_lag_s(
 
 
 def _histograms(text: bytes) -> tuple[Histogram, Histogram]:
-    """Of changes and of syncs; both address families together."""
+    """The histograms of changes and of syncs, with both address families together."""
     found = {PROGRAMMING.encode(): Histogram(), SYNC.encode(): Histogram()}
     starts = tuple(found)
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""The data planes that the operator named: whose proxies they are, and how these are asked."""
+"""The data planes that the operator named: which gateway they belong to, and how to ask them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rollouts.probes.counter_series import KINDS, Counters
 from rollouts.secret import without_password
 
 ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute", "HTTPProxy", "TraefikService"})
-"""Routes that a data plane's configuration can be read about. About others (TCP and TLS routes are in an Envoy's listeners,
-subsets of Istio in no Service's name) none is asked."""
+"""Kinds of routes that can be found in a data plane's configuration. The others are not asked about: TCP and TLS routes are in an
+Envoy's listeners, and Istio's subsets are in no Service's name."""
 
 EVERY_GATEWAY = "*"
-"""Names the data plane of every gateway that has none of its own, and of routes that do not tell their gateway."""
+"""Names the data plane of every gateway that has none of its own, and of routes that do not name their gateway."""
 
 PROMETHEUS = "prometheus"
 AWS = "aws"
@@ -29,7 +29,7 @@ _REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-\d{1,2}")
 
 
 class PlaneKind(StrEnum):
-    """What speaks at a data plane's URL."""
+    """The interface at a data plane's URL."""
 
     ENVOY = "envoy"  # the admin interface
     TRAEFIK = "traefik"  # the API of `--api.insecure`, or of a router in front of `api@internal`
@@ -40,7 +40,7 @@ class DataPlane:
     """The proxies of one Gateway.
 
     Args:
-        urls: `http://host:port`, without a trailing slash; each address of each host is a replica.
+        urls: `http://host:port`, without a trailing slash; each address of a host is a replica.
     """
 
     kind: PlaneKind
@@ -54,7 +54,7 @@ class DataPlane:
 
 @dataclass(frozen=True, slots=True)
 class CountedPlane:
-    """Proxies whose counters of requests the Prometheus has that the controller asks anyway."""
+    """Proxies whose counters of requests are in the controller's Prometheus."""
 
     counters: Counters
 
@@ -66,7 +66,7 @@ class CountedPlane:
 
 @dataclass(frozen=True, slots=True)
 class AwsPlane:
-    """The Application Load Balancers of one region, which AWS's API tells about."""
+    """The Application Load Balancers of one region, asked about through AWS's API."""
 
     region: str
 
@@ -80,10 +80,10 @@ Plane: TypeAlias = DataPlane | CountedPlane | AwsPlane
 
 
 def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
-    """By gateway, from flags: `NAMESPACE/GATEWAY=envoy:http://host:port`, more URLs after commas, or `…=prometheus:istio`.
+    """Parses flags into data planes by gateway: `NAMESPACE/GATEWAY=envoy:http://host:port[,URL]`, or `…=prometheus:istio`.
 
-    A router's name (`nginx`) stands for all of its gateways, `*` for every gateway that has no data plane yet. AWS is asked about
-    the router `alb` alone: `alb=aws:REGION`.
+    A router's name (`nginx`) stands for all its gateways, `*` for every gateway that no other flag names. AWS is only for the
+    router `alb`: `alb=aws:REGION`.
 
     Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
     """
@@ -94,11 +94,13 @@ def parse_data_planes(texts: Iterable[str]) -> Mapping[str, Plane]:
         if not gateway or kind not in {*PlaneKind, PROMETHEUS, AWS}:
             raise SettingsInvalid(
                 f"--data-plane: {without_password(text)!r} is not NAMESPACE/GATEWAY=KIND:URL[,URL], for example shop/web=envoy:http://eg-admin:19000;"
-                f" kinds are {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, of {', '.join(Counters)};"
-                f" or {_ALB}={AWS}:REGION"
+                f" KIND is one of {', '.join(PlaneKind)}; or NAMESPACE/GATEWAY={PROMETHEUS}:COUNTERS, COUNTERS one of"
+                f" {', '.join(Counters)}; or {_ALB}={AWS}:REGION"
             )
         if gateway in planes:
-            raise SettingsInvalid(f"--data-plane: {gateway} is given twice; put its URLs into one, with commas")
+            raise SettingsInvalid(
+                f"--data-plane: {gateway} is given twice; put all its URLs into one flag, with commas between them"
+            )
         planes[gateway] = _plane(gateway, kind, rest)
     return planes
 
@@ -111,11 +113,11 @@ def parse_url(flag: str, text: str) -> str:
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is no number, an address with half a bracket
+    except ValueError:  # a port that is not a number, an address with half a bracket
         good = False
     if not good or parts.username is not None or parts.query or parts.fragment:
         raise SettingsInvalid(
-            f"{flag}: {without_password(text)!r} is not http://HOST:PORT or https://HOST:PORT, with a path at most"
+            f"{flag}: {without_password(text)!r} is not http://HOST:PORT or https://HOST:PORT, with or without a path"
         )
     return text.rstrip("/")
 
@@ -141,7 +143,7 @@ def _asked(kind: PlaneKind, urls: str) -> DataPlane:
 def _counted(counters: str) -> CountedPlane:
     if counters not in set(Counters):
         raise SettingsInvalid(
-            f"--data-plane: {PROMETHEUS}:{counters} is not known; counters are {', '.join(Counters)}, and the Prometheus is"
-            " that of --prometheus-url"
+            f"--data-plane: {PROMETHEUS}:{counters} is unknown; write one of {', '.join(Counters)}, and set the address of"
+            " Prometheus with --prometheus-url"
         )
     return CountedPlane(Counters(counters))

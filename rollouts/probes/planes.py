@@ -1,8 +1,8 @@
-"""The data planes that the operator named, and the two questions to them: is this split live, is this revision drained?
+"""Asks the data planes that the operator named two questions: is this split live, is this revision drained?
 
-A data plane is the proxies of one Gateway. Where its URL's host name has several addresses, each of them is a replica and all are
-asked at once: the slowest one counts. Whatever goes wrong with one is an answer ("not live", "not known") with its reason; never
-an exception, and never evidence.
+A data plane is the proxies of one Gateway. If its URL's host name has several addresses, each of them is a replica, and all are
+asked at once: the slowest one counts. An error of a replica becomes an answer ("not live", "unknown") with its reason; it is
+never an exception, and never evidence.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.metrics import prometheus
 from rollouts.ports import ApiServer, Clock, DrainQuestion, LiveQuestion
-from rollouts.probes import envoy, envoy_drain, prometheus, traefik
+from rollouts.probes import envoy, envoy_drain, traefik
 from rollouts.probes.counter_series import Counters, selectors
 from rollouts.probes.counters import judged_by_requests, window_s
 from rollouts.probes.named_planes import EVERY_GATEWAY, AwsPlane, CountedPlane, DataPlane, Plane, PlaneKind, parse_url
@@ -31,28 +32,29 @@ from rollouts.probes.verdict import Judgement
 
 if TYPE_CHECKING:
     from rollouts.probes.alb_asker import LoadBalancers
-    from rollouts.probes.asker import Asker, Replica
+    from rollouts.probes.asker import Asker
+    from rollouts.probes.exchange import Replica
 
 _T = TypeVar("_T")
 _SHOWN = 3  # replicas in a message
-_LOGGED = 500  # characters of what a server said; a status repeats none of it
+_LOGGED = 500  # characters of a server's answer in a log; a status repeats none of it
 
 log = structlog.get_logger()
 
 
 class NamedDataPlanes:
-    """Asks. Every question is a few GETs with a deadline; nothing is kept between two.
+    """Asks data planes. Each question is a few GETs with a deadline; nothing is kept between two questions.
 
     Args:
-        planes: by gateway, as `parse_data_planes` gives them.
-        prometheus_url: base URL of Prometheus' HTTP API (below it `/api/v1/query`), the operator's; "" for none.
-        any_query: a drain probe's query may look at all that Prometheus has; else at series of its Rollout's namespace alone.
-        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
+        planes: by gateway, as `parse_data_planes` returns them.
+        prometheus_url: the operator's base URL of Prometheus' HTTP API (above `/api/v1/query`); "" for none.
+        any_query: whether a drain probe's query may read all series; otherwise only those of its Rollout's namespace.
+        ca_file: PEM file of certificate authorities to trust besides the public ones; None for none.
         clock: dates the answers.
-        api: where it is read which target groups AWS's load balancers have for a Service; needed for these alone.
+        api: the API server, to find the target groups of AWS's load balancers; needed only for these.
 
-    Raises: SettingsInvalid for a `prometheus_url` that is none or is missing, for a `ca_file` that cannot be used, and for what
-        is to be asked of AWS without the library for it.
+    Raises: SettingsInvalid for a `prometheus_url` that is invalid or missing, for a `ca_file` that cannot be used, and for a data
+        plane of AWS without the library for it.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class NamedDataPlanes:
         self._planes = dict(planes)
         counted = [name for name, each in planes.items() if isinstance(each, CountedPlane)]
         if counted and not prometheus_url:
-            raise SettingsInvalid(f"--data-plane: {counted[0]} is told by Prometheus; give --prometheus-url too")
+            raise SettingsInvalid(f"--data-plane: {counted[0]} needs Prometheus; set --prometheus-url too")
         self._prometheus_url = parse_url("--prometheus-url", prometheus_url) if prometheus_url else ""
         self._any_query = any_query
         self._clock = clock
@@ -85,14 +87,14 @@ class NamedDataPlanes:
             self._asker = _asker(tls=any(each.startswith("https:") for each in urls), ca_file=ca_file)
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """How the data planes that do `route` can tell whether they do: the least good way of several; None when one has none."""
+        """How the route's data planes can be asked whether they follow it: the weakest way of several; None if one cannot be."""
         found = [each.tells for each in self._of(gateways, router=route.router)]
         if not found or any(route.kind not in kinds for _, kinds in found):
             return None
         return VerifiedBy.COUNTERS if any(by is VerifiedBy.COUNTERS for by, _ in found) else VerifiedBy.CONFIG
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """Whether every replica does what the route says.
+        """Whether every replica follows the route.
 
         Cancellation: safe. Raises: nothing that a proxy could cause.
         """
@@ -117,9 +119,9 @@ class NamedDataPlanes:
         )
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """What is in flight, by the probes of the question: None as soon as one of them is not answered.
+        """The requests in flight by the probes of the question; None when one of them has no answer.
 
-        Several probes of the same kind may count the same requests: the most that one found is told.
+        Several probes of the same kind may count the same requests, so the highest count is returned.
 
         Cancellation: safe. Raises: nothing that a proxy or Prometheus could cause.
         """
@@ -165,7 +167,7 @@ class NamedDataPlanes:
         window = f"[{window_s(question, now_s=self._clock.now_s())}s]"
         queries = [f"{each}{window}" for each in selectors(counters, question)]
         if not queries:
-            return Judgement(False, "requests to its two Services cannot be told apart", evidence=False)
+            return Judgement(False, "the counters do not distinguish requests to its two Services", evidence=False)
         answers = await asyncio.gather(
             *(self._query(each, prometheus.series_of, deadline_s=deadline_s) for each in queries)
         )
@@ -213,11 +215,11 @@ class NamedDataPlanes:
     ) -> tuple[int | None, str]:
         query = filled_query(probe.query, {name: getattr(question, name) for name in PLACES})
         if query is None:
-            return None, "a name in its query is none"
+            return None, "the query would contain something that is not a Kubernetes name"
         if not self._any_query and (beyond := beyond_namespace(query, question.namespace)):
             return None, (
-                f"{beyond} may look beyond namespace {question.namespace}, so it is not asked; write "
-                'namespace="{{namespace}}" into each selector, or an administrator allows it with --drain-queries any'
+                f"{beyond} may read beyond namespace {question.namespace}, so the controller does not send the query; write "
+                'namespace="{{namespace}}" into each selector, or ask an administrator to set --drain-queries any'
             )
         return await self._query(
             query, prometheus.in_flight, deadline_s=deadline_s, most_bytes=prometheus.NUMBER_MAX_BYTES
@@ -231,7 +233,7 @@ class NamedDataPlanes:
         deadline_s: float,
         most_bytes: int = prometheus.ANSWER_MAX_BYTES,
     ) -> tuple[_T | None, str]:
-        """What `read` makes of the answer of the first Prometheus that gives one; None and why when none does."""
+        """The result of `read` for the first Prometheus that answers; None and the reason when none does."""
         if self._asker is None or not self._prometheus_url:
             return None, "the controller has no --prometheus-url"
         path = f"{prometheus.QUERY_PATH}?{urlencode({'query': query, 'timeout': f'{deadline_s:g}'})}"
@@ -240,11 +242,11 @@ class NamedDataPlanes:
             for replica in await self._asker.replicas(self._prometheus_url, deadline_s=deadline_s):
                 try:
                     return read(await self._asker.get(replica, path, deadline_s=deadline_s, most_bytes=most_bytes))
-                except Unanswered as exc:  # another one may know
+                except Unanswered as exc:  # another replica may answer
                     why = str(exc)
                 except (msgspec.DecodeError, RecursionError) as exc:
-                    why = f"{replica.display_name}: what it answers cannot be read"
-                    log.info("prometheus_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
+                    why = f"{replica.display_name}: its answer cannot be read"
+                    log.info("prometheus_answer_unreadable", address=replica.display_name, error=str(exc)[:_LOGGED])
         except Unanswered as exc:
             why = str(exc)
         return None, f"prometheus {why}"
@@ -260,11 +262,11 @@ class NamedDataPlanes:
             return envoy_drain.requests_in_flight(before=before, active=active, after=after, question=question)
 
         if not question.addresses:
-            return None, "the addresses of its pods are not known"
+            return None, "the addresses of the revision's pods are unknown"
         planes = self._of(question.gateways) if question.gateways else tuple(dict.fromkeys(self._planes.values()))
         envoys = [each for each in planes if isinstance(each, DataPlane) and each.kind is PlaneKind.ENVOY]
         if not envoys:
-            return None, "no --data-plane of kind envoy is known"
+            return None, "no --data-plane of kind envoy is set for it"
         found = await asyncio.gather(*(self._each_replica(each, of_replica, deadline_s=deadline_s) for each in envoys))
         counts = [count for each in found for _, count in each]
         problems = [each for each in counts if isinstance(each, str)]
@@ -276,7 +278,7 @@ class NamedDataPlanes:
     async def _each_replica(
         self, plane: DataPlane, ask: Callable[[Asker, Replica], Awaitable[_T]], *, deadline_s: float
     ) -> list[tuple[str, _T | str]]:
-        """What each replica of a data plane answered, or why it did not, with its address."""
+        """The answer of each replica of a data plane, or why it has none, with the replica's address."""
         asker = self._asker
         if asker is None:
             return []
@@ -290,8 +292,8 @@ class NamedDataPlanes:
             except TimeoutError:
                 return replica.display_name, f"{replica.display_name}: no answer within {deadline_s:g} s"
             except (msgspec.DecodeError, RecursionError) as exc:
-                log.info("data_plane_not_understood", address=replica.display_name, error=str(exc)[:_LOGGED])
-                return replica.display_name, f"{replica.display_name}: what it answers cannot be read"
+                log.info("data_plane_answer_unreadable", address=replica.display_name, error=str(exc)[:_LOGGED])
+                return replica.display_name, f"{replica.display_name}: its answer cannot be read"
 
         async def all_of(url: str) -> list[tuple[str, _T | str]]:
             try:
@@ -304,13 +306,13 @@ class NamedDataPlanes:
 
 
 def _asker(*, tls: bool, ca_file: Path | None) -> Asker:
-    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
+    from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, so only when it is needed
 
     return Asker(tls=tls, ca_file=ca_file)
 
 
 def _load_balancers(plane: AwsPlane, *, api: ApiServer, clock: Clock) -> LoadBalancers:
-    from rollouts.probes.alb_asker import LoadBalancers  # noqa: PLC0415 - where somebody is to be asked
+    from rollouts.probes.alb_asker import LoadBalancers  # noqa: PLC0415 - only when it is needed
 
     return LoadBalancers(plane.region, api=api, clock=clock)
 

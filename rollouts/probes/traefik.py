@@ -1,7 +1,8 @@
-"""What a Traefik does with a route: read from `/api/rawdata`, its configuration in force, which it replaces as a whole.
+"""What a Traefik does with a route, read from `/api/rawdata`, its current configuration, which it replaces as a whole.
 
-A router has a rule and leads to a service; a `weighted` service shares among others, down to one for each Kubernetes Service. The
-Gateway provider calls those `ROUTER-svc-NAMESPACE-SERVICE-NUMBER`, the others `NAMESPACE-SERVICE-PORT`. A `mirroring` one copies.
+A router has a rule and leads to a service; a `weighted` service splits among others, down to one for each Kubernetes Service. The
+Gateway provider calls these `ROUTER-svc-NAMESPACE-SERVICE-NUMBER`, the other providers `NAMESPACE-SERVICE-PORT`. A `mirroring`
+service copies requests.
 
 Source: Traefik v3.7.12 `pkg/api/handler.go`, `pkg/provider/kubernetes/gateway/httproute.go`, `pkg/provider/kubernetes/crd`.
 """
@@ -32,7 +33,7 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
-    """Whether this Traefik does what the route says.
+    """Whether this Traefik follows the route.
 
     Args:
         raw: body of RAW_DATA.
@@ -44,7 +45,7 @@ def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
 
 
 def side_of_service(name: str, question: LiveQuestion) -> str | None:
-    """`stable` or `canary` for the full name of a service that stands for one of the pair; None for others and other routes'."""
+    """`stable` or `canary` for the full name of one of this route's two services; None for others and those of other routes."""
     plain = name.partition("@")[0]
     made_of = _is_of(plain, set(), question) if plain.startswith(_OF_GATEWAY_ROUTES) else None
     return None if made_of is False else _role(plain, _pair_of(question))
@@ -66,12 +67,12 @@ def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
             canary=path.canary,
             conditions=frozenset(_conditions(router.rule)),
             mirror_percents=tuple(path.mirrors),
-            unknown=f"service {path.lost[0]} is not known" if path.lost else "",
+            unknown=f"service {path.lost[0]} is unknown" if path.lost else "",
         )
 
 
 def _is_of(name: str, passed: set[str], question: LiveQuestion) -> bool | None:
-    """Whether a router was made from the route that is asked about; None when its name does not tell."""
+    """Whether a router was made from the route of the question; None when its name does not show that."""
     route = question.route
     names = question.names
     kind = route.kind.lower()
@@ -83,7 +84,7 @@ def _is_of(name: str, passed: set[str], question: LiveQuestion) -> bool | None:
 
 
 class _Path:
-    """Where a router's requests end: weights of the pair, copies, and what could not be followed."""
+    """Where a router's requests end: the weights of the two Services, copies, and services that could not be followed."""
 
     def __init__(self, services: Mapping[str, _Service], question: LiveQuestion) -> None:
         self.stable = Fraction(0)
@@ -96,11 +97,11 @@ class _Path:
 
     @property
     def touches(self) -> bool:
-        """It ends at one of the pair."""
+        """Whether it ends at one of the two Services."""
         return bool(self.stable or self.canary or self.mirrors)
 
     def follow(self, name: str, share: Fraction, *, provider: str, depth: int = 0) -> None:
-        """Adds what a service does with `share` of the requests. A name without `@` is of its parent's provider."""
+        """Adds what a service does with `share` of the requests. A name without `@` belongs to its parent's provider."""
         full = name if "@" in name else f"{name}@{provider}"
         plain, _, provider = full.rpartition("@")
         self.passed.add(plain)
@@ -113,7 +114,7 @@ class _Path:
             if share:
                 self.lost.append(full)
         elif service.weighted is not None:
-            # Kept on the scale of the weights themselves: only the proportion counts.
+            # The scale of the weights themselves is kept, because only the proportion counts.
             total = sum(each.weight for each in service.weighted.services)
             for each in service.weighted.services:
                 part = share * Fraction(each.weight, total) if total else Fraction(0)
@@ -131,7 +132,7 @@ def _pair_of(question: LiveQuestion) -> Mapping[str, str]:
 
 
 def _role(plain: str, pair: Mapping[str, str]) -> str | None:
-    """Which of the pair a service stands for; the longest name that fits, as `cart` begins `cart-canary` too."""
+    """Which of the two Services a service stands for: the longest name that fits, because `cart-canary` begins with `cart`."""
     fits = [service for service in pair if _stands_for(plain, service)]
     return pair[max(fits, key=len)] if fits else None
 
@@ -154,17 +155,17 @@ def _conditions(rule: str) -> Iterator[RequestCondition]:
 
 
 def _unquoted(text: re.Match[str]) -> str:
-    """The Gateway provider writes texts as Go does, `"a\\"b"`; people write them between backticks."""
+    """The text without quotes. The Gateway provider writes texts as Go does, `"a\\"b"`; people write them between backticks."""
     if text[0].startswith("`"):
         return text[0]
     try:
         return f"`{msgspec.json.decode(text[0])}`"
-    except msgspec.DecodeError:  # an escape that only Go has
+    except msgspec.DecodeError:  # an escape sequence that only Go has
         return f"`{text[0][1:-1]}`"
 
 
 def _plain(name: str) -> str:
-    """As Traefik writes names: whatever is no letter or digit becomes one `-`."""
+    """The name as Traefik writes it: everything except letters and digits becomes one `-`."""
     return _NOT_PLAIN.sub("-", name.lower()).strip("-")
 
 

@@ -1,7 +1,7 @@
-"""Whether what a proxy does with requests is what a split says: one rule for every kind of proxy.
+"""Whether a proxy follows a split: one rule for every kind of proxy.
 
-A reader (`envoy.py`, `traefik.py`) turns a proxy's own configuration into `Entry` values; here they are held against the split.
-What a proxy replaces as a whole is one `group`, so that within a group the old and the new never stand side by side.
+A reader (`envoy.py`, `traefik.py`) turns a proxy's own configuration into `Entry` values, which are compared with the split here.
+The entries that a proxy replaces as a whole are one `group`, so a group never has old and new entries side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class RequestCondition:
     """A header, or a query parameter, that an entry asks for. Header names are lower case; the method is header `:method`.
 
     Args:
-        value: what it must be, exactly; None when it is matched in another way.
+        value: the exact value; None when it is matched in another way.
     """
 
     name: str
@@ -28,14 +28,14 @@ class RequestCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a proxy's table of routes, as far as it is about the pair.
+    """One entry of a proxy's table of routes, as far as it concerns the two Services.
 
     Args:
-        where: its name for people.
-        group: what the proxy replaces together with it.
+        where: its name for messages.
+        group: the entries that the proxy replaces together.
         stable, canary: weights, on the same scale.
-        unknown: "" or what of it the reader could not tell.
-        mirror_percents: copies of so many of its requests go to the canary Service, once for each that does.
+        unknown: what the reader could not find out; "" for nothing.
+        mirror_percents: for each mirror to the canary Service, the percentage of requests that it copies.
     """
 
     where: str
@@ -49,10 +49,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a proxy does what a split says; the message says what it does instead, or what of the split was not looked at.
+    """Whether a proxy follows a split; the message says what it does instead, or which parts of the split were not compared.
 
     Args:
-        evidence: False when nothing could be told; `live` is False then too.
+        evidence: False when nothing could be found out; then `live` is False too.
     """
 
     live: bool
@@ -61,13 +61,13 @@ class Judgement:
 
 
 def judged(entries: Sequence[Entry], split: Split) -> Judgement:
-    """Holds the entries of a route against what the route says.
+    """Compares the entries of a route with its split.
 
-    * An entry with both Services has exactly the share; each group has one, or, for 0 and 1, one with the right Service.
-    * An entry with the canary alone is one of `split.matches`, or the share is 1. So at `ALL_TO_STABLE` nothing leads to it.
-    * An entry with stable alone is nobody's business beside one with the right share: a rule that the user keeps for stable.
-    * Each match and each mirror of the split is there in each group, and no other mirror.
-    * A rule that no request matches is nobody's business, but while the route has one it must be there and lead somewhere.
+    * An entry with both Services must have exactly the share; each group has one, or, for 0 and 1, one with the right Service.
+    * An entry with the canary alone must be one of `split.matches`, unless the share is 1. So at `ALL_TO_STABLE` none is allowed.
+    * An entry with stable alone is ignored beside one with the right share: it is a rule that the user keeps for stable.
+    * Each group must have each match and each mirror of the split, and no other mirror.
+    * An idle rule is ignored, but while the route has one, the entry must exist and lead somewhere.
     """
     problems = list(dict.fromkeys(_problems(entries, split)))
     if problems:
@@ -81,7 +81,7 @@ _IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
     if not entries:
-        yield "it knows no such route"
+        yield "it does not have the route yet"
     for entry in entries:
         if entry.unknown:
             yield f"{entry.where}: {entry.unknown}"
@@ -111,15 +111,15 @@ def _mirror_problems(entry: Entry, split: Split) -> Iterator[str]:
 
 
 def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
-    """What every group must have and this one has not."""
+    """What every group must have and this one lacks."""
     if split.idle and not any(_IDLE in each.conditions for each in entries):
-        yield f"{group}: a rule that is to be made first is not there"
+        yield f"{group}: the idle rule is not there yet"
     entries = [each for each in entries if _IDLE not in each.conditions]
     if not any(each.stable + each.canary > 0 and _share(each) == split.share for each in entries):
         stale = (
             "all requests go to stable" if any(each.stable > 0 for each in entries) else "it leads to neither Service"
         )
-        yield f"{group}: nothing gives the canary {_percent(split.share)}: {stale}"
+        yield f"{group}: no rule gives the canary {_percent(split.share)}: {stale}"
     for match in split.matches:
         if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match) for each in entries):
             yield f"{group}: header route {match.name} is not there"
@@ -133,7 +133,7 @@ def _share(entry: Entry) -> Fraction:
 
 
 def _is_for(entry: Entry, route: MatchRoute) -> bool:
-    """Whether the entry asks for all that the match does, as far as the two can be compared."""
+    """Whether the entry has all conditions of the match, as far as the two can be compared."""
     wanted = _conditions(route.match)
     if not wanted:
         return True  # a match by path or cookie, which proxies write in many ways
@@ -153,7 +153,7 @@ def _conditions(match: RequestMatch) -> frozenset[RequestCondition]:
 
 
 def _not_compared(split: Split) -> str:
-    """What of the split was taken on trust: an entry for it is there, and not all of its conditions can be told."""
+    """The parts of the split that have an entry whose conditions cannot all be compared."""
     loose = [
         each.name
         for each in split.matches
@@ -161,9 +161,9 @@ def _not_compared(split: Split) -> str:
         or each.match.cookies
         or any(one.value is None for one in _conditions(each.match))
     ]
-    notes = [f"not compared: how paths, cookies and patterns of {', '.join(loose)} are matched"] if loose else []
+    notes = [f"the matches of paths, cookies and patterns in {', '.join(loose)} were not compared"] if loose else []
     if any(each.matches for each in split.mirrors):
-        notes.append("not compared: which requests are copied")
+        notes.append("the matches of mirrored requests were not compared")
     return "; ".join(notes)
 
 

@@ -1,7 +1,7 @@
-"""Time that jumps: an event loop that never waits, and the clocks that read it.
+"""Virtual time: an event loop that never waits, and the clock that reads it.
 
-With `VirtualTimeLoop` an hour of rollout takes as long as its work does, and the same seed gives the same run. The plain
-loop with `SystemClock` drives the same cluster in real time.
+With `VirtualTimeLoop` an hour of a rollout takes only the time of its work, and the same seed gives the same run. With the plain
+loop and `SystemClock` the same cluster runs in real time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ DAY_S = 86_400.0
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set: every task waits for another one, for ever."""
+    """Nothing is ready and no timer is set: all tasks wait for each other."""
 
 
 class TimeLimitPassed(RuntimeError):
-    """The virtual clock has passed its limit: whatever was awaited is not coming."""
+    """The virtual clock has passed its limit: what is awaited will not come."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -64,10 +64,10 @@ class _JumpingSelector(selectors.BaseSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop that jumps to the next timer when nothing is ready.
 
-    Threads and sockets are polled but never waited for: a program under virtual time must not depend on either.
+    It polls threads and sockets but never waits for them: a program under virtual time must not depend on either.
 
     Args:
-        limit_s: virtual seconds after which the run is given up.
+        limit_s: virtual seconds after which the run ends with TimeLimitPassed.
 
     Raises (out of `run_until_complete`): Deadlock, TimeLimitPassed.
     """
@@ -94,7 +94,7 @@ class SimClock:
     """`ports.Clock` over an event loop's time: virtual time on a `VirtualTimeLoop`.
 
     Args:
-        loop: whose time is read.
+        loop: the loop whose time it reads.
         epoch_s: wall clock at loop time 0, seconds since 1970.
     """
 

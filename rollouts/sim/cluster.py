@@ -1,4 +1,4 @@
-"""A whole simulated cluster: the API server and the controllers, kubelets and clients around it, from one seed."""
+"""A simulated cluster: the API server with the controllers, kubelets and clients around it. One seed decides its run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class SimulatedCluster:
 
     Args:
         seed: decides names, uids, nodes, start-up times and the clients' choices.
-        clock: for timestamps; None for the loop's own time. Give `SystemClock` for real time.
+        clock: for timestamps; None for the loop's time. Pass `SystemClock` for real time.
         crds: CustomResourceDefinition manifests.
-        kubelet: how quick the nodes are.
-        slice_lag_s: from a pod's change to its EndpointSlice.
-        latency_s: of API requests.
+        kubelet: how fast the nodes are.
+        slice_lag_s: time from a pod's change to its EndpointSlice.
+        latency_s: time that an API request takes.
         autoscaling: what the autoscaler does, and when.
         kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
     """
@@ -85,7 +85,7 @@ class SimulatedCluster:
         await self.api.aclose()
 
     def apply(self, manifest: Manifest, *, manager: str = "user") -> Manifest:
-        """Server-side apply of a manifest with apiVersion, kind, name and, where it has one, namespace; answers the object.
+        """Applies a manifest by server-side apply, and returns the object. The manifest needs apiVersion, kind and name.
 
         Raises: Refused; KeyError for a type that is not served.
         """
@@ -104,12 +104,12 @@ class SimulatedCluster:
         return answer
 
     def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """An object as it is now; not to be changed."""
+        """An object as it is now; callers must not change it."""
         stored = self.api.history.get(kind, namespace, name)
         return stored.manifest if stored else None
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[Manifest]:
-        """A kind's objects as they are now; not to be changed."""
+        """A kind's objects as they are now; callers must not change them."""
         return [stored.manifest for stored in self.api.history.select(kind, namespace)]
 
     def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> ClientTraffic:
@@ -141,7 +141,7 @@ class SimulatedCluster:
     async def until(
         self, holds: Callable[[Manifest | None], bool], *, kind: Kind, namespace: str, name: str, deadline_s: float
     ) -> Manifest | None:
-        """Waits until `holds` is true of an object (None when there is none); answers the object.
+        """Waits until `holds` is true of an object (None when there is none); returns the object.
 
         Raises: TimeoutError after `deadline_s` seconds of loop time.
         """

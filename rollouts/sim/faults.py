@@ -1,7 +1,7 @@
-"""Faults between a client and an API server, from a script: decorators over `ports.ApiServer`.
+"""Scripted faults between a client and an API server: decorators of `ports.ApiServer`.
 
-A `FaultTape` says which requests fail and how; a `Faulty` server carries it out. Watch faults are a second decorator,
-`FaultyWatches`. Everything else goes through untouched, so they can be stacked, and a tape that is empty changes nothing.
+A `FaultTape` says which requests fail and how; a `Faulty` server makes them fail. Another decorator, `FaultyWatches`, has the
+faults of watches. All other requests pass unchanged, so decorators can be combined, and an empty tape changes nothing.
 Catalogue of the faults and of the outages behind them: Sieve (OSDI 2022), etcd robustness tests.
 """
 
@@ -25,7 +25,7 @@ WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
 
 class Crashed(BaseException):
-    """The process under test ends here: nothing after this point runs. Not an Exception, so that nothing retries it."""
+    """The process under test ends here. It is no Exception, so that nothing catches and retries it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,41 +35,41 @@ class CrashBefore:
 
 @dataclass(frozen=True, slots=True)
 class CrashAfter:
-    """The request takes effect, the process ends before it sees the answer."""
+    """The request takes effect, but the process ends before it gets the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropRequest:
-    """The request is lost on its way: no effect, the client sees ApiUnavailable."""
+    """The request is lost: it has no effect, and the client gets ApiUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropReply:
-    """The request takes effect, the client sees ApiUnavailable."""
+    """The request takes effect, but the client gets ApiUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """409 Conflict, no effect."""
+    """409 Conflict; the request has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """429, no effect; `retry_after_s` None leaves Retry-After out."""
+    """429; the request has no effect. With `retry_after_s` None there is no Retry-After."""
 
     retry_after_s: float | None = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A 5xx without effect."""
+    """A 5xx; the request has no effect."""
 
     status: int = 503
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """The answer comes `delay_s` loop seconds late, or never within the deadline: then ApiUnavailable, with effect."""
+    """The request takes effect; the answer is `delay_s` loop seconds late, or the client gets ApiUnavailable at its deadline."""
 
     delay_s: float
 
@@ -78,11 +78,11 @@ Fault: TypeAlias = CrashBefore | CrashAfter | DropRequest | DropReply | Conflict
 
 
 class FaultTape:
-    """Which request meets which fault, by number.
+    """The faults of numbered requests.
 
     Args:
-        faults: by the number of the request among those that `counts`, from 0.
-        counts: which requests are numbered; writes other than Leases and Events by default.
+        faults: each fault by the number of its request, from 0.
+        counts: which requests are numbered; default: writes, but not of Leases and Events.
     """
 
     def __init__(self, faults: Mapping[int, Fault], *, counts: Callable[[Request], bool] | None = None) -> None:
@@ -93,12 +93,12 @@ class FaultTape:
 
     @classmethod
     def drawn(cls, rng: random.Random, *, faults: Iterable[Fault], length: int, share: float) -> FaultTape:
-        """A tape by chance: each of the first `length` writes meets a fault with probability `share`, 0..1."""
+        """A random tape: each of the first `length` writes has a fault with probability `share`, 0..1."""
         choices = tuple(faults)
         return cls({number: rng.choice(choices) for number in range(length) if rng.random() < share})
 
     def next_fault(self, request: Request) -> Fault | None:
-        """The fault of this request; advances the tape."""
+        """Returns the fault of this request, and advances the tape."""
         if not self._counts(request):
             return None
         number, self.seen = self.seen, self.seen + 1
@@ -106,15 +106,15 @@ class FaultTape:
 
 
 def is_rollout_write(request: Request) -> bool:
-    """A write whose loss matters: no Lease, no Event, no dry run."""
+    """Whether a request is a write whose loss matters: not of a Lease or an Event, and no dry run."""
     others = any(word in request.path for word in ("/leases", "/events"))
     return request.method in WRITES and not others and "dryRun" not in request.query
 
 
 class Faulty:
-    """An `ApiServer` whose requests meet the faults of a tape.
+    """An `ApiServer` whose requests have the faults of a tape.
 
-    After a crash every further request crashes too: a dead process sends nothing.
+    After a crash every further request crashes too, because a dead process sends nothing.
     """
 
     def __init__(self, api: ApiServer, tape: FaultTape) -> None:
@@ -123,7 +123,7 @@ class Faulty:
         self._dead = False
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """The request, or its fault. Raises: ApiUnavailable, Crashed."""
+        """Carries out the request, or its fault. Raises: ApiUnavailable, Crashed."""
         if self._dead:
             raise Crashed
         fault = self._tape.next_fault(request)
@@ -160,7 +160,7 @@ class Faulty:
                 assert_never(fault)
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch; a dead process opens none."""
+        """Opens a watch. Raises: Crashed after a crash."""
         if self._dead:
             raise Crashed
         return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
@@ -171,16 +171,16 @@ class Faulty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchFaults:
-    """How watches and lists lie; all off by default.
+    """The faults of watches and lists; by default there are none.
 
     Args:
-        delay_s: shortest and longest delay of an event; order within a watch is kept.
-        drop: share of MODIFIED events that are lost, 0..1. Others are kept: a lost deletion needs a relist to be noticed.
+        delay_s: shortest and longest delay of an event; the order within a watch is kept.
+        drop: share of MODIFIED events that are lost, 0..1. Others are not lost: only a relist would show a lost deletion.
         duplicate: share of events that come twice, 0..1.
         break_after: a watch ends with a broken connection after this many events; None for never.
-        stale_lists: a list repeats the answer of the last one like it with this probability, 0..1, as a cache that lags
-            behind does; never one that is older than the list asks for.
-        streaming_lists: whether the server has them; without them lists come in pages, which `stale_lists` is about.
+        stale_lists: probability, 0..1, that a list repeats the last answer to the same request, as a cache that lags does; the
+            answer is never older than the request allows.
+        streaming_lists: whether the server supports them; without them lists come in pages, which `stale_lists` affects.
     """
 
     delay_s: tuple[float, float] = (0.0, 0.0)
@@ -192,9 +192,9 @@ class WatchFaults:
 
 
 class FaultyWatches:
-    """An `ApiServer` whose watches and lists lie as `faults` say, decided by `rng`.
+    """An `ApiServer` whose watches and lists have `faults`, drawn from `rng`.
 
-    `faults` may be set while it runs, to end the trouble or begin another one; open watches follow.
+    `faults` may be set while it runs; open watches then have the new faults.
     """
 
     def __init__(self, api: ApiServer, faults: WatchFaults, rng: random.Random) -> None:
@@ -204,7 +204,7 @@ class FaultyWatches:
         self._lists: dict[tuple[str, str], tuple[int, Response]] = {}
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """The request; a list may be an old one."""
+        """Carries out the request; the answer to a list may be an old one."""
         if request.method != "GET":
             return await self._api.request(request, deadline_s=deadline_s)
         query = dict(request.query)
@@ -221,14 +221,14 @@ class FaultyWatches:
         return response
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch that lies."""
+        """Opens a watch with faults."""
         if not self.faults.streaming_lists and "sendInitialEvents" in request.query:
             return RefusedWatch(Refused(400, "BadRequest", "sendInitialEvents is not known here"))
         stream = await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
         return _LyingWatch(stream, self, self._rng)
 
     async def aclose(self) -> None:
-        """Closes the server behind."""
+        """Closes the server behind it."""
         await self._api.aclose()
 
 

@@ -45,10 +45,10 @@ class _ApisixRoute(Dialect):
 
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         if len(matches) != 1:
-            raise Unroutable(f"an ApisixRoute cannot mirror; take {name} out of the steps")
+            raise Unroutable(f"an ApisixRoute cannot mirror; remove {name} from the steps")
         (want,) = matches
         if want.path or want.method:
-            raise Unroutable(f"an ApisixRoute's exprs know no path and no method; change the match of {name}")
+            raise Unroutable(f"an ApisixRoute's exprs cannot match paths or methods; change the match of {name}")
         scopes = (("Header", want.headers), ("Cookie", want.cookies), ("Query", want.query))
         more = [_expression(scope, each) for scope, named in scopes for each in named]
         own = rule.get("match") or {}
@@ -87,7 +87,7 @@ class _Apisix(Rules):
         conditions = (objects.user.get("status") or {}).get("conditions") or ()
         found = [each for each in conditions if each.get("type") in ("Accepted", "ResourcesAvailable")]
         if not found or any(each.get("observedGeneration", -1) < generation for each in found):
-            return Acceptance(Answer.UNKNOWN, f"APISIX has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"APISIX has not processed generation {generation} yet")
         bad = next((each for each in found if each.get("status") != "True"), None)
         return (
             Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"APISIX says: {bad.get('message', '')}")

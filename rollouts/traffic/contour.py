@@ -1,7 +1,7 @@
 """Contour: weights of `spec.routes[].services` in an HTTPProxy. A managed route is a copy with more conditions.
 
-Contour shares a route evenly when all weights are 0 or left out, so a pair without weights is refused. Of two routes with the
-same conditions it takes the last, so a mirror of all of a route's requests is put into the route itself.
+Contour splits a route evenly when all weights are 0 or left out, so a pair without weights is refused. Of two routes with the
+same conditions it uses the last, so a mirror of all requests of a route is put into the route itself.
 Source: Contour v1.33.8, HTTPProxy.
 """
 
@@ -57,7 +57,7 @@ class _HttpProxy(Dialect):
 
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
         if len(matches) != 1 or matches[0].method:
-            raise Unroutable(f"an HTTPProxy's route has one match and no method; change the match of {name}")
+            raise Unroutable(f"an HTTPProxy's route has one match, without a method; change the match of {name}")
         (want,) = matches
         own: list[Manifest] = rule.get("conditions") or []
         path = both(_path(own), want.path, of="paths")
@@ -71,7 +71,7 @@ class _HttpProxy(Dialect):
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         services = rule["services"]
         if any(each.get("mirror") for each in services):
-            raise Unroutable("a route mirrors already, and it can have one mirror; take yours out while a step mirrors")
+            raise Unroutable("a route mirrors already, and it can have one mirror; remove yours while a step mirrors")
         weight = {"weight": mirror.percent} if mirror.percent < 100 else {}
         return {**rule, "services": [*services, {**self._weighted(canary, None), "mirror": True, **weight}]}
 
@@ -92,7 +92,7 @@ class _HttpProxy(Dialect):
         conditions = [each.get("conditions") for each in user["spec"].get("routes") or ()]
         if any(each in conditions[:at] for at, each in enumerate(conditions)):
             raise Unroutable(
-                "two routes would have the same conditions, and Contour takes one of them; change the match"
+                "two routes would have the same conditions, and Contour uses only one of them; change the match"
             )
 
 
@@ -123,7 +123,7 @@ class _Contour(Rules):
         conditions = (objects.user.get("status") or {}).get("conditions") or ()
         valid: Manifest = next((each for each in conditions if each.get("type") == "Valid"), {})
         if valid.get("observedGeneration", -1) < generation:
-            return Acceptance(Answer.UNKNOWN, f"Contour has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"Contour has not processed generation {generation} yet")
         if valid.get("status") == "True":
             return Acceptance(Answer.YES)
         told = [valid.get("message"), *(each.get("message") for each in valid.get("errors") or ())]

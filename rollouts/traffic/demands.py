@@ -1,7 +1,7 @@
-"""What a spec asks of a router that no object of its kind could say: told with the spec, before anything is read or moved. Pure.
+"""What a spec asks for and no object of its router can express: a problem of the spec, before anything is read or moved. Pure.
 
-By the codec's own table (`Provider.supported`), which the driver goes by before each write too. What only the objects tell (what
-a GatewayClass supports, whether a VirtualService is for HTTP) the driver finds out.
+It uses the codec's own table (`Provider.supported`), which the driver checks before each write too. The driver finds out what
+only the objects show (the features of a GatewayClass, whether a VirtualService is for HTTP).
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from rollouts.traffic.codec import Provider, Target
 WORDS: Mapping[Feature, str] = MappingProxyType(
     {
         Feature.HEADER: "route requests by a header",
-        Feature.HEADER_REGEX: "match a header other than exactly",
+        Feature.HEADER_REGEX: "match a header by a prefix or a pattern",
         Feature.COOKIE: "match cookies",
         Feature.SEVERAL_COOKIES: "match more than one cookie of a request",
         Feature.QUERY: "match query parameters",
         Feature.METHOD: "match methods",
         Feature.PATH: "match paths",
-        Feature.SEVERAL_CONDITIONS: "match more than one condition in a route",
+        Feature.SEVERAL_CONDITIONS: "have more than one condition in a route",
         Feature.SEVERAL_ROUTES: "have more than one header route at a time",
         Feature.MIRROR: "mirror requests",
-        Feature.MIRROR_PERCENT: "mirror a part of the requests",
+        Feature.MIRROR_PERCENT: "mirror only a part of the requests",
     }
 )
-"""What a router cannot do that lacks it, most telling first."""
+"""What a router without the feature cannot do, the most important first."""
 
 
 def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator[SpecProblem]:
-    """What the strategy asks for and `target` cannot have; paths begin below `spec.strategy.canary`."""
+    """What the strategy asks for and `target` cannot express; paths begin below `spec.strategy.canary`."""
     supported = provider.supported(target)
     if strategy.ping_pong and target.no_ping_pong:
         yield SpecProblem("pingPong", target.no_ping_pong)
     sticky = strategy.traffic_routing.sticky if strategy.traffic_routing is not None else None
     if sticky is not None and (lacking := features_needed(as_said(Split(Fraction(1, 2), sticky=sticky))) - supported):
-        yield SpecProblem("trafficRouting.stickiness", f"{_cannot(lacking, provider, target)}; take it out")
+        yield SpecProblem("trafficRouting.stickiness", f"{_cannot(lacking, provider, target)}; remove it")
     for index, step in enumerate(strategy.steps):
         where = f"steps[{index}]"
         match step:
@@ -53,9 +53,7 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
                 field = f"{where}.setMirrorRoute"
             case SetWeight(weight_percent=percent):
                 if target.weight_total is not None and Fraction(percent) * target.weight_total % 100:
-                    told = (
-                        f"{float(percent):g} % is no whole part of the {target.weight_total} that {provider.name} knows"
-                    )
+                    told = f"{float(percent):g} % of {provider.name}'s total weight {target.weight_total} is not a whole number"
                     yield SpecProblem(f"{where}.setWeight", f"{told}; change the weight")
                 continue
             case _:
@@ -68,11 +66,11 @@ def impossible(strategy: Canary, provider: Provider, target: Target) -> Iterator
         )
         several = {Feature.SEVERAL_ROUTES} if split.matches and len(matches) > 1 else set[Feature]()
         if lacking := (features_needed(split) | several) - supported:
-            yield SpecProblem(field, f"{_cannot(lacking, provider, target)}; take the step out, or use another router")
+            yield SpecProblem(field, f"{_cannot(lacking, provider, target)}; remove the step, or use another router")
 
 
 def _cannot(lacking: frozenset[Feature], provider: Provider, target: Target) -> str:
-    if Feature.HEADER in lacking:  # the rest goes without saying
+    if Feature.HEADER in lacking:  # the others follow from it
         lacking -= {Feature.HEADER_REGEX, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES}
     for feature, more in ((Feature.COOKIE, Feature.SEVERAL_COOKIES), (Feature.MIRROR, Feature.MIRROR_PERCENT)):
         if feature in lacking:

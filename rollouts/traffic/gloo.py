@@ -80,7 +80,7 @@ class _Gloo(Rules):
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Gloo's state is by name of the Pod that reported it and has no generation: Rejected is told, Accepted may be old."""
+        """No when Gloo reports Rejected. Its states are by Pod and have no generation, so Accepted may be an old state."""
         told = (objects.user.get("status") or {}).get("statuses") or {}
         bad = next((each for each in told.values() if str(each.get("state")) in ("2", "Rejected")), None)
         return Acceptance(Answer.YES) if bad is None else Acceptance(Answer.NO, f"Gloo says: {bad.get('reason', '')}")

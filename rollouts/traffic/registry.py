@@ -1,4 +1,4 @@
-"""Every traffic provider by name: those that come with the project, those of other packages, and those that nobody should use.
+"""Every traffic provider by name: those of this project, those of other packages, and names that are refused.
 
 A package adds one with an entry point in the group `rollouts.traffic`: `myrouter = "mypackage.myrouter:PROVIDER"`.
 """
@@ -33,16 +33,16 @@ _BUILT_IN: tuple[Provider, ...] = (
 
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "ambassador": "Mappings of Ambassador and Emissary are not managed; write an HTTPRoute, and gatewayAPI for it",
-        "appMesh": "AWS ended App Mesh; VPC Lattice takes HTTPRoutes: write gatewayAPI",
-        "kuma": "TrafficRoute is Kuma's old API; its MeshHTTPRoute has an HTTPRoute beside it: write gatewayAPI",
-        "knative": "a Knative Service makes its own pods and leaves a Rollout none; use its own traffic block",
-        "smi": "the CNCF archived SMI; meshes take HTTPRoutes: write gatewayAPI, or declare TrafficSplits by a TrafficProvider",
-        "argoproj-labs/gatewayAPI": "it needs no plugin here: write trafficRouting.gatewayAPI.httpRoutes: [{name: …}]",
-        "argoproj-labs/contour": "it needs no plugin here: write trafficRouting.contour.httpProxies: [{name: …}]",
+        "ambassador": "Mappings of Ambassador and Emissary are not supported; write an HTTPRoute, and name it in gatewayAPI",
+        "appMesh": "AWS ended App Mesh; VPC Lattice takes HTTPRoutes: use gatewayAPI",
+        "kuma": "TrafficRoute is Kuma's old API; Kuma takes HTTPRoutes too: use gatewayAPI",
+        "knative": "a Knative Service creates its own pods, so nothing is left for a Rollout; use its own traffic block",
+        "smi": "the CNCF archived SMI; meshes take HTTPRoutes: use gatewayAPI, or declare TrafficSplits in a TrafficProvider",
+        "argoproj-labs/gatewayAPI": "no plugin is needed here: write trafficRouting.gatewayAPI.httpRoutes: [{name: …}]",
+        "argoproj-labs/contour": "no plugin is needed here: write trafficRouting.contour.httpProxies: [{name: …}]",
     }
 )
-"""Names that a spec may have from elsewhere, and what to write instead."""
+"""Names that a spec written for another tool may have, and what to write instead."""
 
 
 def registry(more: Iterable[Provider] = ()) -> Mapping[str, Provider]:
@@ -53,11 +53,11 @@ def registry(more: Iterable[Provider] = ()) -> Mapping[str, Provider]:
 
 
 def unknown(name: str, known: Mapping[str, Provider]) -> str:
-    """What to tell about a name that is not in the registry."""
+    """The message about a name that is not in the registry."""
     if refused := REFUSED.get(name):
         return refused
     other = f"; for another router write a TrafficProvider {name}" if is_object_name(name) else ""
-    return f"is no provider here; there are {', '.join(sorted(known))}{other}"
+    return f"there is no provider of this name; there are {', '.join(sorted(known))}{other}"
 
 
 def installed() -> tuple[Provider, ...]:

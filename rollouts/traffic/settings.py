@@ -12,7 +12,7 @@ _NUMBER_MOST = 2**31 - 1
 
 
 class SettingsReader:
-    """One JSON object of the settings. What is absent or null reads as nothing; `done` raises what was found wrong.
+    """One JSON object of the settings. A null field counts as absent; `done` raises all problems that were noted.
 
     The API's own fields were validated before (`api/v1alpha1/traffic.py`); those of a provider under `plugins` were not.
     """
@@ -26,22 +26,22 @@ class SettingsReader:
             self.refuse("", "must be an object")
 
     def refuse(self, field: str, message: str) -> None:
-        """Notes a problem of one field; of the whole for ""."""
+        """Notes a problem of one field, or of the whole object for ""."""
         self.problems.append(SpecProblem(self._place(field), message))
 
     def text(self, field: str, *, default: str = "", needed: bool = False) -> str:
-        """A text."""
+        """A string."""
         found = self._take(field)
         if isinstance(found, str) and found:
             return found
         if found is not None:
-            self.refuse(field, "must be a text that is not empty")
+            self.refuse(field, "must be a string that is not empty")
         elif needed:
             self.refuse(field, "is required")
         return default
 
     def object_name(self, field: str, *, default: str = "", needed: bool = False) -> str:
-        """A text that may be the name of an object or of a namespace."""
+        """A string that is a valid name of an object or of a namespace."""
         found = self.text(field, default=default, needed=needed)
         if found != default:
             self._check_name(field, found)
@@ -76,27 +76,27 @@ class SettingsReader:
         return found is True
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """A list of strings."""
         found = self._take(field)
         if found is None:
             return ()
         if not isinstance(found, list | tuple) or not all(isinstance(each, str) and each for each in found):
-            self.refuse(field, "must be a list of texts")
+            self.refuse(field, "must be a list of strings")
             return ()
         return tuple(found)
 
     def text_map(self, field: str) -> Mapping[str, str]:
-        """Texts by name."""
+        """An object whose values are strings."""
         found = self._take(field)
         if found is None:
             return {}
         if not isinstance(found, Mapping) or not all(isinstance(each, str) for each in found.values()):
-            self.refuse(field, "must be texts by name")
+            self.refuse(field, "must be an object whose values are strings")
             return {}
         return dict(found)
 
     def value(self, field: str) -> Mapping[str, Any]:
-        """An object that is taken as it is; it is required."""
+        """A required object, as it is."""
         found = self._take(field)
         if isinstance(found, Mapping):
             return found
@@ -104,19 +104,19 @@ class SettingsReader:
         return {}
 
     def anything(self, field: str) -> Any:
-        """A JSON value of any type; it is required."""
+        """A required JSON value of any type."""
         found = self._take(field)
         if field not in self._value:
             self.refuse(field, "is required")
         return found
 
     def part(self, field: str) -> SettingsReader | None:
-        """An object in it; None when left out."""
+        """A reader of a nested object; None when left out."""
         found = self._take(field)
         return None if found is None else SettingsReader(found, path=self._place(field), problems=self.problems)
 
     def parts(self, field: str) -> tuple[SettingsReader, ...]:
-        """A list of objects."""
+        """Readers of a list of objects."""
         found = self._take(field)
         if found is None:
             return ()
@@ -129,7 +129,7 @@ class SettingsReader:
         )
 
     def done(self) -> None:
-        """Notes every field that nobody asked for. Raises: SpecInvalid when this is the outermost and anything was noted."""
+        """Notes every field that was not read. Raises: SpecInvalid, in the outermost object, when a problem was noted."""
         for field in self._value:
             if field not in self._read:
                 self.refuse(field, "unknown field")
@@ -138,7 +138,7 @@ class SettingsReader:
 
     def _check_name(self, field: str, name: str) -> None:
         if not is_object_name(name):
-            self.refuse(field, f"{name[:40]!r} is no name of an object (RFC 1123: lower case, digits, '-' and '.')")
+            self.refuse(field, f"{name[:40]!r} is not a valid object name (RFC 1123: lower case, digits, '-' and '.')")
 
     def _take(self, field: str) -> Any:
         self._read.add(field)

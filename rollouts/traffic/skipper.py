@@ -1,9 +1,9 @@
 """Skipper: the annotation `zalando.org/backend-weights` of an Ingress that has both Services as backends of the same path.
 
-Weights of other Services in it stay as they are. Skipper answers for a path by the weights of the backends that it has there.
+Weights of other Services in it stay as they are. Skipper splits a path by the weights of the backends that the path has.
 Source: Skipper, kubernetes/ingress-usage, "Blue-Green deployments".
 
-It asks for its routes every 3 s (`-source-poll-timeout`, 3000 by default); behind a routesrv two such polls follow each other.
+Skipper polls its routes every 3 s (`-source-poll-timeout`, 3000 by default); behind a routesrv two such polls follow each other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rollouts.traffic.settings import SettingsReader
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 WEIGHTS = "zalando.org/backend-weights"
 _WEIGHT_MOST = 1_000_000
-_SETTLE_S = 8.0  # two polls, and what it takes to build the routes
+_SETTLE_S = 8.0  # two polls, and the time to build the routes
 
 
 class _Skipper(OneAnnotation):
@@ -34,7 +34,7 @@ class _Skipper(OneAnnotation):
         read = SettingsReader(settings)
         names = tuple(filter(None, (read.object_name("ingress"), *read.object_names("ingresses"))))
         if not names:
-            read.refuse("ingress", "is required, or ingresses")
+            read.refuse("ingress", "is required, unless ingresses is given")
         read.done()
         return tuple(Target(kinds=KINDS, namespace=namespace, name=name, settle_s=_SETTLE_S) for name in names)
 
@@ -44,7 +44,7 @@ class _Skipper(OneAnnotation):
     def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
         _check_backends(user, context)
         if text is None:
-            return None  # Skipper would share evenly among the backends
+            return None  # Skipper would split evenly among the backends
         return _pair(_weights(text), context).share
 
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
@@ -55,7 +55,7 @@ class _Skipper(OneAnnotation):
         return json.dumps(said, separators=(",", ":"))
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Skipper writes nothing about routes into the Ingress."""
+        """Always yes: Skipper writes nothing about routes into the Ingress."""
         return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _check_backends(user: Manifest, context: Context) -> None:
     names = {((path.get("backend") or {}).get("service") or {}).get("name") for path in paths}
     for service in (context.stable_service, context.canary_service):
         if service not in names:
-            raise Unroutable(f"none of its paths has Service {service} as a backend; add it beside the other one")
+            raise Unroutable(f"none of its paths has Service {service} as a backend; add it beside the other Service")
 
 
 def _weights(text: str) -> dict[str, int]:
@@ -79,9 +79,9 @@ def _weights(text: str) -> dict[str, int]:
         found = json.loads(text)
         weights = {str(name): int(weight) for name, weight in found.items()}
     except (ValueError, TypeError, AttributeError) as error:
-        raise Unroutable(f"its annotation {WEIGHTS} is no JSON of weights by Service; mend it") from error
+        raise Unroutable(f"its annotation {WEIGHTS} is not a JSON object of weights by Service; correct it") from error
     if weights != found:
-        raise Unroutable(f"its annotation {WEIGHTS} has weights that are no whole numbers; multiply all of them")
+        raise Unroutable(f"its annotation {WEIGHTS} has weights that are not whole numbers; multiply all of them")
     return weights
 
 

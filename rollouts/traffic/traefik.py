@@ -1,6 +1,6 @@
 """Traefik: weights of `spec.weighted.services` in the TraefikService that the user's IngressRoute or HTTPRoute points at.
 
-Traefik writes no status; it takes a change within `providersThrottleDuration`, 2 s unless it was set (measured: 1.8 to 2.0 s when
+Traefik writes no status. It applies a change within `providersThrottleDuration`, 2 s by default (measured: 1.8 to 2.0 s when
 another change came before). Source: Traefik v3.7 CRDs.
 """
 
@@ -59,7 +59,7 @@ class _Traefik(Rules):
         return frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Traefik says nothing on the object, not even that it is wrong."""
+        """Always yes: Traefik writes nothing on the object, not even that it is wrong."""
         return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:

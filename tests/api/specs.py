@@ -239,7 +239,7 @@ BAD: tuple[Bad, ...] = (
         "our own label in the template",
         changed(CANARY, template__metadata__labels={"app": "cart", "rollouts.dev/revision": "x"}),
         "spec.template.metadata.labels[rollouts.dev/revision]",
-        "set by the controller",
+        "the controller sets",
         by_schema=False,
     ),
     # strategy
@@ -247,8 +247,13 @@ BAD: tuple[Bad, ...] = (
     Bad("empty strategy", changed(CANARY, strategy={}), "spec.strategy", "neither"),
     Bad("both strategies", changed(CANARY, strategy__blueGreen={"activeService": "a"}), "spec.strategy", "both"),
     # canary
-    Bad("limits both 0", canary(maxSurge=0, maxUnavailable=0), f"{_CANARY}.maxSurge", "both 0"),
-    Bad("limits both 0 in percent", canary(maxSurge="0%", maxUnavailable="0"), f"{_CANARY}.maxSurge", "both 0"),
+    Bad("limits both 0", canary(maxSurge=0, maxUnavailable=0), f"{_CANARY}.maxSurge", "while maxUnavailable is 0"),
+    Bad(
+        "limits both 0 in percent",
+        canary(maxSurge="0%", maxUnavailable="0"),
+        f"{_CANARY}.maxSurge",
+        "while maxUnavailable is 0",
+    ),
     Bad("limit below 0", canary(maxSurge=-1), f"{_CANARY}.maxSurge", "percentage", by_schema=False),
     Bad("limit in words", canary(maxUnavailable="some"), f"{_CANARY}.maxUnavailable", "percentage", by_schema=False),
     Bad("limit as a boolean", canary(maxUnavailable=True), f"{_CANARY}.maxUnavailable", "percentage"),
@@ -272,7 +277,7 @@ BAD: tuple[Bad, ...] = (
         "pingPong beside a stableService",
         canary(pingPong=_PING_PONG, stableService="c", trafficRouting=_ROUTED),
         f"{_CANARY}.stableService",
-        "exclude",
+        "cannot be combined with pingPong",
         by_schema=False,
     ),
     Bad("pingPong without routes", canary(pingPong=_PING_PONG), f"{_CANARY}.pingPong", "router", by_schema=False),
@@ -291,7 +296,7 @@ BAD: tuple[Bad, ...] = (
         "dynamic with delay",
         canary(dynamicStableScale=True, scaleDownDelaySeconds=5, trafficRouting={}),
         f"{_CANARY}.dynamicStableScale",
-        "exclude",
+        "cannot be combined with scaleDownDelaySeconds",
     ),
     Bad(
         "threshold without a type",

@@ -149,3 +149,8 @@ def test_text_that_json_cannot_hold_is_a_problem_of_the_strategy() -> None:
     spec = routed(plugins={"mine": {"rules": ["\ud800"]}})
 
     assert [problem.path for problem in _problems(spec)] == ["spec.strategy"]
+
+
+def test_a_field_whose_name_is_no_text_is_refused() -> None:
+    """Half of a surrogate pair, as a YAML file may have it; the rest of the spec cannot be read beside it."""
+    assert SpecProblem("spec", "cannot be used (string_unicode)") in _problems({**CANARY, "\ud800": 1})

@@ -338,7 +338,7 @@ def test_bytes_and_objects_are_read_alike() -> None:
 
 
 def test_a_rollout_carries_only_our_annotations() -> None:
-    """Core sees the verbs without their prefix, and nothing of other tools."""
+    """Core sees the commands without their prefix, and nothing of other tools."""
     annotations = {"rollouts.dev/promote": "true", "kubectl.kubernetes.io/x": "y"}
     whole = manifest(CANARY) | {
         "metadata": {"name": "cart", "namespace": "shop", "uid": "u", "generation": 3, "annotations": annotations}

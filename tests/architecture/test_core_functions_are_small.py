@@ -11,13 +11,6 @@ CORE = Path(__file__).parents[2] / "rollouts" / "core"
 MAX_LINES = 40
 MAX_COMPLEXITY = 15
 
-TOO_LARGE_STILL: frozenset[str] = frozenset(
-    {
-        "lifecycle/housekeeping.py explained",
-    }
-)
-"""What is larger than that today. A name goes when its function is small enough; none is added."""
-
 
 def _functions() -> Iterator[tuple[str, int, int]]:
     """Every function of the core, named by its file, with its lines and its complexity."""
@@ -39,12 +32,7 @@ def test_a_function_is_small_enough_to_be_understood_at_once() -> None:
     found = _too_large()
 
     assert len(list(_functions())) > 300
-    assert {name: size for name, size in found.items() if name not in TOO_LARGE_STILL} == {}
-
-
-def test_the_list_of_exceptions_only_gets_shorter() -> None:
-    """An exception that is no longer one would let the function grow again: take it off the list."""
-    assert sorted(TOO_LARGE_STILL - _too_large().keys()) == []
+    assert found == {}
 
 
 def test_both_operators_count_as_branches(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_provider_that_is_deleted_in_the_middle_leaves_the_traffic_as_it_is() 
     done = play_routed(world(weight(10), {"pause": {}}, weight(50)), script)
 
     told, weights = seen
-    assert told.startswith(f"{PATH}: is no provider here; there are ")
+    assert told.startswith(f"{PATH}: there is no provider of this name; there are ")
     assert "TrafficProvider" in told
     assert weights == (90, 10)
     assert done.users.lost == 0

@@ -116,7 +116,7 @@ def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
         assert stored_weights(stage) == (75, 25)
         await stage.until(lambda: bool((stage.status.get("traffic") or {}).get("verifiedBy")))
         await users.measure(stage, "changed", "2", for_s=STAY_S)
-        assert any("has changed" in text for text in told(stage, "RouteMade"))
+        assert any("changed manifest" in text for text in told(stage, "RouteMade"))
         await stage.until_phase("Healthy", "2")
 
     outcome = play_routed(world(*QUARTER, own=manifest(labels={"tier": "web"})), script, grace_s=GRACE_S)
@@ -153,7 +153,7 @@ def test_one_that_somebody_else_made_is_left_alone() -> None:
     async def script(stage: Stage) -> None:
         await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "RouteNotUsable")
         message = stage.status["waitingFor"]["message"]
-        assert "was not made by a Rollout; delete it, or take it out of trafficRouting.own" in message
+        assert "no Rollout created it; delete it, or remove it from trafficRouting.own" in message
         assert route(stage)["metadata"].get("annotations") is None
 
     run = play((http_route(), *world(*QUARTER)), script, behind=Behind(settings=ENVOY))

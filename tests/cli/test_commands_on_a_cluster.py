@@ -80,7 +80,7 @@ async def test_an_update_is_watched_promoted_and_rolled_back(
 
         assert await there.run("promote", "cart") == 0
         said = capsys.readouterr().out
-        assert "@1: lets revision" in said and "the controller has recorded it" in said
+        assert "@1: lets revision" in said and "the controller has recorded the command" in said
         assert await there.run("status", "cart", "-w") == 0
 
         capsys.readouterr()
@@ -108,7 +108,7 @@ async def test_an_update_is_aborted_and_retried(tmp_path: Path, capsys: pytest.C
         await there.reaches("Progressing")
 
         assert await there.run("abort", "cart") == 2
-        assert "say --yes" in capsys.readouterr().err
+        assert "add --yes" in capsys.readouterr().err
         assert await there.run("abort", "cart", "--yes") == 0
         assert await there.run("status", "cart", "-w") == 1
         assert await there.run("abort", "cart", "--yes") == 0, "an abort that stands is as good as done"
@@ -119,11 +119,11 @@ async def test_an_update_is_aborted_and_retried(tmp_path: Path, capsys: pytest.C
 
 
 async def test_pause_resume_and_restart_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each verb's record is what the command waits for, also the absence of one."""
+    """Each command's record is what the CLI waits for, also the absence of one."""
     async with shop(tmp_path) as there:
         for words in (("pause", "cart"), ("resume", "cart"), ("restart", "cart")):
             assert await there.run(*words) == 0, words
-            assert "the controller has recorded it" in capsys.readouterr().out
+            assert "the controller has recorded the command" in capsys.readouterr().out
         assert await there.run("resume", "cart") == 1
 
 
@@ -154,8 +154,8 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
         (("get", "nobody"), 4, "there is no Rollout nobody in namespace rollouts-demo"),
         (("status", "nobody", "-w"), 4, "there is no Rollout nobody"),
         (("promote", "nobody"), 4, "not found"),
-        (("promote", "cart", "--full", "--step", "1"), 2, "exclude each other"),
-        (("get", "cart", "-A"), 2, "leave -A out"),
+        (("promote", "cart", "--full", "--step", "1"), 2, "cannot be combined"),
+        (("get", "cart", "-A"), 2, "remove -A"),
         (("get", "-w", "-o", "yaml"), 2, "cannot be combined"),
         (("status", "cart", "--timeout", "soon"), 2, "not a duration"),
         (("get", "--context", "elsewhere"), 4, "elsewhere"),
@@ -184,12 +184,12 @@ async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(tmp_path: Path) ->
         async with terminal(there, "abort", "cart") as asked:
             await asked.shows("Go on? [y/N]")
             asked.types("\n")
-            await asked.shows("left as it is")
+            await asked.shows("nothing was changed")
             assert await asked.ends() == 1
         async with terminal(there, "abort", "cart") as asked:
             await asked.shows("Go on? [y/N]")
             asked.types("y\n")
-            await asked.shows("the controller has recorded it")
+            await asked.shows("the controller has recorded the command")
             assert await asked.ends() == 0
         await live.shows("Aborted")
         live.types("\x03")

@@ -245,14 +245,14 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
     ("traffic", "words"),
     [
         (None, ""),
-        (Traffic(desired_percent=5), "5 % wanted, nothing confirmed yet"),
+        (Traffic(desired_percent=5), "5 % desired, nothing confirmed yet"),
         (
             Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG),
-            "5 % in force (Config)",
+            "5 % confirmed (Config)",
         ),
         (
             Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1),
-            "5 % and route beta wanted, 1 % in force",
+            "5 % and route beta desired, 1 % confirmed",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 
 from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import seconds_of, short
 
 
@@ -43,13 +44,19 @@ def test_a_duration_that_cannot_be_read_says_what_to_write(text: str) -> None:
         seconds_of(text)
 
 
+@pytest.mark.parametrize(("count", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
+def test_a_count_agrees_with_its_noun(count: int, text: str) -> None:
+    """ "1 pods" reads like a machine that does not know what it says."""
+    assert count_of(count, "pod") == text
+
+
 def test_the_list_looks_like_kubectls() -> None:
     """One line a Rollout, and why it does not go on."""
     row = RolloutRow(view=example(), created_at_s=NOW_S - 7_200, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
 
     header, cart = drawn(rollout_table([row], now_s=NOW_S, wide=False, all_namespaces=True))
 
-    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITS", "FOR"]
+    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITING", "FOR"]
     assert cart[:9] == ["shop", "cart", "Paused", "1/4", "25", "%", "4/4", "1", "2h"]
     assert "(PromotionNeeded)," in cart
 
@@ -85,13 +92,11 @@ def test_the_demos_table_adds_up_and_names_what_broke() -> None:
     """The last thing people see: sums over the acts, and the broken promise in place of the outcome."""
     rows = [
         ActRow(title="canary", sent=100, lost=0, steps=4, seconds=9.5, writes=20, outcome="Healthy"),
-        ActRow(
-            title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="2 requests were lost"
-        ),
+        ActRow(title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="lost 2 requests"),
     ]
 
     _, canary, abort, total = drawn(act_table(rows))
 
     assert canary == ["canary", "100", "0", "4", "9.5", "20", "Healthy"]
-    assert abort == ["abort", "50", "2", "0", "3.0", "8", "2", "requests", "were", "lost"]
+    assert abort == ["abort", "50", "2", "0", "3.0", "8", "lost", "2", "requests"]
     assert total == ["all", "150", "2", "4", "12.5", "28"]

@@ -19,7 +19,7 @@ COMMANDS = sorted(command.name or "" for command in app.registered_commands)
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "crds", "demo", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
+        "abort", "analyze", "crds", "demo", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
         "promote", "restart", "resume", "retry", "rollback", "status",
     ]  # fmt: skip
 

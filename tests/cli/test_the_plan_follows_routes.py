@@ -74,7 +74,7 @@ async def test_a_route_that_may_not_be_read_is_told_so(tmp_path: Path, capsys: p
         plan = await planned(there, capsys, written(there.stage.namespace))
 
     (stuck,) = [each for each in plan["findings"] if each["rule"] == "Stuck"]
-    assert "may not be read" in stuck["what"]
+    assert "is unknown: you may not read it" in stuck["what"]
 
 
 MESH = "networking.istio.io/v1"

@@ -221,7 +221,7 @@ async def test_a_file_that_changes_no_template_shows_the_next_update(
 
         assert await there.plan(text_of(cart())) == 0
         said = capsys.readouterr().out
-        assert "the file changes nothing in the pods" in said
+        assert "the file does not change the pods" in said
         assert "0 setWeight 50" in said and "nothing unsafe was found" in said
         assert all(line == line.rstrip() for line in said.splitlines())
 
@@ -251,7 +251,7 @@ async def test_unsafe_services_and_pods_are_found_with_the_fix(
         said = capsys.readouterr().out
         assert "unsafe  Service cart  spec.internalTrafficPolicy" in said
         assert "Fix: use Cluster (the default)" in said
-        assert "2 unsafe" in said
+        assert "2 unsafe findings" in said
 
 
 async def test_a_service_that_selects_other_pods_is_where_it_halts(
@@ -371,8 +371,8 @@ async def test_what_ipvs_does_to_connections_is_told(tmp_path: Path, capsys: pyt
     [
         (text_of(cart(replicas=-1)), (), 1, "spec.replicas"),
         ("kind: [", (), 1, "YAML"),
-        (text_of({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}), (), 2, "there is no"),
-        (text_of(rollout("elsewhere", "cart", CANARY)), ("-n", "shop"), 2, "is not shop, which -n asks for"),
+        (text_of({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}), (), 2, "the file contains no"),
+        (text_of(rollout("elsewhere", "cart", CANARY)), ("-n", "shop"), 2, "in namespace elsewhere, but -n says shop"),
         (text_of(cart()), ("--context", "nowhere"), 4, "nowhere"),
     ],
 )

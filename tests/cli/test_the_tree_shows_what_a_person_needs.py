@@ -17,11 +17,11 @@ from rollouts.core.model.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused
-  Waits   step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop
-          (PromotionNeeded), for 1m35s
-  Weight  ████████░░░░░░░░░░░░░░░░░░░░░░  25 % canary, 75 % stable
-  Steps   ✔ setWeight 25  ▶ pause until promoted  · setWeight 50  · pause 5m
-  Pods    4 wanted, 4 ready, 4 available, 1 updated
+  Waiting  step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop
+           (PromotionNeeded), for 1m35s
+  Weight   ████████░░░░░░░░░░░░░░░░░░░░░░  25 % canary, 75 % stable
+  Steps    ✔ setWeight 25  ▶ pause until promoted  · setWeight 50  · pause 5m
+  Pods     4 desired, 4 ready, 4 available, 1 updated
   Revisions
   ├── #7 f7w2k9xq4c  canary  1/1 ready  ghcr.io/acme/cart:1.5.0
   │   └── ✔ cart-f7w2k9xq4c-8zxkd  Ready  1m50s
@@ -172,10 +172,10 @@ def test_a_part_of_a_percent_is_shown_as_one(percent: WeightPercent, text: str) 
 
 def test_traffic_that_is_not_there_yet_is_told_beside_the_weight() -> None:
     """What the routes say and what the data plane does are two things for a while."""
-    view = replace(example(), weight_percent=Fraction(1, 2), traffic="0.5 % wanted, 0 % in force (Config)")
+    view = replace(example(), weight_percent=Fraction(1, 2), traffic="0.5 % desired, 0 % confirmed (Config)")
 
     shown = picture(view)
 
     assert "0.5 % canary, 99.5 % stable" in shown
-    assert "\n  Traffic  0.5 % wanted, 0 % in force (Config)\n" in shown
+    assert "\n  Traffic  0.5 % desired, 0 % confirmed (Config)\n" in shown
     assert "weight 0.5 %" in line(view, now_s=NOW_S)

@@ -80,7 +80,7 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
 @pytest.mark.parametrize(
     ("planned", "code", "words"),
     [
-        (promote({}), Exit.UNFINISHED, "not looked at"),
+        (promote({}), Exit.UNFINISHED, "has not seen this Rollout yet"),
         (promote(DONE), Exit.OK, "nothing to promote"),
         (promote(ABORTED), Exit.BAD, "retry it first"),
         (promote(AT_THE_GATE, step=9), Exit.USAGE, "0 to 2"),
@@ -91,7 +91,7 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
         (verbs.plan_resume(seen(DONE, spec={"paused": True})), Exit.BAD, "spec.paused"),
         (verbs.plan_pause(seen(DONE, spec={"paused": True})), Exit.OK, "already"),
         (verbs.plan_rollback(seen(DONE), to="7"), Exit.BAD, "#1 oldrev, #2 newrev"),
-        (verbs.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "serves"),
+        (verbs.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "is stable already"),
     ],
 )
 def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
@@ -123,8 +123,8 @@ def test_what_is_rolled_back_already_is_told(to: str | None) -> None:
     """From where to where."""
     planned = verbs.plan_rollback(seen(BACK), to=to)
 
-    assert planned == Nothing("it is rolled back from revision newrev to oldrev already" +
-                              ("; `--to` goes to another revision" if to is None else ""), Exit.OK)  # fmt: skip
+    assert planned == Nothing("it is rolled back from revision newrev to revision oldrev already" +
+                              ("; use `--to` for another revision" if to is None else ""), Exit.OK)  # fmt: skip
 
 
 def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
@@ -230,7 +230,7 @@ async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
     api = await cluster(AT_THE_GATE)
     session = on(MovesOnce(api, {"currentRevision": "newest"}))
 
-    with pytest.raises(ApiConflict, match="moved on"):
+    with pytest.raises(ApiConflict, match="changed while the command was prepared; nothing was written"):
         await verbs.carry_out_on(
             session,
             "shop",
@@ -256,7 +256,7 @@ async def test_saying_no_leaves_everything_as_it_is() -> None:
     )
 
     assert code is Exit.BAD
-    assert asked == ["default/shop: holds revision newrev back; oldrev serves"]
+    assert asked == ["default/shop: aborts revision newrev; revision oldrev gets all traffic"]
     assert await annotations_of(api) == {}
 
 
@@ -270,7 +270,7 @@ async def test_without_a_controller_the_command_says_so(
     code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
 
     assert code is Exit.UNFINISHED
-    assert "no controller has recorded it within 0.2 s" in capsys.readouterr().err
+    assert "no controller has recorded the command within 0.2 s" in capsys.readouterr().err
     assert await annotations_of(api) == {"rollouts.dev/abort": "newrev"}
 
 
@@ -317,4 +317,4 @@ async def test_a_refusal_is_told_in_the_controllers_words(capsys: pytest.Capture
     code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
 
     assert code is Exit.BAD
-    assert "does not carry it out: it has moved on" in capsys.readouterr().err
+    assert "the controller refused the command: it has moved on" in capsys.readouterr().err

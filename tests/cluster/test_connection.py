@@ -244,7 +244,7 @@ async def test_a_failing_plugin_is_an_outage_that_says_why(tmp_path: Path) -> No
     user = plugin(tmp_path, token="t")
     (tmp_path / "plugin").write_text("#!/bin/sh\necho please log in >&2\nexit 3\n")
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, user)) as connection:
-        with pytest.raises(ApiUnavailable, match=r"plugin .*plugin ended with 3; run it by hand"):
+        with pytest.raises(ApiUnavailable, match=r"plugin .*plugin failed with exit code 3; run it by hand"):
             await connection.request(VERSION, deadline_s=5)
 
 

@@ -355,7 +355,7 @@ def test_times_in_the_lease_are_utc_with_microseconds() -> None:
 
 def test_numbers_that_leave_no_room_are_refused() -> None:
     """A renew deadline as long as the lease lets two lead at once."""
-    with closing(asyncio.new_event_loop()) as loop, pytest.raises(SettingsInvalid, match="must grow"):
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(SettingsInvalid, match="must increase"):
         Elector(
             LeaseServer(),
             namespace="shop",

@@ -324,7 +324,7 @@ def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> None:
         async with reflecting(api) as seen:
             await asyncio.sleep(10)
             assert seen.names() == ["a"]
-            assert any("from the past" in str(problem) for problem in seen.problems)
+            assert any("older than the last" in str(problem) for problem in seen.problems)
             await asyncio.sleep(200)
             assert seen.names() == ["old"]
 
@@ -456,4 +456,4 @@ def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes
 
     run(main())
 
-    assert told == ["it makes the controller fail (RuntimeError), which is a bug of the controller"]
+    assert told == ["it makes the controller fail (RuntimeError), which is a bug in the controller"]

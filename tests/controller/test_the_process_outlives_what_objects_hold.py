@@ -275,7 +275,7 @@ def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept() -> None:
         assert cluster.get(SERVICE, "default", "cart") == before
         events = [each for each in cluster.list(EVENT, "default") if each["reason"] == "ObjectUnreadable"]
         assert events
-        assert "Rollout default/cart cannot be read" in events[0]["note"]
+        assert "cannot read Rollout default/cart" in events[0]["note"]
         assert await running.stopped() == EXIT_STOPPED
 
     play(scenario)

@@ -37,6 +37,7 @@ HARMFUL: list[tuple[str, Any]] = [
     ("l.all(x, !l.exists(y, x + y > 100000))", {"l": list(range(99)) * 9}),
     ("o.all(x, o.all(y, o.all(z, true)))", {"o": {f"k{at}": at for at in range(2_000)}}),
     ("o.map(x, o.map(x, s in [s])).exists(x, s == s)", {"o": {f"k{at}": at for at in range(99)}}),
+    ("l.map(x, x)[0] == 0", {"l": MANY[:4_000]}),  # it took 2 s
     ("o.map(x, s).map(x, o)", {"o": {f"k{at}": at for at in range(300)}}),
     ("l == l", {"l": [[[1] * 20] * 40] * 60}),
     ("'%s%s%s%s'.format([s, s, s, s])", {"s": LONG * 10}),

@@ -1,21 +1,37 @@
-"""Loopback servers that answer as proxies' admin interfaces do, or fail as they do."""
+"""Loopback servers that answer as proxies' admin interfaces and metric endpoints do, or fail as they do."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import shutil
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-HEAD = "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+import pytest
+
+HEAD = (
+    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n{more}\r\n"
+)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request as it came: its first line, its headers by name in lower case, and its body."""
+
+    line: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 @dataclass
 class Server:
-    """Answers GETs; what it was asked is written down.
+    """Answers by path; what it was asked is written down.
 
     Args:
         answers: by the beginning of the path, with its query: what is sent, byte for byte; None never answers.
@@ -25,6 +41,7 @@ class Server:
     port: int = 0
     asked: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
 
     def url(self, host: str = "127.0.0.1") -> str:
         """Where it listens."""
@@ -36,9 +53,10 @@ def ok(value: Any) -> bytes:
     return raw(json.dumps(value).encode())
 
 
-def raw(body: bytes, *, status: str = "200 OK", length: int | None = None) -> bytes:
-    """An answer with any body, of which `length` bytes are promised."""
-    return HEAD.format(status=status, length=len(body) if length is None else length).encode() + body
+def raw(body: bytes, *, status: str = "200 OK", length: int | None = None, headers: Sequence[str] = ()) -> bytes:
+    """An answer with any body, of which `length` bytes are promised, and more headers as they are written."""
+    more = "".join(f"{each}\r\n" for each in headers)
+    return HEAD.format(status=status, length=len(body) if length is None else length, more=more).encode() + body
 
 
 def redirect(to: str) -> bytes:
@@ -48,9 +66,19 @@ def redirect(to: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def serving(
-    answers: Mapping[str, bytes | None], *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    answers: Mapping[str, bytes | None],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    drip_s: float = 0.0,
 ) -> AsyncIterator[Server]:
-    """A server for as long as the block runs; `port` 0 for any."""
+    """A server for as long as the block runs.
+
+    Args:
+        port: 0 for any.
+        drip_s: so long after each byte of an answer.
+    """
     server = Server(answers, port)
     conversations = set[asyncio.Task[None]]()
 
@@ -67,7 +95,11 @@ async def serving(
     async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            path = head.split(" ")[1]
+            line, *rest = head.strip().splitlines()
+            headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in rest)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            server.sent.append(Sent(line, headers, body))
+            path = line.split(" ")[1]
             server.asked.append(path)
             server.hosts += [line.partition(": ")[2] for line in head.splitlines() if line.lower().startswith("host:")]
             answer = next(
@@ -77,8 +109,10 @@ async def serving(
             if answer is None:
                 await reader.read()  # until the client gives up
             else:
-                writer.write(answer)
-                await writer.drain()
+                for piece in (answer,) if not drip_s else (answer[at : at + 1] for at in range(len(answer))):
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(drip_s)
             writer.close()
             await writer.wait_closed()
 
@@ -102,3 +136,18 @@ async def refused_port() -> int:
     listener.close()
     await listener.wait_closed()
     return port
+
+
+def served_as(name: str, folder: Path) -> ssl.SSLContext:
+    """What serves with a certificate for `name` that nobody signed; it is in `cert.pem`."""
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=x"
+    names = ["-addext", f"subjectAltName=DNS:{name}"]
+    subprocess.run(["openssl", *words.split(), *names], cwd=folder, check=True, capture_output=True, timeout=60)
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return served
+
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no openssl program to make a certificate with"
+)

@@ -13,11 +13,11 @@ from rollouts.clock import SystemClock
 from rollouts.core.drain.query import filled_query, query_problem
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe, PrometheusProbe
 from rollouts.core.model.snapshot import DrainSeen
+from rollouts.metrics.prometheus import in_flight
 from rollouts.ports import DrainQuestion
 from rollouts.probes.envoy_drain import requests_in_flight
 from rollouts.probes.named_planes import DataPlane, PlaneKind
 from rollouts.probes.planes import NamedDataPlanes
-from rollouts.probes.prometheus import in_flight
 from tests.probes.servers import ok, raw, refused_port, serving
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -137,13 +137,13 @@ def _vector(*values: str, **more: Any) -> bytes:
         (_vector("-1"), None, "-1"),
         (_vector(), None, "no series"),
         (_vector("0", "4"), None, "2 series"),
-        (_vector("0", warnings=["a store did not answer"]), None, "of a part only"),
+        (_vector("0", warnings=["a store did not answer"]), None, "may be incomplete"),
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', None, "the query failed: bad_data"),
-        (b'{"status":"error","errorType":"<secret>","error":"<secret>"}', None, "the query failed: no known kind"),
-        (b'{"status":"success","data":{"resultType":"<secret>","result":[]}}', None, "no known type"),
+        (b'{"status":"error","errorType":"<secret>","error":"<secret>"}', None, "the query failed: unknown error"),
+        (b'{"status":"success","data":{"resultType":"<secret>","result":[]}}', None, "an unknown type"),
         (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', None, "a matrix"),
-        (b'{"status":"success","data":{"resultType":"vector","result":[{"value":[1]}]}}', None, "no number"),
-        (b'{"status":"success","data":{"resultType":"vector","result":["x"]}}', None, "no number"),
+        (b'{"status":"success","data":{"resultType":"vector","result":[{"value":[1]}]}}', None, "not return a number"),
+        (b'{"status":"success","data":{"resultType":"vector","result":["x"]}}', None, "not return a number"),
         (b'{"status":"success"}', None, "failed"),
     ],
 )
@@ -193,7 +193,7 @@ async def test_a_query_that_looks_beyond_its_namespace_is_never_asked() -> None:
 
     assert server.asked == []
     assert seen.in_flight is None
-    assert 'the selector {revision != "a1b2"} may look beyond namespace shop' in seen.message
+    assert 'the selector {revision != "a1b2"} may read beyond namespace shop' in seen.message
     assert 'namespace="{{namespace}}"' in seen.message
     assert "--drain-queries any" in seen.message
 
@@ -260,7 +260,7 @@ async def test_one_probe_that_does_not_answer_makes_the_whole_unknown() -> None:
         seen = await _drained(_question(APP, GATEWAY), prometheus=server.url())
 
     assert seen.in_flight is None
-    assert seen.message == "probe gateway: no --data-plane of kind envoy is known"
+    assert seen.message == "probe gateway: no --data-plane of kind envoy is set for it"
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,10 @@ async def test_every_envoy_is_asked_and_what_they_have_is_added() -> None:
         unknown = await _drained(_question(GATEWAY, addresses=frozenset()), planes={"infra/web": plane})
 
     assert (seen.in_flight, seen.message, seen.age_s) == (5, "", 0.0)
-    assert (unknown.in_flight, unknown.message) == (None, "probe gateway: the addresses of its pods are not known")
+    assert (unknown.in_flight, unknown.message) == (
+        None,
+        "probe gateway: the addresses of the revision's pods are unknown",
+    )
 
 
 async def test_an_envoy_is_not_asked_for_more_than_it_must_be() -> None:

@@ -104,7 +104,7 @@ def test_what_a_proxy_does_instead_is_told() -> None:
 
 def test_a_route_that_the_proxy_does_not_know_is_not_live() -> None:
     """An empty Envoy answers just as readily."""
-    assert _contour(question()).message == "it knows no such route"
+    assert _contour(question()).message == "it does not have the route yet"
     assert not traefik.live_share(b"{}", question()).live
 
 
@@ -140,7 +140,7 @@ def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> N
 
     assert _contour(there, idle, main).live
     assert _contour(question(ALL_TO_STABLE), idle, main).live
-    assert "is to be made first is not there" in _contour(there, main).message
+    assert "the idle rule is not there yet" in _contour(there, main).message
 
     place = f"{RULE.removesuffix('0')}1"
     header = {"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}
@@ -155,7 +155,7 @@ def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> N
         json.dumps(routes(entry, whole)).encode(), json.dumps(endpoints(**{RULE: [first]})).encode(), there
     )
     assert not cold.live
-    assert "nothing tells the Service of its endpoints" in cold.message
+    assert "the Service of its endpoints cannot be known" in cold.message
 
 
 def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:
@@ -166,7 +166,7 @@ def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:
 
     judged = _contour(asked, contour_route(("cart-canary", 1), headers=[regex]), contour_route(("cart", 1)))
 
-    assert judged == Judgement(True, "not compared: how paths, cookies and patterns of beta are matched")
+    assert judged == Judgement(True, "the matches of paths, cookies and patterns in beta were not compared")
 
 
 def _mirror(percent: int, cluster: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def test_each_listener_must_have_it() -> None:
     judged = envoy.live_share(json.dumps(dump).encode(), json.dumps(NOTHING).encode(), question(share(10)))
 
     assert not judged.live
-    assert judged.message.startswith("https/shop.example: nothing gives the canary 10 %")
+    assert judged.message.startswith("https/shop.example: no rule gives the canary 10 %")
 
 
 def test_other_routes_are_not_asked_about() -> None:
@@ -278,7 +278,7 @@ def test_an_envoy_gateway_without_the_route_is_not_understood_and_so_not_live() 
     judged = _gateway(question(ALL_TO_STABLE, objects=()), locality(f"{RULE}/backend/0", 100, "10.0.0.1"))
 
     assert not judged.live
-    assert "nothing tells the Service of its endpoints" in judged.message
+    assert "the Service of its endpoints cannot be known" in judged.message
 
 
 def test_a_cluster_for_each_backend_is_told_by_its_name() -> None:
@@ -322,7 +322,10 @@ def test_a_traefik_service_is_followed_to_its_end() -> None:
 
     assert traefik.live_share(raw, question(share("12.5"), route=route)).live
     assert not traefik.live_share(raw, question(share(25), route=route)).live
-    assert traefik.live_share(raw, question(route=replace(route, name="other"))).message == "it knows no such route"
+    assert (
+        traefik.live_share(raw, question(route=replace(route, name="other"))).message
+        == "it does not have the route yet"
+    )
 
 
 def test_a_traefik_that_lost_a_service_says_so() -> None:
@@ -332,7 +335,7 @@ def test_a_traefik_that_lost_a_service_says_so() -> None:
     router["service"] = "nowhere"
 
     assert (
-        "service nowhere@kubernetesgateway is not known"
+        "service nowhere@kubernetesgateway is unknown"
         in traefik.live_share(json.dumps(dump).encode(), question()).message
     )
 

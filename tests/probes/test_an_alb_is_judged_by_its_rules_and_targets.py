@@ -111,7 +111,7 @@ def test_rules_that_share_as_wanted_are_live(percent: int | str, rules: list[dic
     [
         (40, [shared(80, 20)], "rule 1 of port 80 gives the canary 20 %, not 40 %"),
         (0, [shared(80, 20)], "rule 1 of port 80 gives the canary 20 %, not 0 %"),
-        (20, [alone()], "nothing gives the canary 20 %"),
+        (20, [alone()], "no rule gives the canary 20 %"),
         (20, [shared(80, 20), alone("2")], "rule 2 of port 80: leads to cart alone"),
         (50, [rule((CANARY.arn, 1))], "leads to the canary alone"),
         (20, [shared(0, 0)], "it leads to neither Service"),
@@ -194,7 +194,7 @@ def test_targets_that_are_the_services_pods_are_live(targets: list[dict[str, Any
         (
             [target("10.0.0.1"), target("10.0.0.9")],
             pods("10.0.0.1"),
-            "10.0.0.9 is no endpoint and still registered",
+            "10.0.0.9 is not an endpoint and is still registered",
         ),
         ([target("10.0.0.1")], pods(unready=["10.0.0.1"]), "has no ready endpoint"),
         ([], pods("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), "and 2 more"),

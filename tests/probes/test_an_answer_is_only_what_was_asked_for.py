@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import ssl
-import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -22,7 +19,7 @@ from rollouts.probes.counter_series import Counters
 from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from tests.probes.dumps import NOTHING, ROUTE, contour_route, question, routes, share
-from tests.probes.servers import ok, raw, redirect, refused_port, serving
+from tests.probes.servers import needs_openssl, ok, raw, redirect, refused_port, served_as, serving
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"
 ENDPOINTS = "/config_dump?include_eds"
@@ -125,7 +122,7 @@ async def test_a_name_without_an_address_is_not_live(asked: Any) -> None:
     seen = await asked("http://gone.infra:19000", resolve=nowhere).live(question(), deadline_s=DEADLINE_S)
 
     assert not seen.live
-    assert "gone.infra: no address: Name or service not known" in seen.message
+    assert "gone.infra: DNS gives no address: Name or service not known" in seen.message
 
 
 async def test_a_silent_proxy_costs_no_more_than_the_deadline(asked: Any) -> None:
@@ -158,29 +155,14 @@ async def test_the_environments_proxy_is_not_used(asked: Any, monkeypatch: pytes
     assert seen.live
 
 
-def _served_as(name: str, folder: Path) -> ssl.SSLContext:
-    """What serves with a certificate for `name` that nobody signed; it is in `cert.pem`."""
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=x"
-    names = ["-addext", f"subjectAltName=DNS:{name}"]
-    subprocess.run(["openssl", *words.split(), *names], cwd=folder, check=True, capture_output=True, timeout=60)
-    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return served
-
-
 async def _here(_host: str, _port: int) -> Sequence[str]:
     return ["127.0.0.1"]
-
-
-needs_openssl = pytest.mark.skipif(
-    shutil.which("openssl") is None, reason="no openssl program to make a certificate with"
-)
 
 
 @needs_openssl
 async def test_a_certificate_is_checked_for_the_name_that_was_given(tmp_path: Path) -> None:
     """The addresses are asked, the name must be in the certificate; each time, not once for all names of an address."""
-    served = _served_as("envoys.infra", tmp_path)
+    served = served_as("envoys.infra", tmp_path)
     asker = Asker(tls=True, ca_file=tmp_path / "cert.pem", resolve=_here)
     async with serving({"/x": raw(b"ok")}, tls=served) as server:
         (good,) = await asker.replicas(f"https://envoys.infra:{server.port}", deadline_s=DEADLINE_S)
@@ -194,7 +176,7 @@ async def test_a_certificate_is_checked_for_the_name_that_was_given(tmp_path: Pa
 @needs_openssl
 async def test_an_authority_that_was_not_named_is_not_believed(tmp_path: Path) -> None:
     """Without `--data-plane-ca` a cluster's own authority is nobody; with it the split is found live over TLS."""
-    served = _served_as("envoys.infra", tmp_path)
+    served = served_as("envoys.infra", tmp_path)
     seen = []
     async with serving(GOOD, tls=served) as server:
         for ca_file in (None, tmp_path / "cert.pem"):
@@ -259,7 +241,7 @@ def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:
     planes = parse_data_planes(["istio=prometheus:istio", "*=envoy:http://a"])
 
     assert planes["istio"] == CountedPlane(Counters.ISTIO)
-    with pytest.raises(SettingsInvalid, match="istio is told by Prometheus; give --prometheus-url too"):
+    with pytest.raises(SettingsInvalid, match="istio needs Prometheus; set --prometheus-url too"):
         NamedDataPlanes(planes, clock=SystemClock())
 
 

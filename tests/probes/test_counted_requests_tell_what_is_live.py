@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from rollouts.clock import SystemClock
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.metrics.prometheus import Series, series_of
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters, SentTo, selectors, side_of
 from rollouts.probes.counters import judged_by_requests, requests_needed, window_s
 from rollouts.probes.named_planes import CountedPlane
 from rollouts.probes.planes import NamedDataPlanes
-from rollouts.probes.prometheus import Series, series_of
 from rollouts.probes.verdict import Judgement
 from tests.probes.dumps import question, share
 from tests.probes.servers import ok, raw, redirect, refused_port, serving
@@ -105,7 +105,7 @@ def test_few_requests_are_no_evidence() -> None:
     """Four of four to stable may be chance. How many are needed is told, so that people know what is waited for."""
     few = _judged(_pair((0, 0), (4, 0)), _asked(before=5))
 
-    assert few == Judgement(False, "4 requests were counted of the 135 that are needed to tell", evidence=False)
+    assert few == Judgement(False, "4 of the 135 requests that are needed were counted", evidence=False)
     assert _judged(_pair((0, 0), (50, 0), (50, 0), (50, 0)), _asked(before=5)).live  # they add up
 
 
@@ -119,7 +119,7 @@ def test_a_quiet_gateway_shows_nothing(series: list[Series]) -> None:
     judged = _judged(series, _asked())
 
     assert (judged.live, judged.evidence) == (False, False)
-    assert judged.message == "no requests were counted since"
+    assert judged.message == "no requests were counted since the last change"
 
 
 def test_requests_of_before_do_not_count() -> None:
@@ -198,7 +198,7 @@ def test_a_proxy_that_is_not_scraped_any_more_may_do_anything() -> None:
 
     assert _judged(series, _asked(), later_s=40.0).live
     stale = _judged(series, _asked(), later_s=60.0)
-    assert stale == Judgement(False, "a was not scraped for 3 intervals", evidence=False)
+    assert stale == Judgement(False, "Prometheus has not scraped a for 3 intervals", evidence=False)
 
 
 def test_every_proxy_must_have_been_scraped_twice_since() -> None:
@@ -208,7 +208,7 @@ def test_every_proxy_must_have_been_scraped_twice_since() -> None:
 
     judged = _judged([*quick, slow], _asked())
 
-    assert judged == Judgement(False, "slow was not scraped twice since", evidence=False)
+    assert judged == Judgement(False, "Prometheus has not scraped slow twice since the last change", evidence=False)
 
 
 def test_a_proxy_that_was_gone_before_is_not_waited_for() -> None:
@@ -231,8 +231,8 @@ def test_callers_that_come_and_go_hold_nothing_unless_they_matter(requests: int,
 
     assert [each.live for each in judged] == [live] * 3
     assert live or {each.message for each in judged} == {
-        "ended was not scraped twice since",
-        "begun was not scraped twice since",
+        "Prometheus has not scraped ended twice since the last change",
+        "Prometheus has not scraped begun twice since the last change",
     }
 
 
@@ -386,11 +386,11 @@ def test_samples_are_read_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (_matrix(({}, [(1, "NaN")])), "no count"),
-        (_matrix(({}, [(1, "+Inf")])), "no count"),
-        (_matrix(({}, [(1, "-1")])), "no count"),
-        (_matrix(({}, [(1, "many")])), "no count"),
-        (_matrix(({}, [(1, "1")]), warnings=["a store did not answer"]), "of a part only"),
+        (_matrix(({}, [(1, "NaN")])), "not a count"),
+        (_matrix(({}, [(1, "+Inf")])), "not a count"),
+        (_matrix(({}, [(1, "-1")])), "not a count"),
+        (_matrix(({}, [(1, "many")])), "not a count"),
+        (_matrix(({}, [(1, "1")]), warnings=["a store did not answer"]), "may be incomplete"),
         ({"status": "success", "data": {"resultType": "vector", "result": []}}, "a vector, not samples"),
         ({"status": "error", "errorType": "bad_data", "error": "parse error"}, "the query failed: bad_data"),
     ],

@@ -88,7 +88,7 @@ async def test_a_router_that_does_otherwise_is_not(probes: DeclaredProbes) -> No
     ("answer", "told"),
     [
         (ok([]), "body.weight == want"),
-        (raw(b"<html>"), "no JSON"),
+        (raw(b"<html>"), "not valid JSON"),
         (raw(b"", status="500 Internal Server Error"), "answers 500"),
         (raw(b"{}", status="204 No Content"), "answers 204"),
         (redirect("http://127.0.0.1:1/"), "redirect (302), which is not followed"),
@@ -101,7 +101,7 @@ async def test_an_answer_that_is_none_is_not_known(probes: DeclaredProbes, answe
     seen = await said(probes, {PATH: answer})
 
     assert (seen.live, seen.evidence) == (False, False)
-    assert seen.message.startswith("not known: ")
+    assert seen.message.startswith("unknown: ")
     assert told in seen.message
 
 

@@ -129,7 +129,7 @@ def test_stickiness_is_refused_without_cookies() -> None:
 @pytest.mark.parametrize(
     ("routers", "words"),
     [
-        ({"nginx": NGINX}, "cannot be carried out by nginx"),
+        ({"nginx": NGINX}, "nginx cannot do this"),
         ({"alb": ALB}, "needs trafficRouting.alb.rootService"),
         ({"alb": {**ALB, "rootService": "root"}}, ""),
         ({"gatewayAPI": GATEWAY}, ""),

@@ -238,7 +238,7 @@ def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace:
     place.manifest["spec"]["rules"] = rules
     place.create()
 
-    with pytest.raises(Unroutable, match="17 rules, and 16 is the most"):
+    with pytest.raises(Unroutable, match="17 rules, and at most 16 are allowed"):
         place.plan(Split(Fraction(1, 4), (HEADER,)), place.objects())
 
     place.steer(Split(Fraction(1, 4)))

@@ -106,7 +106,7 @@ def test_an_alb_with_a_root_service_takes_turns() -> None:
 @pytest.mark.parametrize(
     ("name", "part", "words"),
     [
-        ("nginx", {"stableIngress": "cart"}, "its Ingress leads to one Service whichever is stable"),
+        ("nginx", {"stableIngress": "cart"}, "its Ingress leads to one Service, whichever is stable"),
         ("alb", {"ingress": "cart", "servicePort": 80}, "rootService"),
     ],
 )

@@ -12,14 +12,14 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import REFUSED, registry, unknown
 
 BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
-    ("gatewayAPI", {}, [": names no route"]),
+    ("gatewayAPI", {}, [": must name a route"]),
     (
         "gatewayAPI",
         {"httpRoute": "cart", "tcpRoutes": [{"rules": "a"}], "x": 1},
         [
             "httpRoute: is written httpRoutes: [{name: cart}] here",
             "tcpRoutes[0].name: is required",
-            "tcpRoutes[0].rules: must be a list of texts",
+            "tcpRoutes[0].rules: must be a list of strings",
             "x: unknown field",
         ],
     ),
@@ -40,7 +40,7 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
             "virtualService": {"name": "a"},
             "destinationRule": {"name": "a", "stableSubsetName": "b", "canarySubsetName": "b"},
         },
-        ["destinationRule.canarySubsetName: must not be the stableSubsetName too"],
+        ["destinationRule.canarySubsetName: must differ from stableSubsetName"],
     ),
     (
         "nginx",

@@ -1,8 +1,8 @@
 {{- /*
-What the controller may do, and why. Nothing else is asked for: no "*", no Secrets.
+The controller's rights, and the reason for each. It has no others: no "*", no Secrets.
 
-  rollouts                 get list watch   the objects it serves
-                           patch            removes a verb's annotation once it is resolved; rolls back
+  rollouts                 get list watch   the objects it manages
+                           patch            removes the annotation of a command that was resolved; rolls back
   rollouts/status          patch            its memory and its report: one patch a pass at most
   rollouts/finalizers      update           owner references that block the owner's deletion, where the cluster enforces
                                             permission for them (OwnerReferencesPermissionEnforcement; OpenShift does)
@@ -11,36 +11,36 @@ What the controller may do, and why. Nothing else is asked for: no "*", no Secre
                            patch            scale, adopt, annotate
                            delete           revisions beyond the history limit
   services                 get list watch   which revision they select
-                           patch            steer them to a revision (selector, managed label)
+                           patch            set the revision that they select (selector, managed label)
   endpointslices           list watch       whether the data plane has followed
   pods                     list             why a revision is not ready; which pods are older than a restart
-                           patch            with podMetadata: metadata of the canary's and the stable's pods
+                           patch            with podMetadata: metadata of the canary and the stable pods
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
-And for each router of `routers` its routes, for example httproutes (gateway.networking.k8s.io):
+For each router of `routers`, its routes, for example httproutes (gateway.networking.k8s.io):
 
-  the routes               get list watch   what they say, and who has taken it
-                           patch            weights, managed routes, the label that they are watched by
+  the routes               get list watch   what they say, and which gateways have accepted it
+                           patch            weights, managed routes, the label by which they are watched
                            create           with ownRoutes: those of trafficRouting.own
   gateways, gatewayclasses get              which features a class names, before a header or mirror route is written; with
                                             watchNamespaces classes cannot be read, and the spec has to name the features
-  ingresses of nginx       create delete    the canary Ingress, which is ours; the user's own is only marked
-  targetgroupbindings      get list         of alb: which target groups AWS's API is asked about, with dataPlanes alb=aws:REGION
+  ingresses of nginx       create delete    the canary Ingress, which the controller owns; the user's Ingress is only marked
+  targetgroupbindings      get list         for alb: the target groups that AWS's API is asked about, with dataPlanes alb=aws:REGION
 
-For each of `declaredRoutes`, the kinds that TrafficProviders steer:
+For each of `declaredRoutes`, the kinds that TrafficProviders declare:
 
   the routes               get list watch   as above
                            patch
-                           create           with ownRoutes; else in the controller's own namespace, by dry run only: to try a TrafficProvider
+                           create           with ownRoutes; else in the controller's own namespace, by dry run only: to test a TrafficProvider
 
-And, unless watchNamespaces is set, since they belong to the cluster:
+Unless watchNamespaces is set, because they belong to the cluster:
 
   trafficproviders         get list watch   routers that an administrator declares
   trafficproviders/status  patch            whether they can be used, and why not
 
-And, unless watchNamespaces or proxyMode is set, how nodes bring connections to pods, which decides how long pods that go are kept.
-Each is optional to the controller; without it the waits are the safe ones, and a condition says so.
+Unless watchNamespaces or proxyMode is set, how nodes proxy connections to pods, which decides how long pods are drained. Each is
+optional; without it the waits have a safe length, and a condition says so.
 
   configmaps               get              kube-system: kube-proxy, kube-proxy-config, cilium-config, by name
   daemonsets               get              kube-system: kube-proxy, by name

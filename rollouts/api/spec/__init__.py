@@ -1,1 +1,1 @@
-"""`spec` as the API server gives it to core values: defaults, rules, and what is refused."""
+"""Turns the `spec` of the API server into core values: defaults, rules, and what is refused."""

@@ -1,4 +1,4 @@
-"""`spec.drain`: its rules and core's words for it."""
+"""Checks `spec.drain` and turns it into the core's values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_drain(wire: Drain | None, problems: Problems) -> None:
         if probe.name is None:
             problems.add_missing(f"{path}.name", "is required")
         elif probe.name in names:
-            problems.add(f"{path}.name", f"{probe.name!r} is the name of another probe too")
+            problems.add(f"{path}.name", f"another probe has the name {probe.name!r} too")
         else:
             names.add(probe.name)
         if (probe.prometheus is None) == (probe.envoy is None):
@@ -31,7 +31,7 @@ def check_drain(wire: Drain | None, problems: Problems) -> None:
 
 
 def drain_spec(wire: Drain, ends: PodExit) -> core.DrainSpec:
-    """With all defaults; `check_drain` has found nothing wrong with it."""
+    """The core's value of `spec.drain`, with all defaults. `check_drain` has found no problem."""
     longest_s = (
         min(core.DEFAULT_MAX_REQUEST_S, ends.grace_s) if wire.max_request_seconds is None else wire.max_request_seconds
     )

@@ -6,15 +6,15 @@ from typing import Any
 
 
 def json_value(value: Any) -> Any:
-    """A copy with the names of objects in order, so that nothing depends on theirs, and without nulls, which Kubernetes drops.
+    """A copy with sorted fields, so that nothing depends on their order, and without nulls, which Kubernetes drops.
 
-    Nobody may change it: a spec is parsed once.
+    Callers must not change it, because a spec is parsed once and shared.
 
     Raises: UnicodeEncodeError for a text that JSON cannot hold (a lone surrogate, from a YAML file); RecursionError.
     """
     match value:
         case dict():
-            return {name: json_value(part) for name, part in sorted(value.items()) if part is not None}
+            return {json_value(name): json_value(part) for name, part in sorted(value.items()) if part is not None}
         case list():
             return [json_value(part) for part in value]
         case str():

@@ -12,7 +12,7 @@ OUR_PREFIX = "rollouts.dev/"
 
 
 def check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, labels: bool) -> None:
-    """Adds what is wrong with labels, or with annotations, of an object that the controller makes."""
+    """Adds the problems of labels, or of annotations, that the spec gives to an object."""
     for key, value in entries.items():
         if not is_label_key(key):
             problems.add(path_of((key,), root=path), "is not a key for labels and annotations")
@@ -20,5 +20,6 @@ def check_entries(entries: Mapping[str, Any], path: str, problems: Problems, *, 
             problems.add(path_of((key,), root=path), f"{value!r} is not {'a label value' if labels else 'a string'}")
         if key.startswith(OUR_PREFIX):
             problems.add(
-                path_of((key,), root=path), "must not be given: what begins with rollouts.dev/ is set by the controller"
+                path_of((key,), root=path),
+                "must not be set: the controller sets every key that begins with rollouts.dev/",
             )

@@ -1,4 +1,4 @@
-"""`trafficRouting.own`: manifests of the routes that the controller makes. Whether a router names them is not known here."""
+"""Checks `trafficRouting.own`: manifests of the routes that the controller makes. Other code checks that a router names them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _METADATA = ("name", "namespace", "labels", "annotations")
 
 
 def own_manifests(wire: TrafficRoutingWire) -> tuple[Manifest, ...]:
-    """The manifests; `check_own_routes` has found nothing wrong with them."""
+    """The manifests. `check_own_routes` has found no problem."""
     return tuple(map(json_value, wire.own or ()))
 
 
@@ -28,7 +28,7 @@ def check_own_routes(wire: TrafficRoutingWire, path: str, problems: Problems) ->
 
 def _check(manifest: dict[str, Any], path: str, problems: Problems) -> None:
     for field in sorted(manifest.keys() - set(_FIELDS)):
-        message = f"is not of a manifest that is to be made; only {', '.join(_FIELDS)} are"
+        message = f"is not allowed in a manifest here; allowed are {', '.join(_FIELDS)}"
         problems.add(path_of((field,), root=path), message)
     for field in ("apiVersion", "kind"):
         if not _is_text(manifest.get(field)):
@@ -42,7 +42,7 @@ def _check(manifest: dict[str, Any], path: str, problems: Problems) -> None:
 
 def _check_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> None:
     for field in sorted(metadata.keys() - set(_METADATA)):
-        message = f"is for the API server or us to say; only {', '.join(_METADATA)} are yours"
+        message = f"is set by the API server or the controller; allowed are {', '.join(_METADATA)}"
         problems.add(path_of((field,), root=path), message)
     if not _is_text(metadata.get("name")):
         problems.add(f"{path}.name", "is required, and a string")
@@ -53,7 +53,7 @@ def _check_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> 
         if isinstance(entries, dict):
             check_entries(entries, f"{path}.{field}", problems, labels=field == "labels")
             for key in filter(is_snippet, entries):
-                message = "would put text into the configuration of every route of its router; take it out"
+                message = "would add text to the configuration of every route of its router; remove it"
                 problems.add(path_of((key,), root=f"{path}.{field}"), message)
         else:
             problems.add(f"{path}.{field}", "must be an object")

@@ -1,18 +1,17 @@
-"""A Rollout as the API server gives it → core values: all defaults and all validation happen here and nowhere else."""
+"""Turns a Rollout of the API server into core values. All defaults and all validation are applied here and nowhere else."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any, TypeVar, assert_never
 
-import pydantic
 from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
+from rollouts.api.spec.reading import read_model
 from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traffic_routing, weight_percent
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
@@ -62,7 +61,7 @@ _DEFAULT_LIMIT: IntOrPercent = Percent(25)
 
 
 def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
-    """The `spec` of a Rollout, defaulted and checked.
+    """The `spec` of a Rollout, checked and with defaults.
 
     Args:
         spec: a JSON object, or the bytes of one; it is not changed.
@@ -71,7 +70,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     """
     raw = _decoded(spec)
     problems = Problems()
-    wire = _read(raw, problems)
+    wire = read_model(RolloutSpecWire, raw, problems, root="spec")
     refuse_planned(wire, problems)
     check(wire, problems)
     if found := problems.found():
@@ -79,7 +78,7 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     return _built(wire, raw)
 
 
-def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that callers hold apart
+def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an object separately
     *,
     namespace: str,
     name: str,
@@ -92,10 +91,12 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
     deleting: bool = False,
     annotators: Mapping[str, str] | None = None,
 ) -> Rollout:
-    """One Rollout. `annotations` are all of the object's; a `spec` that was parsed before is taken as it is.
+    """Makes a Rollout of the parts of its object.
 
     Args:
-        annotators: by key: the field manager that set an annotation.
+        annotations: all annotations of the object.
+        spec: JSON, or a spec that was parsed before.
+        annotators: the field manager that set each annotation, by the annotation's key.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -116,7 +117,7 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: the parts of an object that 
 
 
 def _restart_time(value: str | None) -> float | None:
-    """The `restart` annotation's time; `true` and nonsense are none, which `decide` tells people."""
+    """The time in the `restart` annotation; None for `true` and for nonsense, which `decide` reports."""
     try:
         return parse_time(value) if value else None
     except ValueError:
@@ -124,7 +125,7 @@ def _restart_time(value: str | None) -> float | None:
 
 
 def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:
-    """One Rollout from its whole manifest, as read from the API server or from a file (no uid, generation 0).
+    """Makes a Rollout of its whole manifest, from the API server or from a file (no uid, generation 0).
 
     Raises: SpecInvalid with every problem found.
     """
@@ -144,7 +145,7 @@ def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:
 
 
 def own_annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    """Those under `rollouts.dev/`, prefix taken off."""
+    """The annotations whose keys begin with `rollouts.dev/`, without that prefix."""
     return {key.removeprefix(OUR_PREFIX): value for key, value in annotations.items() if key.startswith(OUR_PREFIX)}
 
 
@@ -158,44 +159,13 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
         try:
             spec = from_json(spec)
         except ValueError as error:
-            if "recursion" in str(error):  # pydantic_core follows some 200 levels and says so in this word alone
+            if "recursion" in str(error):  # pydantic_core reads about 200 levels; only this word tells the error apart
                 message = "is nested too deeply; no Kubernetes object needs 200 levels: make it flatter"
                 raise SpecInvalid((SpecProblem("spec", message),)) from error
             raise SpecInvalid((SpecProblem("spec", f"is not JSON: {error}"),)) from error
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem("spec", "must be an object"),))
     return spec
-
-
-def _read(raw: Mapping[str, Any], problems: Problems) -> RolloutSpecWire:
-    """The typed spec. What a type does not allow becomes a problem and is left out, so that the rest is checked too."""
-    kept: Any = raw
-    for levels in range(1, 12):
-        try:
-            return RolloutSpecWire.model_validate(kept)
-        except pydantic.ValidationError as error:
-            if kept is raw:
-                kept = copy.deepcopy(dict(raw))
-            for one in error.errors(include_url=False):
-                location = [part for part in one["loc"] if part != "[key]"]
-                if levels == 1:
-                    problems.add_unreadable(location, one["type"], one["input"], one.get("ctx") or {})
-                # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.
-                _leave_out(kept, location[: len(location) - levels + 1] or location[:1])
-    return RolloutSpecWire()
-
-
-def _leave_out(value: Any, location: list[str | int]) -> None:
-    *parents, last = location
-    for part in parents:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return
-    if isinstance(value, dict):
-        value.pop(last, None)
-    elif isinstance(value, list) and isinstance(last, int):
-        value[last] = {}  # keeps the indexes of its neighbours
 
 
 def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
@@ -240,7 +210,7 @@ def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
 
 
 def _strategy_hash(kind: str, steps: tuple[Step, ...]) -> str:
-    """Of what the steps mean, not of how they are written: `pause: 60` for `pause: 1m` restarts nobody's rollout."""
+    """The hash of the meaning of the steps, not of their text: `pause: 60` instead of `pause: 1m` restarts no update."""
     return short_hash(canonical_json({"kind": kind, "steps": [_step_fact(step) for step in steps]}))
 
 
@@ -268,7 +238,7 @@ def _step_fact(step: Step) -> list[Any]:
 
 
 def _request_fact(match: RequestMatch) -> list[Any]:
-    """What it says, without what it does not say: a condition that a later version knows changes no fact of today."""
+    """The conditions that are set. Conditions that a later version adds do not change the hash of today's steps."""
     facts: list[Any] = []
     for name, text in (("method", match.method), ("path", match.path)):
         if text is not None:
@@ -299,7 +269,7 @@ def _canary(wire: CanaryStrategy) -> Canary:
 
 
 def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
-    """The step's one kind; api/spec/rules.py and api/spec/planned.py have refused everything else."""
+    """The core's value of a step; api/spec/rules.py and api/spec/planned.py have refused all other steps."""
     if wire.set_weight is not None:
         return SetWeight(weight_percent(wire.set_weight, canary))
     if wire.set_header_route is not None:

@@ -1,6 +1,6 @@
-"""What the API has a field for and the controller does not carry out yet: refused by name, with the version that will bring it.
+"""Fields of the API that the controller does not carry out yet: it refuses them by name, with the version that will have them.
 
-A field that is accepted and then ignored would be a promise broken in silence; so each of these is a problem of the spec.
+A field must never be accepted and then ignored, so each of these is a problem of the spec.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
     BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
     CanaryStep: {"analysis": "0.4", "experiment": "0.6", "plugin": "0.6"},
 }
-"""For each part of the spec: its fields that are refused, and the version that they are planned for."""
+"""For each part of the spec: the fields that are refused, and the version for which they are planned."""
 
 RETIRED: dict[type[Wire], dict[str, str]] = {
     TrafficRoutingWire: {
@@ -33,7 +33,7 @@ RETIRED: dict[type[Wire], dict[str, str]] = {
         "smi": "the CNCF archived SMI; the meshes that had it take HTTPRoutes: give them as gatewayAPI",
     },
 }
-"""What Argo Rollouts has, nobody maintains any more and this controller will not carry out; and the way out."""
+"""Routers that Argo Rollouts supports, that nobody maintains and that this controller will not support; and what to use."""
 
 
 def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:

@@ -1,7 +1,7 @@
-"""The words of a spec that say which requests are meant: routers put them into the configuration of their proxies.
+"""Checks names and texts by which requests are matched: routers put them into the configuration of their proxies.
 
-So each is one line without control characters, and what has a grammar of its own keeps it. A regular expression is the router's
-to judge: which of them it knows differs (RE2, PCRE).
+So each must be one line without control characters, and follow its grammar if it has one. Regular expressions are not checked,
+because their grammar depends on the router (RE2, PCRE).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 """RFC 9110, section 5.6.2; the names of cookies are tokens too (RFC 6265, section 4.1.1)."""
 
 _TOKENS = {
-    "headerName": "is no name of a header (RFC 9110)",
-    "cookieName": "is no name of a cookie (RFC 6265)",
-    "method": "is no HTTP method (RFC 9110)",
+    "headerName": "is not a valid header name (RFC 9110)",
+    "cookieName": "is not a valid cookie name (RFC 6265)",
+    "method": "is not a valid HTTP method (RFC 9110)",
 }
 _ONE_LINE = "must be one line without control characters"
 
@@ -25,7 +25,7 @@ def problem_of_name(kind: str, name: str) -> str:
     """What is wrong with a name; "" for nothing.
 
     Args:
-        kind: the field that has it: `headerName`, `cookieName`, `queryParamName`, or that of a route.
+        kind: the field with the name: `headerName`, `cookieName`, `queryParamName`, or `name` for a route.
     """
     if kind in _TOKENS and not _TOKEN.fullmatch(name):
         return f"{name[:40]!r} {_TOKENS[kind]}"
@@ -33,10 +33,10 @@ def problem_of_name(kind: str, name: str) -> str:
 
 
 def problem_of_text(field: str, kind: MatchKind, text: str) -> str:
-    """What is wrong with a text that requests are matched by; "" for nothing.
+    """What is wrong with a text by which requests are matched; "" for nothing.
 
     Args:
-        field: whose it is: `path`, `method`, or that of a value.
+        field: the field with the text: `path`, `method`, or the field of a value.
     """
     if not text.isprintable():
         return _ONE_LINE

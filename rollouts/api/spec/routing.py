@@ -1,7 +1,7 @@
-"""`trafficRouting` and the steps that make routes: their rules, and core's words for them.
+"""Checks `trafficRouting` and the steps that make routes, and turns them into the core's values.
 
-What a router's own part says is for its codec to judge (`traffic/`), so here it is only carried on. Which routers there are is
-not known here either: the controller and `rollouts lint` hold the names against the registry.
+The settings of a router are only passed on: its codec checks them (`traffic/`). Which routers exist is not known here: the
+controller and `rollouts lint` look the names up in the registry.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CANARY_PATH = "spec.strategy.canary"
 ROUTING_PATH = f"{CANARY_PATH}.trafficRouting"
 DEFAULT_MAX_WEIGHT = 100
 MAX_WEIGHT = 1_000_000
-"""The most parts that a weight may be counted in: the largest weight of the Gateway API, and status can hold their fractions."""
+"""The largest maxTrafficWeight: the largest weight of the Gateway API. Status can hold fractions of so many parts exactly."""
 HEX_DIGITS = "0123456789abcdef"
 
 _NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight", "own"})
@@ -48,7 +48,7 @@ _ROUTER_FIELDS = tuple(
 
 
 def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
-    """Who moves the traffic, None for the ratio of pods; `check_routing` has found nothing wrong with it."""
+    """The core's value of `trafficRouting`; None for the ratio of pods. `check_routing` has found no problem."""
     wire = canary.traffic_routing
     if wire is None:
         return None
@@ -68,19 +68,19 @@ def _sticky(wire: TrafficRoutingWire) -> Sticky | None:
 
 
 def router_path(name: str) -> str:
-    """Where a spec has the part of the router of that name, as `kubectl explain` writes it."""
+    """The path of a router's settings in a spec, as `kubectl explain` writes it."""
     if any(name == field for _, field in _ROUTER_FIELDS):
         return f"{ROUTING_PATH}.{name}"
     return path_of(("plugins", name), root=ROUTING_PATH)
 
 
 def pair_of(canary: CanaryStrategy) -> tuple[ServiceRef | None, ServiceRef | None]:
-    """Names of the stable and the canary Service; with a DestinationRule, of its subsets."""
+    """Names of the stable and the canary Service; with a DestinationRule, names of its subsets."""
     if canary.ping_pong is not None:
         return canary.ping_pong.ping_service, canary.ping_pong.pong_service
     rule = _destination_rule(canary)
     if rule is not None:
-        # Without a name, which is a problem of its own, nothing is made of it.
+        # A name that is missing is a problem that is reported elsewhere.
         subsets = (rule.stable_subset_name or "", rule.canary_subset_name or "")
         stable, other = (SubsetName(rule.name or "", subset) for subset in subsets)
         return stable, other
@@ -94,14 +94,14 @@ def weight_percent(parts: int, canary: CanaryStrategy) -> WeightPercent:
 
 
 def max_weight(canary: CanaryStrategy) -> int:
-    """What `setWeight` is a part of."""
+    """The weight that means all of the traffic: `maxTrafficWeight`, or its default."""
     routing = canary.traffic_routing
     given = None if routing is None else routing.max_traffic_weight
     return DEFAULT_MAX_WEIGHT if given is None else given
 
 
 def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
-    """The step; all of its conditions must hold."""
+    """The core's value of a setHeaderRoute step, whose conditions must all hold."""
     matches = wire.match or ()
     match = RequestMatch(
         method=next((_text(each.method) for each in matches if each.method is not None), None),
@@ -114,7 +114,7 @@ def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
 
 
 def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
-    """The step; an entry without any condition matches every request, and so no other says more."""
+    """The core's value of a setMirrorRoute step. With an entry without conditions it matches every request."""
     if not wire.match:
         return steps.SetMirrorRoute(wire.name or "", None)
     matches = tuple(map(_request_match, wire.match))
@@ -124,7 +124,7 @@ def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
 
 
 def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
-    """Adds every rule that `trafficRouting` and the steps that make routes break."""
+    """Adds a problem for every rule that `trafficRouting` and the steps that make routes break."""
     wire = canary.traffic_routing
     _check_ping_pong(canary, problems)
     _check_subsets(canary, problems)
@@ -143,18 +143,18 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
 
 
 def _check_ping_pong(canary: CanaryStrategy, problems: Problems) -> None:
-    """Two Services, and routes between them: without routes no Service could be given the traffic of the other."""
+    """Checks `pingPong`: it needs two Services and routes that move the traffic between them."""
     pair = canary.ping_pong
     if pair is None:
         return
     path = f"{CANARY_PATH}.pingPong"
     if pair.ping_service is not None and pair.ping_service == pair.pong_service:
-        problems.add(f"{path}.pongService", "must not be the pingService too")
+        problems.add(f"{path}.pongService", "must differ from pingService")
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
             message = (
-                "and pingPong exclude each other, for one pair of Services carries the traffic; leave out this one if alb or "
-                "istio moved it in Argo Rollouts, and pingPong if another router did"
+                "cannot be combined with pingPong: only one pair of Services gets the traffic; remove this field if alb or "
+                "istio moved the traffic in Argo Rollouts, and pingPong if another router did"
             )
             problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.traffic_routing is None or not list(_routers(canary.traffic_routing)):
@@ -167,19 +167,21 @@ def _destination_rule(canary: CanaryStrategy) -> IstioDestinationRule | None:
 
 
 def _check_subsets(canary: CanaryStrategy, problems: Problems) -> None:
-    """Subsets take the place of the two Services, and only Istio knows them."""
+    """Checks a DestinationRule: its subsets replace the two Services, and only Istio supports subsets."""
     if _destination_rule(canary) is None or canary.traffic_routing is None:
         return
     path = f"{ROUTING_PATH}.istio.destinationRule"
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is not None:
-            message = "and istio.destinationRule exclude each other: its subsets take the Services' place; leave it out"
+            message = (
+                "cannot be combined with istio.destinationRule: its subsets replace the Services; remove this field"
+            )
             problems.add(f"{CANARY_PATH}.{field}", message)
     if canary.ping_pong is not None:
-        problems.add(path, "and pingPong exclude each other: there is one Service, whose subsets cannot change roles")
+        problems.add(path, "cannot be combined with pingPong: the subsets of one Service cannot change roles")
     for name, _, _ in _routers(canary.traffic_routing):
         if name != "istio":
-            problems.add(path, f"and {name} exclude each other: its weights are between two Services, not subsets")
+            problems.add(path, f"cannot be combined with {name}: its weights are for two Services, not for subsets")
 
 
 def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
@@ -190,13 +192,13 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
     seen: dict[str, str] = {}
     for name, path, _ in _routers(wire):
         if name in seen:
-            problems.add(path, f"is given as {seen[name]} too; it can only be in one of them")
+            problems.add(path, f"is given as {seen[name]} too; remove one of them")
         seen.setdefault(name, path)
     if not seen or canary.ping_pong is not None or _destination_rule(canary) is not None:
         return
     for field, service in (("stableService", canary.stable_service), ("canaryService", canary.canary_service)):
         if service is None:
-            message = f"is required with trafficRouting.{next(iter(seen))}: its weights are between two Services"
+            message = f"is required with trafficRouting.{next(iter(seen))}: its weights are for two Services"
             problems.add_missing(f"{CANARY_PATH}.{field}", message)
 
 
@@ -205,7 +207,7 @@ def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems
     if found is None:
         return
     if canary.dynamic_stable_scale:
-        problems.add(path, "and dynamicStableScale exclude each other: clients without the cookie all go to stable")
+        problems.add(path, "cannot be combined with dynamicStableScale: all clients without the cookie go to stable")
     if not any(_routers(wire)):
         problems.add(path, "needs a router in trafficRouting that tells clients apart")
     if found.cookie_name is None:
@@ -215,7 +217,7 @@ def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems
     if found.digits is not None and len(set(found.digits)) != len(found.digits):
         problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
     if STICKY_ROUTE in _managed_routes(wire):
-        problems.add(path, f"makes the route {STICKY_ROUTE}; give the managed route of that name another one")
+        problems.add(path, f"makes a route of the name {STICKY_ROUTE}; rename the managed route of that name")
 
 
 def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
@@ -225,7 +227,7 @@ def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
         if route.name is None:
             problems.add_missing(path, "is required")
         elif route.name in seen:
-            problems.add(path, f"{route.name!r} is the name of another managed route too")
+            problems.add(path, f"another managed route has the name {route.name!r} too")
         elif problem := problem_of_name("name", route.name):
             problems.add(path, problem)
         else:
@@ -247,7 +249,8 @@ def _check_route_step(
             problems.add(f"{where}.name", f"{route.name!r} is not among trafficRouting.managedRoutes")
         elif kinds.setdefault(route.name, field) != field:
             problems.add(
-                f"{where}.name", f"{route.name!r} is made by a {kinds[route.name]} step; a route is one or other"
+                f"{where}.name",
+                f"{route.name!r} is made by a {kinds[route.name]} step too; a route can only be of one kind",
             )
     if step.set_header_route is not None:
         _check_conditions(step.set_header_route, f"{path}.setHeaderRoute", problems)
@@ -256,7 +259,7 @@ def _check_route_step(
 
 
 def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -> None:
-    """Each entry is one condition, and no two are about the same."""
+    """Checks the conditions of a header route: one in each entry, and no two on the same name."""
     seen: set[tuple[str, str]] = set()
     for index, match in enumerate(wire.match or ()):
         where = f"{path}.match[{index}]"
@@ -272,7 +275,7 @@ def _check_conditions(wire: SetHeaderRouteWire, path: str, problems: Problems) -
                 _check_text(kind, value, f"{where}.{kind}", problems)
             same = (kind, name.lower() if name and kind == "headerName" else name or "")
             if same in seen:
-                what = f"{name!r} is there" if name else "is there"
+                what = f"{name!r} is given" if name else "is given"
                 problems.add(f"{where}.{kind}", f"{what} twice; all conditions of a route must hold")
             seen.add(same)
 
@@ -296,11 +299,11 @@ _CONDITIONS: Mapping[str, Callable[[HeaderMatch], tuple[str | None, StringMatch 
     "path": lambda match: (None, match.path),
     "method": lambda match: (None, match.method),
 }
-"""The kinds of condition: by the field that tells of one, its name and the text to match."""
+"""For each kind of condition, by its field: how to read its name and the text to match."""
 
 
 def _conditions(match: HeaderMatch) -> list[str]:
-    """The kinds that an entry gives, by halves too."""
+    """The kinds of conditions in an entry; a name or a value alone counts."""
     return [kind for kind, parts in _CONDITIONS.items() if any(part is not None for part in parts(match))]
 
 

@@ -1,4 +1,4 @@
-"""What a Rollout's spec must keep to beyond the types of its fields. Every rule adds to the list; none stops the others.
+"""The rules for a Rollout's spec beyond the types of its fields. Every rule adds its problems to the list; none stops the others.
 
 Source: the rules of Argo Rollouts' validation; docs/argo-compatibility.md lists where ours differ.
 """
@@ -31,7 +31,7 @@ _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute 
 
 
 def check(spec: RolloutSpecWire, problems: Problems) -> None:
-    """Adds every rule that `spec` breaks."""
+    """Adds a problem for every rule that `spec` breaks."""
     _check_times(spec, problems)
     _check_pods(spec, problems)
     check_drain(spec.drain, problems)
@@ -54,7 +54,7 @@ def _check_times(spec: RolloutSpecWire, problems: Problems) -> None:
     if deadline_s <= min_ready_s:
         problems.add(
             "spec.progressDeadlineSeconds",
-            f"is {deadline_s} and must be more than minReadySeconds, which is {min_ready_s}: no pod could ever be in time",
+            f"is {deadline_s} and must be more than minReadySeconds, which is {min_ready_s}: no pod could be available in time",
         )
     if spec.restart_at is not None:
         try:
@@ -80,7 +80,7 @@ def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
 
 
 def _check_template(template: Mapping[str, Any], problems: Problems) -> Mapping[str, Any] | None:
-    """Returns the template's labels, or None when they cannot be read; the rest of it is for the API server to judge."""
+    """Returns the template's labels, or None when they cannot be read. The API server checks the rest of the template."""
     labels = _check_template_metadata(template.get("metadata"), problems)
     pod = template.get("spec")
     if not isinstance(pod, dict):
@@ -112,7 +112,7 @@ def _check_container(container: object, path: str, names: set[str], problems: Pr
     if not isinstance(name, str) or not name:
         problems.add(f"{path}.name", "is required")
     elif name in names:
-        problems.add(f"{path}.name", f"{name!r} is the name of another container too")
+        problems.add(f"{path}.name", f"another container has the name {name!r} too")
     else:
         names.add(name)
     if not isinstance(container.get("image"), str) or not container["image"]:
@@ -136,7 +136,7 @@ def _check_template_metadata(metadata: object, problems: Problems) -> Mapping[st
 
 
 def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None, path: str, problems: Problems) -> None:
-    """Metadata that comes and goes must leave the selector and the template's own keys alone, or pods would be lost."""
+    """Checks the metadata of a role. It must not change keys of the selector or the template, because pods would be lost."""
     if metadata is None:
         return
     check_entries(metadata.labels or {}, f"{path}.labels", problems, labels=True)
@@ -152,7 +152,7 @@ def _check_role_metadata(spec: RolloutSpecWire, metadata: ObjectMetadata | None,
                 )
             elif isinstance(template_keys, dict) and key in template_keys:
                 problems.add(
-                    path_of((field, key), root=path), "is in spec.template.metadata too; it can only be in one of them"
+                    path_of((field, key), root=path), "is in spec.template.metadata too; remove it from one of them"
                 )
 
 
@@ -177,7 +177,7 @@ def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, prob
     if blue_green.active_service is None:
         problems.add_missing(f"{path}.activeService", "is required: the Service that clients use")
     elif blue_green.active_service == blue_green.preview_service:
-        problems.add(f"{path}.previewService", "must not be the activeService too")
+        problems.add(f"{path}.previewService", "must differ from activeService")
     limit, history = blue_green.scale_down_delay_revision_limit, spec.revision_history_limit
     history = 10 if history is None else history
     if limit is not None and limit > history:
@@ -195,9 +195,9 @@ def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, prob
 def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Problems) -> None:
     path = "spec.strategy.canary"
     if canary.stable_service is not None and canary.stable_service == canary.canary_service:
-        problems.add(f"{path}.canaryService", "must not be the stableService too")
+        problems.add(f"{path}.canaryService", "must differ from stableService")
     if canary.max_surge in (0, Percent(0)) and canary.max_unavailable in (0, Percent(0)):
-        problems.add(f"{path}.maxSurge", "and maxUnavailable are both 0: no pod could ever be replaced")
+        problems.add(f"{path}.maxSurge", "must not be 0 while maxUnavailable is 0: no pod could be replaced")
     if isinstance(canary.max_unavailable, Percent) and canary.max_unavailable.value > 100:
         problems.add(f"{path}.maxUnavailable", "must be 100% or less")
     if canary.traffic_routing is None:
@@ -206,7 +206,7 @@ def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Probl
         if canary.dynamic_stable_scale:
             problems.add(f"{path}.dynamicStableScale", "needs trafficRouting")
     elif canary.dynamic_stable_scale and canary.scale_down_delay_seconds is not None:
-        problems.add(f"{path}.dynamicStableScale", "and scaleDownDelaySeconds exclude each other")
+        problems.add(f"{path}.dynamicStableScale", "cannot be combined with scaleDownDelaySeconds")
     _check_threshold(canary.replica_progress_threshold, f"{path}.replicaProgressThreshold", problems)
     for index, step in enumerate(canary.steps or ()):
         _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
@@ -230,13 +230,15 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
     kinds = [name for attribute, name in _STEP_KINDS if getattr(step, attribute) is not None]
     if not kinds:
         problems.add_missing(
-            path, "needs exactly one kind of step; it has none (a pause without an end is `pause: {}`)"
+            path, "needs exactly one kind of step; it has none (a pause until promotion is `pause: {}`)"
         )
     elif len(kinds) > 1:
         problems.add(path, f"needs exactly one kind of step; it has {', '.join(kinds)}")
     if step.set_canary_scale is not None:
         if not with_routing:
-            problems.add(f"{path}.setCanaryScale", "needs trafficRouting: without it the weight decides the pods")
+            problems.add(
+                f"{path}.setCanaryScale", "needs trafficRouting: without it the weight decides the number of pods"
+            )
         _check_canary_scale(step.set_canary_scale, f"{path}.setCanaryScale", problems)
 
 

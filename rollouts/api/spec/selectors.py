@@ -1,4 +1,4 @@
-"""Label selectors: are they well formed, what do they match, and how does `kubectl -l` write them."""
+"""Label selectors: checks them, matches labels, and writes them as `kubectl -l` does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rollouts.core.model.grammar import is_label_key, is_label_value
 
 
 def check_selector(selector: LabelSelector, path: str, problems: Problems) -> None:
-    """Adds what the API server would refuse in a ReplicaSet's selector, and a selector that selects everything."""
+    """Adds what the API server refuses in a ReplicaSet's selector, and a selector that is empty."""
     if not selector.match_labels and not selector.match_expressions:
         problems.add_missing(path, "is empty and would select every pod in the namespace; give it matchLabels")
     for key, value in (selector.match_labels or {}).items():
@@ -23,7 +23,7 @@ def check_selector(selector: LabelSelector, path: str, problems: Problems) -> No
 
 
 def selected_keys(selector: LabelSelector) -> frozenset[str]:
-    """The label keys that the selector looks at."""
+    """The label keys that the selector uses."""
     return frozenset(selector.match_labels or ()) | {
         expression.key for expression in selector.match_expressions or () if expression.key
     }
@@ -37,7 +37,7 @@ def matches(selector: LabelSelector, labels: Mapping[str, object]) -> bool:
 
 
 def selector_text(selector: LabelSelector) -> str:
-    """The selector as `kubectl -l` and the scale subresource take it, in an order that does not change.
+    """The selector as text for `kubectl -l` and the scale subresource, always in the same order.
 
     Sorted by key, as apimachinery's `labels.Selector.String` does: `app=cart,tier in (back,front),!old`.
     """

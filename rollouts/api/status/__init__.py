@@ -1,1 +1,1 @@
-"""`.status` to and from the wire, without loss."""
+"""Converts `.status` to JSON and back, without loss."""

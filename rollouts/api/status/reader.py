@@ -1,4 +1,4 @@
-"""Reads the JSON of a status field by field, never raising: what cannot be read is named, and the rest is read all the same."""
+"""Reads the JSON of a status field by field. It never raises: it reports what cannot be read, and reads the rest."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many pa
 
 
 class FieldMissing(Exception):
-    """A part that makes no sense without the field named in the message."""
+    """A part cannot be read without the field that the message names."""
 
 
 class Reader:
-    """Reads the fields of one JSON object, never raising, except for `need_…`, which give the whole part up."""
+    """Reads the fields of one JSON object. Only the methods `need_…` raise; then the whole part is left out."""
 
     def __init__(self, wire: Mapping[str, Any], path: str, problems: list[str]) -> None:
         self._wire = wire
@@ -29,7 +29,7 @@ class Reader:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The object as it was written, for what the core reads itself."""
+        """The JSON object, for parts that the core reads itself."""
         return self._wire
 
     def text(self, name: str) -> str:
@@ -63,7 +63,7 @@ class Reader:
         return self._default(name, "an integer of 0 or more", None)
 
     def optional_weight(self, name: str) -> WeightPercent | None:
-        """A percentage, exact again after its way through a JSON number; None when it is absent or cannot be read."""
+        """A percentage, made exact again from a JSON number; None when it is absent or cannot be read."""
         value = self._wire.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100:
             percent = Fraction(value).limit_denominator(_DENOMINATOR_MAX)
@@ -71,7 +71,7 @@ class Reader:
         return self._default(name, "a number from 0 to 100", None)
 
     def need_weight(self, name: str) -> WeightPercent:
-        """A percentage. Raises: Unreadable."""
+        """A percentage. Raises: FieldMissing."""
         value = self.optional_weight(name)
         if value is None:
             raise FieldMissing(name)
@@ -107,14 +107,14 @@ class Reader:
         return self._default(name, f"a {words.__name__} of this version", None)
 
     def child(self, name: str) -> Reader:
-        """A reader of an object in this one; of an empty one when it is absent or cannot be read."""
+        """A reader for an object in this one; for an empty object when it is absent or cannot be read."""
         value = self._wire.get(name)
         if not isinstance(value, Mapping):
             value = self._default(name, "an object", {})
         return Reader(value, f"{self._path}.{name}", self._problems)
 
     def part(self, name: str, read: Callable[[Reader], _T]) -> _T | None:
-        """An object that `read` makes a value of; None when it is absent or `read` gives it up."""
+        """The value that `read` makes of an object; None when it is absent or cannot be read."""
         if self._wire.get(name) is None:
             return None
         value = self._wire[name]
@@ -123,7 +123,7 @@ class Reader:
         return self._whole(f"{self._path}.{name}", value, read)
 
     def parts(self, name: str, read: Callable[[Reader], _T]) -> tuple[_T, ...]:
-        """Every entry of a list that `read` makes a value of; what it gives up is left out."""
+        """The values that `read` makes of a list's entries, without those that cannot be read."""
         value = self._wire.get(name)
         if not isinstance(value, list):
             return self._default(name, "a list", ())
@@ -137,25 +137,25 @@ class Reader:
         return tuple(found)
 
     def absent(self, name: str) -> bool:
-        """Whether nothing is said."""
+        """Whether the field is absent or null."""
         return self._wire.get(name) is None
 
     def need_text(self, name: str) -> str:
-        """A string. Raises: Unreadable."""
+        """A string. Raises: FieldMissing."""
         value = self._wire.get(name)
         if not isinstance(value, str):
             raise FieldMissing(name)
         return value
 
     def need_time(self, name: str) -> float:
-        """A time in seconds since 1970. Raises: Unreadable."""
+        """A time in seconds since 1970. Raises: FieldMissing."""
         try:
             return parse_time(self.need_text(name))
         except ValueError as error:
             raise FieldMissing(name) from error
 
     def need_word(self, name: str, words: type[_W]) -> _W:
-        """One of `words`. Raises: Unreadable."""
+        """One of `words`. Raises: FieldMissing."""
         value = self.need_text(name)
         if value not in words._value2member_map_:
             raise FieldMissing(name)

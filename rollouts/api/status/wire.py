@@ -1,7 +1,7 @@
-"""`.status` of a Rollout to and from the wire, without loss.
+"""Converts `.status` of a Rollout to JSON and back, without loss.
 
-Somebody may edit a status, an older controller may read a newer one's: reading never raises. A part that cannot be read falls
-back to its default and is named in the problems; an abort whose reason is unknown stays an abort (hold, never promote).
+Reading never raises, because somebody may edit a status, and an older controller may read a newer one's. A part that cannot be
+read gets its default and is reported as a problem; an abort whose reason is unknown stays an abort.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
 @dataclass(frozen=True, slots=True)
 class StatusRead:
-    """A status as it could be read, and what could not: one sentence with a path for each."""
+    """The readable parts of a status, and a sentence with a path for each part that cannot be read."""
 
     status: RolloutStatus
     problems: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
     """The status as JSON; what is unset is left out. Messages are cut at 32,768 characters, times at microseconds.
 
     Args:
-        step_count: of the canary; gives `step` for the printer column, "2/5" when two of five are done. 0 leaves it out.
+        step_count: number of the canary's steps, for the field `step` ("2/5": two of five are done); 0 leaves the field out.
     """
     blue_green = {
         "activeRevision": status.active_revision or None,
@@ -108,12 +108,12 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
 
 
 def status_from_wire(wire: Mapping[str, Any] | bytes) -> RolloutStatus:
-    """The status, with defaults for what cannot be read; see `read_status` for what that was. Raises: nothing."""
+    """The status, with defaults for what cannot be read, which `read_status` also reports. Raises: nothing."""
     return read_status(wire).status
 
 
 def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
-    """The status and everything in it that could not be read. Empty bytes and `{}` are a new Rollout's. Raises: nothing."""
+    """The status, and what in it cannot be read. Empty bytes and `{}` are the status of a new Rollout. Raises: nothing."""
     if isinstance(wire, bytes):
         try:
             wire = from_json(wire) if wire else {}
@@ -186,7 +186,7 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Manifest:
 
 
 def can_wait(patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of the status only tells people more of the same: pod counts, and what the same phase waits for."""
+    """Whether a patch of the status may be written later: it changes only pod counts, the message, and what is waited for."""
     return _CAN_WAIT.issuperset(patch)
 
 
@@ -349,7 +349,7 @@ def _condition_to_wire(condition: Condition) -> Manifest:
 
 
 def _traffic_from_wire(wire: Reader) -> Traffic:
-    """Without what is desired nothing is believed of it: `decide` says anew what it wants, and confirms it."""
+    """Reads `traffic`. Without a desired weight the part is left out, and `decide` records and confirms the split again."""
     desired, observed = wire.child("desired"), wire.child("observed")
     return Traffic(
         desired_percent=desired.need_weight("weight"),
@@ -375,7 +375,7 @@ def _elsewhere_from_wire(wire: Reader) -> RouteName:
 
 
 def _abort_from_wire(wire: Reader) -> Abort:
-    """Anything that names a revision holds it back; only an abort of nothing is left out."""
+    """Reads `abort`. It is left out only if it names no revision."""
     return Abort(
         revision=wire.need_text("revision"),
         at_s=wire.time("at") or 0.0,
@@ -400,7 +400,7 @@ def _scale_down_from_wire(wire: Reader) -> ScaleDown:
 
 
 def _injection_from_wire(wire: Reader) -> Injection:
-    """The same fields as on a ReplicaSet: half of an injection says nothing about the pods."""
+    """Reads `drain.preStop`, which has the same fields as on a ReplicaSet. An incomplete one is left out."""
     injection = read_injection(wire.fields)
     if injection is None:
         raise FieldMissing("*")
@@ -408,7 +408,7 @@ def _injection_from_wire(wire: Reader) -> Injection:
 
 
 def _cutover_from_wire(wire: Reader) -> Cutover:
-    """One without its times is one that nothing has confirmed: its wait begins anew."""
+    """Reads a cutover. Without its times it counts as not confirmed, and its wait begins again."""
     confirmed_at_s, until_s = wire.time("confirmedAt"), wire.time("until")
     service = service_ref(wire.text("service"))
     if confirmed_at_s is None or until_s is None:
@@ -440,7 +440,7 @@ def _command_from_wire(wire: Reader) -> Command:
     if step is None and not wire.absent("step"):
         raise FieldMissing("step")  # None would let every step pass
     verb, value = wire.need_word("verb", Verb), wire.need_text("value")
-    # A controller that told no outcome recorded this abort and carried it out in one write.
+    # A controller that wrote no outcome recorded this abort and carried it out in one write.
     done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
     return Command(
         verb=verb,
@@ -459,7 +459,7 @@ def _command_from_wire(wire: Reader) -> Command:
 
 
 def _refusal_from_wire(wire: Reader) -> Refusal | None:
-    """Nothing follows from an outcome that is not known; one that is not there is an older controller's, which kept no others."""
+    """Reads the refusal of a command. An unknown outcome counts as Refused; older controllers wrote none for others."""
     if wire.absent("outcome") or wire.text("outcome") in (_ACCEPTED, _OVER):
         return None
     return Refusal(wire.word("reason", Reason, Reason.COMMAND_INVALID), wire.text("message"))

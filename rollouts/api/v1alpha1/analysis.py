@@ -1,4 +1,4 @@
-"""Analyses and experiments as the Rollout's spec names them; field names and meaning are Argo Rollouts'."""
+"""Analyses and experiments in the spec of a Rollout; field names and meaning are Argo Rollouts'."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rollouts.api.v1alpha1.wire import Bool, Count, Duration, Name, Number, Stri
 
 
 class ObjectMetadata(Wire):
-    """Labels and annotations for objects that are made."""
+    """Labels and annotations to add to objects."""
 
     labels: StringMap | None = Field(None, description="Labels to add.")
     annotations: StringMap | None = Field(None, description="Annotations to add.")
 
 
 class TemplateRef(Wire):
-    """Which analysis template to run."""
+    """An analysis template to run."""
 
     model_config = needs("templateName")
 
@@ -37,7 +37,7 @@ class ArgumentSource(Wire):
     """Where the value of an argument comes from."""
 
     pod_template_hash_value: Literal["Stable", "Latest"] | None = Field(
-        None, description="The revision of the stable or of the latest pods."
+        None, description="Use the revision of the stable or of the latest pods as the value."
     )
     field_ref: FieldRef | None = Field(None, description="A field of the Rollout.")
 
@@ -53,7 +53,7 @@ class Argument(Wire):
 
 
 class DryRun(Wire):
-    """Metrics that are measured and never judged."""
+    """Metrics that are measured, but do not decide the result."""
 
     model_config = needs("metricName")
 
@@ -75,13 +75,13 @@ DryRuns = Annotated[list[DryRun], Field(max_length=64)]
 
 
 class Analysis(Wire):
-    """An analysis: templates and what they are given."""
+    """An analysis: templates and their arguments."""
 
     templates: Templates | None = Field(None, description="Templates to run as one analysis.")
     args: Arguments | None = Field(None, description="Arguments for the templates.")
-    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
+    dry_run: DryRuns | None = Field(None, description="Metrics that are measured, but do not decide the result.")
     measurement_retention: Annotated[list[MeasurementRetention], Field(max_length=64)] | None = Field(
-        None, description="How many measurements are kept."
+        None, description="How many measurements of each metric are kept."
     )
     analysis_run_metadata: ObjectMetadata | None = Field(None, description="Metadata of the AnalysisRun.")
 
@@ -95,14 +95,14 @@ class BackgroundAnalysis(Analysis):
 class AnalysisLimits(Wire):
     """How many finished AnalysisRuns and Experiments are kept."""
 
-    successful_run_history_limit: Count | None = Field(None, description="Successful ones; default 5.")
-    unsuccessful_run_history_limit: Count | None = Field(None, description="Others; default 5.")
+    successful_run_history_limit: Count | None = Field(None, description="How many successful ones; default 5.")
+    unsuccessful_run_history_limit: Count | None = Field(None, description="How many others; default 5.")
 
 
 class ExperimentService(Wire):
     """A Service made for an experiment's pods."""
 
-    name: Name | None = Field(None, description="Its name; by default the template's.")
+    name: Name | None = Field(None, description="Name of the Service; default: the template's name.")
 
 
 class ExpressionOfLabels(Wire):
@@ -115,7 +115,7 @@ class ExpressionOfLabels(Wire):
         None, description="How the label's value relates to the values."
     )
     values: Annotated[list[Annotated[str, Field(max_length=63)]], Field(max_length=64)] | None = Field(
-        None, description="Values for In and NotIn."
+        None, description="Values for the operators In and NotIn."
     )
 
 
@@ -123,22 +123,22 @@ class LabelSelector(Wire):
     """A label selector; all of its requirements must hold."""
 
     match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] | None = Field(
-        None, description="Labels with their values."
+        None, description="Labels and the values that they must have."
     )
     match_expressions: Annotated[list[ExpressionOfLabels], Field(max_length=64)] | None = Field(
-        None, description="Requirements."
+        None, description="Further requirements."
     )
 
 
 class ExperimentTemplate(Wire):
-    """Pods of one kind in an experiment."""
+    """A group of pods in an experiment, made from one pod template."""
 
     model_config = needs("name", "specRef")
 
     name: Name | None = Field(None, description="Name of the template.")
-    spec_ref: Literal["canary", "stable"] | None = Field(None, description="Whose pod template is taken.")
-    replicas: Count | None = Field(None, description="Pods; default 1.")
-    metadata: ObjectMetadata | None = Field(None, description="Metadata that the pods get.")
+    spec_ref: Literal["canary", "stable"] | None = Field(None, description="The revision whose pod template is used.")
+    replicas: Count | None = Field(None, description="Number of pods; default 1.")
+    metadata: ObjectMetadata | None = Field(None, description="Labels and annotations to add to the pods.")
     selector: LabelSelector | None = Field(None, description="Selector of the pods.")
     weight: Annotated[int, Field(ge=0, le=100)] | None = Field(None, description="Share of the traffic, in percent.")
     service: ExperimentService | None = Field(None, description="A Service for the pods.")
@@ -153,7 +153,9 @@ class ExperimentAnalysis(Wire):
     template_name: Name | None = Field(None, description="Name of the AnalysisTemplate.")
     cluster_scope: Bool | None = Field(None, description="Take a ClusterAnalysisTemplate instead.")
     args: Arguments | None = Field(None, description="Arguments for the template.")
-    required_for_completion: Bool | None = Field(None, description="The experiment ends when these have succeeded.")
+    required_for_completion: Bool | None = Field(
+        None, description="The experiment is complete when all analyses with this field have succeeded."
+    )
 
 
 class Experiment(Wire):
@@ -161,12 +163,20 @@ class Experiment(Wire):
 
     model_config = needs("templates")
 
-    templates: Annotated[list[ExperimentTemplate], Field(max_length=16)] | None = Field(None, description="The pods.")
-    duration: Duration | None = Field(None, description="How long; by default until its analyses are done.")
-    analyses: Annotated[list[ExperimentAnalysis], Field(max_length=32)] | None = Field(None, description="Analyses.")
-    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
+    templates: Annotated[list[ExperimentTemplate], Field(max_length=16)] | None = Field(
+        None, description="The groups of pods."
+    )
+    duration: Duration | None = Field(
+        None, description="How long the experiment runs; default: until its analyses end."
+    )
+    analyses: Annotated[list[ExperimentAnalysis], Field(max_length=32)] | None = Field(
+        None, description="The analyses to run."
+    )
+    dry_run: DryRuns | None = Field(None, description="Metrics that are measured, but do not decide the result.")
     analysis_run_metadata: ObjectMetadata | None = Field(None, description="Metadata of the AnalysisRuns.")
-    scale_down_delay_seconds: Number | None = Field(None, description="Seconds its pods are kept; default 30.")
+    scale_down_delay_seconds: Number | None = Field(
+        None, description="How many seconds its pods are kept after it ends; default 30."
+    )
 
 
 class PluginStep(Wire):
@@ -176,7 +186,7 @@ class PluginStep(Wire):
 
     name: Name | None = Field(None, description="Name of the plugin.")
     config: dict[str, object] | None = Field(
-        None, description="What the plugin is given.", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
+        None, description="Settings of the plugin.", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
     disabled: Bool | None = Field(None, description="Skips the step.")
 

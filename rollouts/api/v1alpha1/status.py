@@ -1,6 +1,6 @@
 """`status` of a Rollout, for the CRD alone; api/status/wire.py reads and writes it without these models.
 
-Lengths are not limited: nothing evaluates rules over a status, and a write that the API server refuses would stop the Rollout.
+Lengths are not limited: no CEL rule looks at a status, and a write that the API server refuses would stop the Rollout.
 """
 
 from __future__ import annotations
@@ -12,217 +12,254 @@ from pydantic import Field
 from rollouts.api.v1alpha1.wire import Wire, needs
 
 Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-PercentWire: TypeAlias = float  # as a rule a whole number; parts of maxTrafficWeight need not be
+PercentWire: TypeAlias = float  # usually a whole number, but not always for parts of maxTrafficWeight
 
 
 class AbortStatus(Wire):
-    """The revision that is held back, and why."""
+    """The aborted revision, and why it was aborted."""
 
-    revision: str | None = Field(None, description="The revision.")
-    at: Time | None = Field(None, description="Since when.")
-    reason: str | None = Field(None, description="Why, in one word.")
-    message: str | None = Field(None, description="Why, in a sentence.")
-    declared: bool | None = Field(None, description="By an annotation that holds it for as long as it stands.")
+    revision: str | None = Field(None, description="The aborted revision.")
+    at: Time | None = Field(None, description="When it was aborted.")
+    reason: str | None = Field(None, description="Why it was aborted, in one word.")
+    message: str | None = Field(None, description="Why it was aborted, in a sentence.")
+    declared: bool | None = Field(
+        None, description="true: an abort annotation names this revision; the abort lasts until it is removed."
+    )
 
 
 class BlueGreenStatus(Wire):
-    """What the Services select, and the gate before the switch."""
+    """The revisions of the two Services, and the gate before the switch."""
 
-    active_revision: str | None = Field(None, description="Selected by the active Service.")
-    preview_revision: str | None = Field(None, description="Selected by the preview Service.")
+    active_revision: str | None = Field(None, description="The revision that the active Service selects.")
+    preview_revision: str | None = Field(None, description="The revision that the preview Service selects.")
     gate_started_at: Time | None = Field(None, description="When the preview became available.")
-    gate_passed: bool | None = Field(None, description="The preview may take the traffic.")
+    gate_passed: bool | None = Field(None, description="Whether the preview may get the traffic.")
 
 
 class WaitingForStatus(Wire):
     """What the Rollout waits for."""
 
-    reason: str | None = Field(None, description="In one word.")
-    message: str | None = Field(None, description="In a sentence.")
-    since: Time | None = Field(None, description="Since when.")
-    deadline: Time | None = Field(None, description="Until when at the latest; absent: as long as it takes a person.")
-    problem: str | None = Field(None, description="What is wrong with the pods that it waits for; in the message too.")
+    reason: str | None = Field(None, description="What it waits for, in one word.")
+    message: str | None = Field(None, description="What it waits for, in a sentence.")
+    since: Time | None = Field(None, description="When the wait began.")
+    deadline: Time | None = Field(None, description="When the wait ends at the latest; absent: it has no deadline.")
+    problem: str | None = Field(
+        None, description="What is wrong with the pods that it waits for. The message contains it too."
+    )
 
 
 class ScaleDownStatus(Wire):
     """An old revision that keeps its pods for a while."""
 
-    revision: str | None = Field(None, description="The revision.")
-    at: Time | None = Field(None, description="When its pods go.")
+    revision: str | None = Field(None, description="The old revision.")
+    at: Time | None = Field(None, description="When it is scaled down.")
 
 
 class PreStopStatus(Wire):
-    """What was put into the current revision's template."""
+    """What the controller added to the current revision's pod template."""
 
-    containers: list[str] | None = Field(None, description="Containers that sleep before they are told to end.")
-    seconds: int | None = Field(None, description="How long.")
-    grace_seconds: int | None = Field(None, description="terminationGracePeriodSeconds that its pods have.")
-    native: bool | None = Field(None, description="As preStop.sleep; otherwise by exec of sleep.")
+    containers: list[str] | None = Field(None, description="Containers that have got a preStop sleep.")
+    seconds: int | None = Field(None, description="How many seconds they sleep.")
+    grace_seconds: int | None = Field(None, description="The terminationGracePeriodSeconds of the pods.")
+    native: bool | None = Field(None, description="true: the sleep is a preStop.sleep; otherwise an exec of `sleep`.")
 
 
 class IdleStatus(Wire):
     """Polls in a row that found nothing in flight."""
 
-    polls: int | None = Field(None, description="How many.")
-    at: Time | None = Field(None, description="When the last of them was asked.")
+    polls: int | None = Field(None, description="How many polls in a row.")
+    at: Time | None = Field(None, description="When the last of them was made.")
 
 
 class CutoverStatus(Wire):
     """A Service that went from one revision to another, and how long the pods of the first were kept."""
 
     service: str | None = Field(None, description="The Service.")
-    from_revision: str | None = Field(None, alias="from", description="The revision that it left.")
-    to: str | None = Field(None, description="The revision that it went to.")
-    signal: str | None = Field(None, description="What confirmed it.")
-    confirmed_at: Time | None = Field(None, description="When that was; absent: not yet.")
-    proxy_lag_seconds: float | None = Field(None, description="From there until no proxy sent it new connections.")
-    needed_seconds: float | None = Field(None, description="From there until the longest request was over too.")
-    waited_seconds: float | None = Field(None, description="What its pods are kept, or were.")
-    until: Time | None = Field(None, description="When they may go.")
+    from_revision: str | None = Field(None, alias="from", description="The revision that the Service left.")
+    to: str | None = Field(None, description="The revision to which the Service went.")
+    signal: str | None = Field(None, description="What confirmed that the Service had left the revision.")
+    confirmed_at: Time | None = Field(None, description="When it was confirmed; absent: not yet.")
+    proxy_lag_seconds: float | None = Field(
+        None, description="Seconds from confirmedAt until no proxy sends new connections to the left revision."
+    )
+    needed_seconds: float | None = Field(
+        None, description="Seconds from confirmedAt until the longest request is over too."
+    )
+    waited_seconds: float | None = Field(
+        None, description="Seconds from confirmedAt for which the pods are, or were, kept."
+    )
+    until: Time | None = Field(None, description="When the pods may be deleted.")
     message: str | None = Field(None, description="The reasons for these numbers.")
-    timed_out: bool | None = Field(None, description="drain.timeoutSeconds came before the end.")
-    idle: IdleStatus | None = Field(None, description="What drain.probes found of requests.")
-    streams_idle: IdleStatus | None = Field(None, description="What drain.probes found of long streams.")
-    drained: bool | None = Field(None, description="drain.probes ended the wait before its time.")
-    in_flight: int | None = Field(None, description="Requests that they counted at the end; absent: nobody knew.")
-    streams: int | None = Field(None, description="Long streams that they counted at the end.")
+    timed_out: bool | None = Field(None, description="Whether drain.timeoutSeconds passed before the drain was over.")
+    idle: IdleStatus | None = Field(None, description="The polls of drain.probes that found no request in flight.")
+    streams_idle: IdleStatus | None = Field(
+        None, description="The polls of drain.probes that found no long stream in flight."
+    )
+    drained: bool | None = Field(None, description="Whether drain.probes ended the wait early.")
+    in_flight: int | None = Field(
+        None, description="Requests that drain.probes counted at the end; absent: not counted."
+    )
+    streams: int | None = Field(None, description="Long streams that drain.probes counted at the end.")
 
 
 class DrainStatus(Wire):
-    """What was done so that pods that go lose no request."""
+    """How pods are drained before they are deleted, so that no request is lost."""
 
-    pre_stop: PreStopStatus | None = Field(None, description="What was put into the current revision's template.")
+    pre_stop: PreStopStatus | None = Field(
+        None, description="What the controller added to the current revision's pod template."
+    )
     cutovers: list[CutoverStatus] | None = Field(
-        None, description="Services that left a revision: those that are not over, and the last one; the newest last."
+        None, description="Cutovers of Services: those that are not over, and the last one; the newest is last."
     )
 
 
 class TrafficPartStatus(Wire):
     """A split of the requests between the stable and the canary Service."""
 
-    weight: PercentWire | None = Field(None, description="Share of the requests for the canary, in percent.")
-    routes: list[str] | None = Field(None, description="Managed routes that bring it requests, or copies, besides.")
+    weight: PercentWire | None = Field(None, description="The canary's share of the requests, in percent.")
+    routes: list[str] | None = Field(
+        None, description="Managed routes that also send requests, or copies of them, to the canary."
+    )
 
 
 class TrafficStatus(Wire):
-    """What the routes are to do, and what the data plane was last found to do."""
+    """The desired split of the traffic, and the one that was last confirmed."""
 
-    desired: TrafficPartStatus | None = Field(None, description="What the routes are to say.")
-    seen_at: Time | None = Field(None, description="When all of them were seen to say it; absent: not yet.")
-    observed: TrafficPartStatus | None = Field(None, description="What was last confirmed to be in force.")
+    desired: TrafficPartStatus | None = Field(None, description="The split that the routes should have.")
+    seen_at: Time | None = Field(None, description="When all routes were seen to have it; absent: not yet.")
+    observed: TrafficPartStatus | None = Field(None, description="The split that was last confirmed to be live.")
     verified_by: str | None = Field(
-        None, description="How: Config, Counters, Probes, SettleTime (nobody to ask), Outside (not our routes)."
+        None,
+        description="How it was confirmed: Config, Counters or Probes of the data plane; SettleTime: the router cannot be asked; "
+        "Outside: somebody else moves the traffic.",
     )
 
 
 class GivenBackStatus(Wire):
-    """A route that the spec no longer names, for as long as it may bring requests to the canary."""
+    """A route that the spec no longer names, for as long as it may send requests to the canary."""
 
-    route: str | None = Field(None, description="Its kind, namespace and name.")
-    weight: PercentWire | None = Field(None, description="The most that it may bring the canary, in percent.")
-    settle_seconds: float | None = Field(None, description="What its proxies are given once it is given back.")
-    gone_at: Time | None = Field(None, description="When it was seen to be the Rollout's no longer; absent: not yet.")
+    route: str | None = Field(None, description="Kind, namespace and name of the route.")
+    weight: PercentWire | None = Field(
+        None, description="The largest share of requests that it may send to the canary, in percent."
+    )
+    settle_seconds: float | None = Field(
+        None, description="How many seconds its proxies have to follow after the route was released."
+    )
+    gone_at: Time | None = Field(
+        None, description="When the route was seen to be released by the Rollout; absent: not yet."
+    )
 
 
 class ElsewhereStatus(Wire):
-    """A route in another namespace that the Rollout manages; it counts as managed with this record only."""
+    """A route in another namespace that the Rollout manages. Without this record the route does not count as managed."""
 
-    router: str | None = Field(None, description="Name of its router, as in the spec.")
-    kind: str | None = Field(None, description="Its kind.")
-    namespace: str | None = Field(None, description="Its namespace.")
-    name: str | None = Field(None, description="Its name.")
+    router: str | None = Field(None, description="Name of the route's router, as in the spec.")
+    kind: str | None = Field(None, description="Kind of the route.")
+    namespace: str | None = Field(None, description="Namespace of the route.")
+    name: str | None = Field(None, description="Name of the route.")
 
 
 class CommandStatus(Wire):
-    """A verb that was judged."""
+    """A command by annotation, and what became of it."""
 
-    verb: str | None = Field(None, description="The verb.")
-    value: str | None = Field(None, description="The annotation's value.")
-    revision: str | None = Field(None, description="The revision that it acts on.")
-    at: Time | None = Field(None, description="When it was read.")
-    step: int | None = Field(None, description="Index of the step that a promotion lets pass; absent: all.")
-    target: str | None = Field(None, description="The revision that a rollback goes to.")
-    taken_off: bool | None = Field(None, description="The annotation was removed by the controller.")
-    strategy_hash: str | None = Field(None, description="Of the steps that it was given for.")
-    attempt: int | None = Field(None, description="The attempt that it was given for; absent: the first.")
+    verb: str | None = Field(None, description="The command: abort, pause, promote, restart, retry or rollback.")
+    value: str | None = Field(None, description="Value of the annotation.")
+    revision: str | None = Field(None, description="The revision that the command acts on.")
+    at: Time | None = Field(None, description="When the controller read the command.")
+    step: int | None = Field(
+        None,
+        description="promote: index of the step that it lets pass; absent: all steps. retry: the attempt that it asks for.",
+    )
+    target: str | None = Field(None, description="The revision to which a rollback goes.")
+    taken_off: bool | None = Field(None, description="Whether the controller removed the annotation.")
+    strategy_hash: str | None = Field(None, description="Hash of the steps for which the command was given.")
+    attempt: int | None = Field(None, description="The attempt for which the command was given; absent: the first.")
     outcome: str | None = Field(
         None,
-        description="Accepted; Refused, then reason and message say why; Over: carried out, or what it was for has gone.",
+        description="Accepted. Refused: reason and message say why. Over: it was carried out, or no longer applies.",
     )
-    reason: str | None = Field(None, description="Why it was refused, in one word.")
-    message: str | None = Field(None, description="Why it was refused, in a sentence.")
-    by: str | None = Field(None, description="The field manager that set the annotation, where the API server tells.")
+    reason: str | None = Field(None, description="Why the command was refused, in one word.")
+    message: str | None = Field(None, description="Why the command was refused, in a sentence.")
+    by: str | None = Field(None, description="The field manager that set the annotation, if the API server says so.")
 
 
 class HistoryStatus(Wire):
     """One finished update."""
 
-    revision: str | None = Field(None, description="The revision.")
-    number: int | None = Field(None, description="Its number.")
-    started_at: Time | None = Field(None, description="When it began.")
-    finished_at: Time | None = Field(None, description="When it ended.")
+    revision: str | None = Field(None, description="The revision that was rolled out.")
+    number: int | None = Field(None, description="Number of the revision.")
+    started_at: Time | None = Field(None, description="When the update began.")
+    finished_at: Time | None = Field(None, description="When the update ended.")
     outcome: str | None = Field(None, description="How it ended: Promoted, Aborted, Superseded or RolledBack.")
-    message: str | None = Field(None, description="More about that.")
+    message: str | None = Field(None, description="Why it ended so, in a sentence.")
 
 
 class ConditionStatus(Wire):
-    """A condition, as Kubernetes' own objects have them."""
+    """A condition, as in Kubernetes' own objects."""
 
     model_config = needs("type", "status")
 
-    type: str | None = Field(None, description="What it is about.")
-    status: Literal["True", "False", "Unknown"] | None = Field(None, description="Whether it holds.")
+    type: str | None = Field(None, description="Type of the condition.")
+    status: Literal["True", "False", "Unknown"] | None = Field(None, description="Whether the condition holds.")
     reason: str | None = Field(None, description="Why, in one word.")
     message: str | None = Field(None, description="Why, in a sentence.")
-    last_transition_time: Time | None = Field(None, description="Since when.")
-    observed_generation: int | None = Field(None, description="The metadata.generation that it speaks about.")
+    last_transition_time: Time | None = Field(None, description="When its status last changed.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that the condition describes.")
 
 
 class RolloutStatusWire(Wire):
-    """What the controller knows and remembers."""
+    """The state of the Rollout, and what the controller must remember."""
 
     phase: str | None = Field(None, description="Progressing, Paused, Healthy, Degraded, Aborted or RolledBack.")
     message: str | None = Field(None, description="The phase in a sentence.")
-    observed_generation: int | None = Field(None, description="The metadata.generation that this speaks about.")
-    current_revision: str | None = Field(None, description="The revision being rolled out, or the last one.")
-    stable_revision: str | None = Field(None, description="The last promoted revision.")
-    revision_number: int | None = Field(None, description="Number of the current revision; counts up.")
-    strategy_hash: str | None = Field(None, description="Of the steps that currentStepIndex counts in.")
-    current_step_index: int | None = Field(None, description="The step being carried out, from 0.")
-    step: str | None = Field(None, description="Steps done, of how many.")
-    step_started_at: Time | None = Field(None, description="When that step began.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that this status describes.")
+    current_revision: str | None = Field(None, description="The revision that is rolled out, or was rolled out last.")
+    stable_revision: str | None = Field(None, description="The revision that was promoted last.")
+    revision_number: int | None = Field(None, description="Number of the current revision; it counts up.")
+    strategy_hash: str | None = Field(None, description="Hash of the steps that currentStepIndex refers to.")
+    current_step_index: int | None = Field(None, description="Index of the current step, counted from 0.")
+    step: str | None = Field(None, description="How many steps are done, and how many there are: 1/4.")
+    step_started_at: Time | None = Field(None, description="When the current step began.")
     started_at: Time | None = Field(None, description="When the update began.")
-    finished_at: Time | None = Field(None, description="When it ended.")
-    attempt: int | None = Field(None, description="How often it was tried again.")
-    abort: AbortStatus | None = Field(None, description="The revision that is held back, and why.")
-    progressed_at: Time | None = Field(None, description="When anything last moved.")
-    weight: PercentWire | None = Field(None, description="Share of the traffic for the canary, in percent.")
-    traffic: TrafficStatus | None = Field(None, description="The routes' side of it; absent without routers.")
+    finished_at: Time | None = Field(None, description="When the update ended.")
+    attempt: int | None = Field(None, description="How often the current revision was retried.")
+    abort: AbortStatus | None = Field(None, description="The aborted revision, and why it was aborted.")
+    progressed_at: Time | None = Field(None, description="When the update last made progress.")
+    weight: PercentWire | None = Field(None, description="The canary's share of the traffic, in percent.")
+    traffic: TrafficStatus | None = Field(
+        None, description="The desired and the confirmed split of the traffic; absent without routers."
+    )
     given_back: list[GivenBackStatus] | None = Field(
-        None, description="Routes that the spec no longer names and that may still bring requests to the canary."
+        None, description="Routes that the spec no longer names and that may still send requests to the canary."
     )
     routes_elsewhere: list[ElsewhereStatus] | None = Field(
-        None, description="Routes in other namespaces that the Rollout manages, each with its owner's leave."
+        None, description="Routes in other namespaces that the Rollout manages with their owners' permission."
     )
     stable_ping_pong: Literal["ping", "pong"] | None = Field(
-        None, description="With pingPong: the stable revision's Service; absent for ping."
+        None, description="With pingPong: which Service is the stable revision's; absent: ping."
     )
     blue_green: BlueGreenStatus | None = Field(None, description="State of a blue-green update.")
-    restarted_at: Time | None = Field(None, description="Pods older than this were replaced.")
-    replicas: int | None = Field(None, description="Pods.")
-    updated_replicas: int | None = Field(None, description="Pods of the current revision.")
-    updated_ready_replicas: int | None = Field(None, description="Pods of the current revision that are ready.")
-    updated_available_replicas: int | None = Field(None, description="Pods of the current revision that are available.")
-    ready_replicas: int | None = Field(None, description="Pods that are ready.")
-    available_replicas: int | None = Field(None, description="Pods that are available.")
-    selector: str | None = Field(None, description="Selector of the pods that autoscalers look at.")
+    restarted_at: Time | None = Field(None, description="All pods older than this time have been replaced.")
+    replicas: int | None = Field(None, description="Number of pods.")
+    updated_replicas: int | None = Field(None, description="Number of pods of the current revision.")
+    updated_ready_replicas: int | None = Field(None, description="Number of ready pods of the current revision.")
+    updated_available_replicas: int | None = Field(
+        None, description="Number of available pods of the current revision."
+    )
+    ready_replicas: int | None = Field(None, description="Number of ready pods.")
+    available_replicas: int | None = Field(None, description="Number of available pods.")
+    selector: str | None = Field(None, description="Selector by which autoscalers find the pods.")
     waiting_for: WaitingForStatus | None = Field(None, description="What the Rollout waits for, and until when.")
-    scale_downs: list[ScaleDownStatus] | None = Field(None, description="Old revisions that keep their pods a while.")
-    drain: DrainStatus | None = Field(None, description="How pods that go are drained.")
-    commands: list[CommandStatus] | None = Field(None, description="Verbs, each with what became of it.")
-    history: list[HistoryStatus] | None = Field(None, description="Finished updates, newest last.")
+    scale_downs: list[ScaleDownStatus] | None = Field(
+        None, description="Old revisions that keep their pods for a while."
+    )
+    drain: DrainStatus | None = Field(None, description="How pods are drained before they are deleted.")
+    commands: list[CommandStatus] | None = Field(
+        None, description="Commands by annotation, each with what became of it."
+    )
+    history: list[HistoryStatus] | None = Field(None, description="Finished updates; the newest is last.")
     conditions: list[ConditionStatus] | None = Field(
         None,
-        description="Ready, Reconciling, Stalled and more.",
+        description="Conditions: Ready, Reconciling, Stalled and more.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -1,4 +1,4 @@
-"""Traffic routers and route steps as the Rollout's spec names them; field names and meaning are Argo Rollouts'."""
+"""Traffic routers and route steps in the spec of a Rollout; field names and meaning are Argo Rollouts'."""
 
 from __future__ import annotations
 
@@ -45,49 +45,61 @@ class IstioVirtualService(Wire):
 
     model_config = needs("name")
 
-    name: ObjectName | None = Field(None, description="Its name, or name.namespace.")
-    routes: Names | None = Field(None, description="HTTP routes in it; may be left out when there is one.")
-    tls_routes: Annotated[list[TlsRoute], Field(max_length=32)] | None = Field(None, description="TLS routes in it.")
-    tcp_routes: Annotated[list[TcpRoute], Field(max_length=32)] | None = Field(None, description="TCP routes in it.")
+    name: ObjectName | None = Field(None, description="Name of the VirtualService, or NAME.NAMESPACE.")
+    routes: Names | None = Field(None, description="Names of its HTTP routes to manage; optional when it has only one.")
+    tls_routes: Annotated[list[TlsRoute], Field(max_length=32)] | None = Field(
+        None, description="Its TLS routes to manage."
+    )
+    tcp_routes: Annotated[list[TcpRoute], Field(max_length=32)] | None = Field(
+        None, description="Its TCP routes to manage."
+    )
 
 
 class IstioDestinationRule(Wire):
-    """A DestinationRule whose subsets are pointed at revisions."""
+    """A DestinationRule whose subsets select revisions."""
 
     model_config = needs("name", "canarySubsetName", "stableSubsetName")
 
-    name: ObjectName | None = Field(None, description="Its name.")
-    canary_subset_name: Name | None = Field(None, description="Subset of the canary.")
-    stable_subset_name: Name | None = Field(None, description="Subset of the stable revision.")
-    additional_subset_names: Names | None = Field(None, description="Subsets for experiments.")
+    name: ObjectName | None = Field(None, description="Name of the DestinationRule.")
+    canary_subset_name: Name | None = Field(None, description="Name of the canary's subset.")
+    stable_subset_name: Name | None = Field(None, description="Name of the stable revision's subset.")
+    additional_subset_names: Names | None = Field(None, description="Names of subsets for experiments.")
 
 
 class Istio(Wire):
-    """Istio."""
+    """Istio, by weights in VirtualServices."""
 
-    virtual_service: IstioVirtualService | None = Field(None, description="The VirtualService.")
+    virtual_service: IstioVirtualService | None = Field(None, description="The VirtualService to manage.")
     virtual_services: Annotated[list[IstioVirtualService], Field(max_length=16)] | None = Field(
-        None, description="Several VirtualServices."
+        None, description="Several VirtualServices to manage, instead of virtualService."
     )
-    destination_rule: IstioDestinationRule | None = Field(None, description="The DestinationRule, for subsets.")
+    destination_rule: IstioDestinationRule | None = Field(
+        None, description="A DestinationRule to manage: its subsets then select the revisions."
+    )
 
 
 class Nginx(Wire):
-    """The annotations of ingress-nginx, which other controllers understand too."""
+    """ingress-nginx, by its canary annotations, which other controllers understand too."""
 
-    stable_ingress: ObjectName | None = Field(None, description="The Ingress of the stable Service.")
-    stable_ingresses: ObjectNames | None = Field(None, description="Several of them.")
-    annotation_prefix: Text | None = Field(None, description="Default nginx.ingress.kubernetes.io.")
-    additional_ingress_annotations: StringMap | None = Field(None, description="More annotations for the canary's.")
-    canary_ingress_annotations: StringMap | None = Field(None, description="Annotations of the canary Ingress.")
+    stable_ingress: ObjectName | None = Field(None, description="Name of the stable Service's Ingress.")
+    stable_ingresses: ObjectNames | None = Field(None, description="Several such Ingresses, instead of stableIngress.")
+    annotation_prefix: Text | None = Field(
+        None, description="Prefix of the annotations; default nginx.ingress.kubernetes.io."
+    )
+    additional_ingress_annotations: StringMap | None = Field(
+        None, description="More annotations for the canary Ingress. Names without a prefix get annotationPrefix."
+    )
+    canary_ingress_annotations: StringMap | None = Field(
+        None, description="Annotations for the canary Ingress, by their full names."
+    )
 
 
 class Stickiness(Wire):
-    """Keeps a client on one target group."""
+    """Keeps each client on one target group."""
 
-    enabled: Bool | None = Field(None, description="Whether it does.")
+    enabled: Bool | None = Field(None, description="Whether clients stay on a target group.")
     duration_seconds: Count | None = Field(
-        None, description="For how long, 1 to 604800; default 3600. Counts when enabled."
+        None, description="For how many seconds, when enabled: 1 to 604800; default 3600."
     )
 
 
@@ -96,29 +108,31 @@ class Alb(Wire):
 
     model_config = needs("servicePort")
 
-    ingress: ObjectName | None = Field(None, description="The Ingress.")
-    ingresses: ObjectNames | None = Field(None, description="Several of them.")
-    service_port: Count | None = Field(None, description="Port of the Service in the Ingress.")
+    ingress: ObjectName | None = Field(None, description="Name of the Ingress to manage.")
+    ingresses: ObjectNames | None = Field(None, description="Several Ingresses to manage, instead of ingress.")
+    service_port: Count | None = Field(None, description="Port of the Services that get the traffic.")
     root_service: ServiceName | None = Field(
-        None, description="Service that the Ingress names; default: the stable one."
+        None, description="The Service that the Ingress names as its backend; default: the stable Service."
     )
-    annotation_prefix: Text | None = Field(None, description="Default alb.ingress.kubernetes.io.")
-    stickiness_config: Stickiness | None = Field(None, description="Sticky target groups.")
+    annotation_prefix: Text | None = Field(
+        None, description="Prefix of the annotations; default alb.ingress.kubernetes.io."
+    )
+    stickiness_config: Stickiness | None = Field(None, description="Keeps each client on one target group.")
 
 
 class Smi(Wire):
-    """Service Mesh Interface."""
+    """Service Mesh Interface, by TrafficSplits."""
 
     root_service: Name | None = Field(None, description="Service that clients use.")
     traffic_split_name: Name | None = Field(None, description="Name of the TrafficSplit.")
 
 
 class Ambassador(Wire):
-    """Ambassador, Emissary."""
+    """Ambassador and Emissary, by Mappings."""
 
     model_config = needs("mappings")
 
-    mappings: Names | None = Field(None, description="Mappings of the stable Service.")
+    mappings: Names | None = Field(None, description="Names of the stable Service's Mappings.")
 
 
 class AppMeshVirtualService(Wire):
@@ -126,8 +140,8 @@ class AppMeshVirtualService(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
-    routes: Names | None = Field(None, description="Routes of its router.")
+    name: Name | None = Field(None, description="Name of the VirtualService.")
+    routes: Names | None = Field(None, description="Names of its router's routes to manage.")
 
 
 class AppMeshNode(Wire):
@@ -135,27 +149,27 @@ class AppMeshNode(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
+    name: Name | None = Field(None, description="Name of the VirtualNode.")
 
 
 class AppMeshNodeGroup(Wire):
-    """The two VirtualNodes."""
+    """The VirtualNodes of the canary and of the stable revision."""
 
-    canary_virtual_node_ref: AppMeshNode | None = Field(None, description="The canary's.")
-    stable_virtual_node_ref: AppMeshNode | None = Field(None, description="The stable revision's.")
+    canary_virtual_node_ref: AppMeshNode | None = Field(None, description="The canary's VirtualNode.")
+    stable_virtual_node_ref: AppMeshNode | None = Field(None, description="The stable revision's VirtualNode.")
 
 
 class AppMesh(Wire):
     """AWS App Mesh."""
 
-    virtual_service: AppMeshVirtualService | None = Field(None, description="The VirtualService.")
-    virtual_node_group: AppMeshNodeGroup | None = Field(None, description="The VirtualNodes.")
+    virtual_service: AppMeshVirtualService | None = Field(None, description="The VirtualService to manage.")
+    virtual_node_group: AppMeshNodeGroup | None = Field(None, description="The VirtualNodes of the two revisions.")
 
 
 class Traefik(Wire):
-    """Traefik's own resources."""
+    """Traefik, by its own resources."""
 
-    weighted_traefik_service_name: ObjectName | None = Field(None, description="The TraefikService.")
+    weighted_traefik_service_name: ObjectName | None = Field(None, description="Name of the weighted TraefikService.")
 
 
 class ApisixRoute(Wire):
@@ -163,14 +177,14 @@ class ApisixRoute(Wire):
 
     model_config = needs("name")
 
-    name: ObjectName | None = Field(None, description="Its name.")
-    rules: Names | None = Field(None, description="Rules in it; may be left out when there is one.")
+    name: ObjectName | None = Field(None, description="Name of the ApisixRoute.")
+    rules: Names | None = Field(None, description="Names of its rules to manage; optional when it has only one.")
 
 
 class Apisix(Wire):
-    """Apache APISIX."""
+    """Apache APISIX, by ApisixRoutes."""
 
-    route: ApisixRoute | None = Field(None, description="The ApisixRoute.")
+    route: ApisixRoute | None = Field(None, description="The ApisixRoute to manage.")
 
 
 class GatewayRoute(Wire):
@@ -178,23 +192,26 @@ class GatewayRoute(Wire):
 
     model_config = needs("name")
 
-    name: ObjectName | None = Field(None, description="Its name.")
-    namespace: Namespace | None = Field(None, description="Its namespace; default: the Rollout's.")
-    rules: Names | None = Field(None, description="Names of its rules to steer; default: all that have both Services.")
+    name: ObjectName | None = Field(None, description="Name of the route.")
+    namespace: Namespace | None = Field(None, description="Namespace of the route; default: the Rollout's.")
+    rules: Names | None = Field(
+        None, description="Names of its rules to manage; default: all rules that have both Services."
+    )
 
 
 GatewayRoutes = Annotated[list[GatewayRoute], Field(max_length=32)]
 
 
 class GatewayApi(Wire):
-    """Gateway API."""
+    """Gateway API, by weights in routes."""
 
-    http_routes: GatewayRoutes | None = Field(None, description="HTTPRoutes.")
-    grpc_routes: GatewayRoutes | None = Field(None, description="GRPCRoutes.")
-    tls_routes: GatewayRoutes | None = Field(None, description="TLSRoutes.")
-    tcp_routes: GatewayRoutes | None = Field(None, description="TCPRoutes.")
+    http_routes: GatewayRoutes | None = Field(None, description="HTTPRoutes to manage.")
+    grpc_routes: GatewayRoutes | None = Field(None, description="GRPCRoutes to manage.")
+    tls_routes: GatewayRoutes | None = Field(None, description="TLSRoutes to manage.")
+    tcp_routes: GatewayRoutes | None = Field(None, description="TCPRoutes to manage.")
     features: Names | None = Field(
-        None, description="What the gateways support though their class does not say so: HTTPRouteRequestMirror."
+        None,
+        description="Features that the gateways support although their GatewayClass does not list them: HTTPRouteRequestMirror.",
     )
 
 
@@ -203,15 +220,17 @@ class HttpProxy(Wire):
 
     model_config = needs("name")
 
-    name: ObjectName | None = Field(None, description="Its name.")
+    name: ObjectName | None = Field(None, description="Name of the HTTPProxy.")
 
 
 class Contour(Wire):
-    """Contour's own resources."""
+    """Contour, by its own resources."""
 
     model_config = needs("httpProxies")
 
-    http_proxies: Annotated[list[HttpProxy], Field(max_length=16)] | None = Field(None, description="HTTPProxies.")
+    http_proxies: Annotated[list[HttpProxy], Field(max_length=16)] | None = Field(
+        None, description="HTTPProxies to manage."
+    )
 
 
 class GlooRouteTable(Wire):
@@ -219,23 +238,25 @@ class GlooRouteTable(Wire):
 
     model_config = needs("name")
 
-    name: ObjectName | None = Field(None, description="Its name.")
-    namespace: Namespace | None = Field(None, description="Its namespace; default: the Rollout's.")
+    name: ObjectName | None = Field(None, description="Name of the RouteTable.")
+    namespace: Namespace | None = Field(None, description="Namespace of the RouteTable; default: the Rollout's.")
 
 
 class Gloo(Wire):
-    """Gloo Edge."""
+    """Gloo Edge, by RouteTables."""
 
     model_config = needs("routeTables")
 
-    route_tables: Annotated[list[GlooRouteTable], Field(max_length=16)] | None = Field(None, description="RouteTables.")
+    route_tables: Annotated[list[GlooRouteTable], Field(max_length=16)] | None = Field(
+        None, description="RouteTables to manage."
+    )
 
 
 class Skipper(Wire):
     """Skipper, by its annotation of weights."""
 
-    ingress: ObjectName | None = Field(None, description="The Ingress that has both Services as backends.")
-    ingresses: ObjectNames | None = Field(None, description="Several of them.")
+    ingress: ObjectName | None = Field(None, description="Name of the Ingress that has both Services as backends.")
+    ingresses: ObjectNames | None = Field(None, description="Several such Ingresses, instead of ingress.")
 
 
 class ManagedRoute(Wire):
@@ -243,26 +264,26 @@ class ManagedRoute(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="Its name.")
+    name: Name | None = Field(None, description="Name of the route, for the steps.")
 
 
 class PingPong(Wire):
-    """Two Services that take turns at being stable and canary."""
+    """Two Services that change the roles of stable and canary with every update."""
 
     model_config = needs("pingService", "pongService")
 
-    ping_service: ServiceName | None = Field(None, description="One Service.")
-    pong_service: ServiceName | None = Field(None, description="The other.")
+    ping_service: ServiceName | None = Field(None, description="The Service that is stable at first.")
+    pong_service: ServiceName | None = Field(None, description="The Service that is the canary's at first.")
 
 
 class ClientStickiness(Wire):
-    """Weights are shares of clients, told apart by a cookie that they bring."""
+    """Makes weights shares of clients, which are told apart by a cookie that they send."""
 
     model_config = needs("cookieName")
 
-    cookie_name: Name | None = Field(None, description="A cookie with an id of the client or its session.")
+    cookie_name: Name | None = Field(None, description="Name of a cookie with an id of the client or its session.")
     digits: Annotated[str, Field(min_length=2, max_length=64, pattern=r"^[-_0-9A-Za-z]+$")] | None = Field(
-        None, description="The characters that its values end with, each as often; default 0123456789abcdef."
+        None, description="The last characters of the cookie's values, all equally frequent; default 0123456789abcdef."
     )
 
 
@@ -272,12 +293,12 @@ class StringMatch(Wire):
     model_config = needs(rules=((exactly_one("exact", "prefix", "regex"), "exactly one of exact, prefix and regex"),))
 
     exact: Text | None = Field(None, description="The whole text.")
-    prefix: Text | None = Field(None, description="Its beginning.")
-    regex: Text | None = Field(None, description="A regular expression.")
+    prefix: Text | None = Field(None, description="The beginning of the text.")
+    regex: Text | None = Field(None, description="A regular expression for the text.")
 
 
 class HeaderMatch(Wire):
-    """One condition: a header, a cookie, a query parameter, the path or the method."""
+    """One condition: on a header, a cookie, a query parameter, the path or the method."""
 
     model_config = needs(
         rules=(
@@ -293,37 +314,41 @@ class HeaderMatch(Wire):
     )
 
     header_name: Name | None = Field(None, description="Name of a header.")
-    header_value: StringMatch | None = Field(None, description="Its value.")
+    header_value: StringMatch | None = Field(None, description="Value of the header.")
     cookie_name: Name | None = Field(None, description="Name of a cookie.")
-    cookie_value: StringMatch | None = Field(None, description="Its value.")
+    cookie_value: StringMatch | None = Field(None, description="Value of the cookie.")
     query_param_name: Name | None = Field(None, description="Name of a parameter in the query.")
-    query_param_value: StringMatch | None = Field(None, description="Its value.")
+    query_param_value: StringMatch | None = Field(None, description="Value of the parameter.")
     path: StringMatch | None = Field(
-        None, description="The path; a prefix goes by whole elements where the router does."
+        None, description="The path. It depends on the router whether a prefix matches only whole path elements."
     )
-    method: StringMatch | None = Field(None, description="HTTP method.")
+    method: StringMatch | None = Field(None, description="The HTTP method.")
 
 
 class SetHeaderRouteWire(Wire):
-    """Sends some requests to the canary, whatever the weight."""
+    """Sends requests that match to the canary, whatever the weight."""
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="One of managedRoutes.")
+    name: Name | None = Field(None, description="Name of the route: one of managedRoutes.")
     match: Annotated[list[HeaderMatch], Field(max_length=16)] | None = Field(
-        None, description="Conditions, which must all hold; without them the route is removed."
+        None, description="Conditions, which must all hold. Without conditions the step removes the route."
     )
 
 
 class RouteMatch(Wire):
-    """Which requests are mirrored: those for which all of it holds."""
+    """Matches the requests for which all of its fields hold."""
 
-    method: StringMatch | None = Field(None, description="HTTP method.")
-    path: StringMatch | None = Field(None, description="Path.")
-    headers: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(None, description="Headers.")
-    cookies: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(None, description="Cookies.")
+    method: StringMatch | None = Field(None, description="The HTTP method.")
+    path: StringMatch | None = Field(None, description="The path.")
+    headers: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(
+        None, description="Headers and their values."
+    )
+    cookies: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(
+        None, description="Cookies and their values."
+    )
     query_params: Annotated[dict[str, StringMatch], Field(max_length=16)] | None = Field(
-        None, description="Parameters in the query."
+        None, description="Parameters in the query and their values."
     )
 
 
@@ -332,39 +357,41 @@ class SetMirrorRouteWire(Wire):
 
     model_config = needs("name")
 
-    name: Name | None = Field(None, description="One of managedRoutes.")
+    name: Name | None = Field(None, description="Name of the route: one of managedRoutes.")
     match: Annotated[list[RouteMatch], Field(max_length=16)] | None = Field(
-        None, description="Requests; without them the route is removed."
+        None, description="The requests to copy. Without entries the step removes the route."
     )
-    percentage: PercentNumber | None = Field(None, description="How many of them; default 100.")
+    percentage: PercentNumber | None = Field(
+        None, description="Percentage of the matching requests to copy; default 100."
+    )
 
 
 class TrafficRoutingWire(Wire):
-    """Who moves the traffic; empty: somebody outside of this Rollout does."""
+    """The routers that split the traffic. If it is empty, somebody else splits the traffic."""
 
     alb: Alb | None = Field(None, description="AWS Application Load Balancer.")
-    ambassador: Ambassador | None = Field(None, description="Ambassador.")
+    ambassador: Ambassador | None = Field(None, description="Ambassador and Emissary.")
     apisix: Apisix | None = Field(None, description="Apache APISIX.")
     app_mesh: AppMesh | None = Field(None, description="AWS App Mesh.")
     contour: Contour | None = Field(None, description="Contour's HTTPProxy.")
     gateway_api: GatewayApi | None = Field(None, alias="gatewayAPI", description="Gateway API.")
     gloo: Gloo | None = Field(None, description="Gloo Edge's RouteTable.")
     istio: Istio | None = Field(None, description="Istio.")
-    nginx: Nginx | None = Field(None, description="Annotations of ingress-nginx.")
+    nginx: Nginx | None = Field(None, description="ingress-nginx, by its canary annotations.")
     skipper: Skipper | None = Field(None, description="Skipper.")
     smi: Smi | None = Field(None, description="Service Mesh Interface.")
-    traefik: Traefik | None = Field(None, description="Traefik.")
+    traefik: Traefik | None = Field(None, description="Traefik's TraefikService.")
     plugins: Annotated[dict[str, FreeObject], Field(max_length=8)] | None = Field(
-        None, description="Providers by name, each with its own settings."
+        None, description="Other traffic providers by name, each with its own settings; a TrafficProvider is one."
     )
     managed_routes: Annotated[list[ManagedRoute], Field(max_length=32)] | None = Field(
-        None, description="Routes that steps make, the first one wins."
+        None, description="Routes that header and mirror steps make. The first one that matches a request wins."
     )
     own: Annotated[list[WholeObject], Field(max_length=16)] | None = Field(
         None,
-        description="Manifests of objects that the routers name and that the controller makes and owns, so that Git has none.",
+        description="Manifests of objects that the routers name. The controller creates and owns them; Git does not need them.",
     )
     stickiness: ClientStickiness | None = Field(
-        None, description="A client stays on the side that it was sent to: weights are shares of clients."
+        None, description="Keeps each client on the side to which it was sent: weights are shares of clients."
     )
-    max_traffic_weight: Count | None = Field(None, description="What all weights add up to; default 100.")
+    max_traffic_weight: Count | None = Field(None, description="The sum of all weights; default 100.")

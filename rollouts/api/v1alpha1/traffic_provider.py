@@ -1,6 +1,6 @@
-"""A TrafficProvider as the wire has it: a router that is declared in the cluster, and how its declaration was judged.
+"""The wire types of a TrafficProvider: a router that is declared in the cluster, and whether its declaration is usable.
 
-What the fields mean together is for `traffic/declared/codec.py` to judge; here is what each of them may hold.
+They say what each field may hold; `traffic/declared/codec.py` checks what the fields mean together.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.status import Time
-from rollouts.api.v1alpha1.wire import Count, FreeObject, Number, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Wire, exactly_one, needs
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 Source: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
 Part: TypeAlias = Annotated[str, Field(min_length=1, max_length=63)]
 Settle: TypeAlias = Annotated[int, Field(ge=1, le=300, strict=True, json_schema_extra={"format": "int32"})]
-AnyJson: TypeAlias = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 Share: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True, json_schema_extra={"format": "int32"})]
 
 
@@ -31,14 +30,15 @@ class ProviderMatch(Wire):
 
     group: PathText | None = Field(None, description="API group.")
     kind: Part | None = Field(None, description="Kind, such as ApisixRoute.")
-    plural: Part | None = Field(None, description="Its name in paths and in RBAC, such as apisixroutes.")
+    plural: Part | None = Field(None, description="Name of the kind in paths and in RBAC, such as apisixroutes.")
     versions: Annotated[list[Part], Field(min_length=1, max_length=8)] | None = Field(
-        None, description="Versions that have this form, the best first; the server decides which one is used."
+        None,
+        description="Versions that have these fields, the preferred one first. The first that the server has is used.",
     )
 
 
 class ProviderService(Wire):
-    """What names a backend's Service."""
+    """Where the name of a backend's Service is."""
 
     model_config = needs(rules=((exactly_one("path", "cel"), "exactly one of path and cel is required"),))
 
@@ -50,7 +50,7 @@ class ProviderService(Wire):
 
 
 class ProviderServiceNamespace(Wire):
-    """What names the namespace of a backend's Service."""
+    """Where the namespace of a backend's Service is."""
 
     model_config = needs(rules=((exactly_one("path", "cel"), "exactly one of path and cel is required"),))
 
@@ -61,15 +61,15 @@ class ProviderServiceNamespace(Wire):
 class ProviderWeight(Wire):
     """The weight of a backend: a whole number."""
 
-    path: Part | None = Field(None, description="Its field; `weight` when left out.")
+    path: Part | None = Field(None, description="Name of the backend's field with the weight; default `weight`.")
     absent: Count | None = Field(
-        None, description="What the router takes a backend without one to have; 1 when left out."
+        None, description="The weight that the router assumes for a backend without one; default 1."
     )
-    most: Annotated[Number, Field(ge=1)] | None = Field(None, description="The largest that the router takes.")
+    most: Annotated[Number, Field(ge=1)] | None = Field(None, description="The largest weight that the router accepts.")
 
 
 class ProviderAcceptance(Wire):
-    """What tells that the router has taken an object in its latest generation."""
+    """How an object shows that the router has accepted its latest generation."""
 
     model_config = needs(
         rules=(
@@ -82,7 +82,9 @@ class ProviderAcceptance(Wire):
 
     conditions: PathText | None = Field(None, description="Path to a list of conditions, such as status.conditions.")
     type: PathText | None = Field(None, description="The condition that must be True.")
-    cel: Source | None = Field(None, description="CEL over `object`, the whole, that is true once it is taken.")
+    cel: Source | None = Field(
+        None, description="CEL over `object`, the whole object, that is true when the router has accepted it."
+    )
 
 
 class ProviderPath(Wire):
@@ -91,31 +93,33 @@ class ProviderPath(Wire):
     model_config = needs("cel")
 
     cel: Source | None = Field(
-        None, description="CEL over `object` that gives what comes after the URL: '/routes/' + object.metadata.name."
+        None,
+        description="CEL over `object` that gives the path to append to the URL: '/routes/' + object.metadata.name.",
     )
 
 
 class ProviderHttp(Wire):
-    """A GET."""
+    """An HTTP GET request."""
 
     model_config = needs("url")
 
     url: PathText | None = Field(
-        None, description="http:// or https://, host, port, and maybe a path. Each address of the host is asked."
+        None,
+        description="http:// or https://, host, port, and optionally a path. Every address of the host gets the request.",
     )
-    path: ProviderPath | None = Field(None, description="What comes after it; nothing when left out.")
+    path: ProviderPath | None = Field(None, description="What to append to the URL; default: nothing.")
 
 
 class ProviderLive(Wire):
-    """Whom to ask whether the router does what an object says."""
+    """How to ask the router whether it does what an object says."""
 
     model_config = needs("http", "cel")
 
-    http: ProviderHttp | None = Field(None, description="What is asked; the answer is JSON, of 256 KiB at most.")
+    http: ProviderHttp | None = Field(None, description="The request. The answer must be JSON of 256 KiB at most.")
     cel: Source | None = Field(
         None,
-        description="CEL over `body`, the answer, `want`, the canary's share in percent (a double), `object`, and `stable` and "
-        "`canary`, the names of the Services; true when the router does what is wanted.",
+        description="CEL that is true when the router does what is wanted. Its variables: `body` is the answer, `want` the "
+        "canary's share in percent (a double), `object` the object, `stable` and `canary` the names of the Services.",
     )
 
 
@@ -126,56 +130,57 @@ class ProviderHeader(Wire):
 
     insert: Literal["first", "last"] | None = Field(
         None,
-        description="Where the copy stands: right before its rule, or at the end of the list, for routers that find it anywhere.",
+        description="Where the copy is inserted. first: right before its rule. last: at the end of the list, for routers where "
+        "the order does not matter.",
     )
     regex: bool | None = Field(
-        None, description="Whether values may be regular expressions; prefixes are given as such."
+        None, description="Whether the router can match regular expressions. A prefix is then written as one."
     )
     template: FreeObject | None = Field(
         None,
-        description="Fields of the copy. An object is put into the rule's own, and {cel: …} is what the expression gives over "
-        "`rule`, `name`, the route's, and `headers`, a list of {name, kind, value}, kind being exact or regex.",
+        description="Fields of the copy. An object is merged into the rule's own. {cel: …} is replaced by the result of the "
+        "expression; its variables: `rule`, `name` of the route, `headers`, a list of {name, kind, value}, kind: exact or regex.",
     )
 
 
 class ProviderTestHeader(Wire):
-    """A header that a test routes by."""
+    """A header condition of a test."""
 
     model_config = needs(
         "name",
         rules=((exactly_one("exact", "prefix", "regex"), "exactly one of exact, prefix and regex is required"),),
     )
 
-    name: Part | None = Field(None, description="Its name.")
-    exact: PathText | None = Field(None, description="Its value.")
-    prefix: PathText | None = Field(None, description="What its value begins with.")
-    regex: PathText | None = Field(None, description="What its value matches.")
+    name: Part | None = Field(None, description="Name of the header.")
+    exact: PathText | None = Field(None, description="Value of the header.")
+    prefix: PathText | None = Field(None, description="Beginning of the header's value.")
+    regex: PathText | None = Field(None, description="Regular expression for the header's value.")
 
 
 class ProviderAnswer(Wire):
-    """An answer of the router's, and what it means."""
+    """An answer of the router, and what it means."""
 
     model_config = needs("body", "live")
 
-    body: AnyJson = Field(None, description="JSON, as the router gives it.")
-    live: bool | None = Field(None, description="Whether the router does then what is wanted.")
+    body: AnyJson = Field(None, description="The answer as JSON.")
+    live: bool | None = Field(None, description="Whether this answer says that the router does what is wanted.")
 
 
 class ProviderTest(Wire):
-    """An object before and after; the Services are named stable and canary."""
+    """An object before and after a change of the share. The Services are named stable and canary."""
 
     model_config = needs("object", "canaryPercent", "result")
 
     object: FreeObject | None = Field(
-        None, description="As a user writes it. It must be one that the API server takes."
+        None, description="The object as a user writes it. The API server must accept it."
     )
-    canary_percent: Share | None = Field(None, description="The share that the canary is to have.")
-    result: FreeObject | None = Field(None, description="What is to become of it, field by field.")
+    canary_percent: Share | None = Field(None, description="The canary's share in percent.")
+    result: FreeObject | None = Field(None, description="The object as it must be with that share, field by field.")
     headers: Annotated[list[ProviderTestHeader], Field(max_length=8)] | None = Field(
-        None, description="What a header route named `test` asks for besides."
+        None, description="The conditions of a header route named `test` that exists as well."
     )
     answers: Annotated[list[ProviderAnswer], Field(max_length=16)] | None = Field(
-        None, description="Answers that `live` is tried with, when the canary is to have that share."
+        None, description="Answers with which `live` is tested for that share."
     )
 
 
@@ -186,33 +191,37 @@ class TrafficProviderSpec(Wire):
 
     match: ProviderMatch | None = Field(None, description="The kind of the router's objects.")
     backends: PathText | None = Field(
-        None, description="Path to the lists of backends; [] is every item of a list: spec.http[].backends[]."
+        None, description="Path to the lists of backends; [] means every item of a list: spec.http[].backends[]."
     )
-    service: ProviderService | None = Field(None, description="What names a backend's Service.")
+    service: ProviderService | None = Field(None, description="Where the name of a backend's Service is.")
     service_namespace: ProviderServiceNamespace | None = Field(
         None,
-        description="What names that Service's namespace; without it, or without a value in it, it is the object's.",
+        description="Where the namespace of a backend's Service is. Default, also for an empty value: the object's namespace.",
     )
     weight: ProviderWeight | None = Field(None, description="The weight of a backend.")
     accepted: ProviderAcceptance | None = Field(
-        None, description="What tells that the router has taken an object; without it every write counts as taken."
+        None,
+        description="How an object shows that the router has accepted it. Without it every write counts as accepted.",
     )
     settle_seconds: Settle | None = Field(
-        None, description="How long after it was taken a write counts as live; the general number when left out."
+        None,
+        description="Seconds from a write's acceptance until it counts as live; default: the controller's general settle time.",
     )
     header: ProviderHeader | None = Field(
-        None, description="How requests with a header are sent to the canary; without it setHeaderRoute is refused."
+        None, description="How requests with a header are sent to the canary. Without it setHeaderRoute is refused."
     )
     live: ProviderLive | None = Field(
-        None, description="Whom to ask whether the router does what an object says; else settleSeconds are waited."
+        None,
+        description="How to ask the router whether it does what an object says. Without it the controller waits settleSeconds.",
     )
     tests: Annotated[list[ProviderTest], Field(min_length=1, max_length=16)] | None = Field(
-        None, description="What is tried, first by the controller alone, then as a dry run on the API server."
+        None,
+        description="Tests of the declaration: the controller runs them, then tries them as a dry run on the API server.",
     )
 
 
 class ProviderCondition(Wire):
-    """One fact about the declaration."""
+    """A condition of the declaration, as in Kubernetes' own objects."""
 
     model_config = needs("type", "status")
 
@@ -220,21 +229,21 @@ class ProviderCondition(Wire):
     status: str | None = Field(None, description="True or False.")
     reason: str | None = Field(None, description="Why, in one word.")
     message: str | None = Field(None, description="Why, in sentences: every problem, with its path.")
-    last_transition_time: Time | None = Field(None, description="When status last changed.")
-    observed_generation: int | None = Field(None, description="Generation of the spec that it is about.")
+    last_transition_time: Time | None = Field(None, description="When its status last changed.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that the condition describes.")
 
 
 class TrafficProviderStatus(Wire):
-    """How the declaration was judged."""
+    """Whether the declaration is usable."""
 
-    observed_generation: int | None = Field(None, description="Generation of the spec that was judged.")
+    observed_generation: int | None = Field(None, description="The metadata.generation that was checked.")
     conditions: list[ProviderCondition] | None = Field(
-        None, description="Ready: Rollouts may use it. Stalled: somebody must change it, or the cluster."
+        None, description="Ready: Rollouts may use it. Stalled: somebody must change the declaration or the cluster."
     )
 
 
 def provider_problems(spec: Mapping[str, Any]) -> tuple[SpecProblem, ...]:
-    """What the types do not allow, each with its path; the API server says the same when it is asked to take the object."""
+    """What the types do not allow, each with its path. The API server refuses the same when it gets the object."""
     problems = Problems()
     try:
         TrafficProviderSpec.model_validate(spec)

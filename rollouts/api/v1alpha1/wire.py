@@ -1,4 +1,4 @@
-"""The scalars of the wire and the root of its models: what a field of the API may hold, before anybody asks what it means."""
+"""The scalars of the wire, and the base class of its models: what a field of the API may hold, apart from its meaning."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PATTERN, name_problem, namespace_problem
 
 MAX_INT32 = 2**31 - 1
-MAX_DRAIN_S = 86_400  # a day: what takes longer is no request
+MAX_DRAIN_S = 86_400  # a day: no request takes longer
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PERCENT = re.compile(r"(\d{1,4})%?")
 
 
 class Wire(BaseModel):
-    """A JSON object of the API: camelCase, nothing unknown, never changed after it was read.
+    """A JSON object of the API: camelCase, without unknown fields, immutable.
 
-    Every field may be absent: which ones are needed, and when, is said in api/spec/rules.py, so that a spec with one bad field
-    is still checked for everything else. The CRD names them in `required`.
+    Every field may be absent here. api/spec/rules.py says which fields are needed, and when, so that a spec with one bad field is
+    still checked for everything else. The CRD names them in `required`.
     """
 
     model_config = ConfigDict(
@@ -34,12 +34,12 @@ class Wire(BaseModel):
 
 
 def wire_name(model: type[Wire], attribute: str) -> str:
-    """The name that the wire has for a model's attribute."""
+    """The name of a model's attribute on the wire."""
     return model.model_fields[attribute].alias or to_camel(attribute)
 
 
 def needs(*required: str, rules: tuple[tuple[str, str], ...] = ()) -> ConfigDict:
-    """Model configuration with what only the CRD says: required fields and CEL rules as (rule, message)."""
+    """Model configuration with what only the CRD contains: required fields, and CEL rules as (rule, message)."""
     extra: dict[str, Any] = {}
     if required:
         extra["required"] = list(required)
@@ -89,14 +89,14 @@ def parse_duration(value: object) -> float:
 
 
 def parse_object_name(value: str) -> str:
-    """The name of an object, as the API server would take it. Raises: ValueError that says what is allowed."""
+    """Checks the name of an object by the API server's rules. Raises: ValueError that says what is allowed."""
     if problem := name_problem(value):
         raise ValueError(problem)
     return value
 
 
 def parse_namespace(value: str) -> str:
-    """The name of a namespace, as the API server would take it. Raises: ValueError that says what is allowed."""
+    """Checks the name of a namespace by the API server's rules. Raises: ValueError that says what is allowed."""
     if problem := namespace_problem(value):
         raise ValueError(problem)
     return value
@@ -125,7 +125,7 @@ ObjectName: TypeAlias = Annotated[
     str,
     AfterValidator(parse_object_name),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": NAME_PATTERN}),
-]  # ends in the path of a URL
+]  # becomes part of a URL's path
 Namespace: TypeAlias = Annotated[
     str,
     AfterValidator(parse_namespace),
@@ -137,6 +137,7 @@ StringMap: TypeAlias = Annotated[dict[str, Annotated[str, Field(max_length=4096)
 FreeObject: TypeAlias = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
+AnyJson: TypeAlias = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 WholeObject: TypeAlias = Annotated[
     dict[str, Any],
     WithJsonSchema(
@@ -146,10 +147,10 @@ WholeObject: TypeAlias = Annotated[
             "x-kubernetes-embedded-resource": True,
             "x-kubernetes-preserve-unknown-fields": True,
             "properties": {
-                "metadata": {"type": "object", "description": "Its name, labels and annotations."},
+                "metadata": {"type": "object", "description": "Name, labels and annotations of the object."},
                 "spec": {
                     "type": "object",
-                    "description": "Its spec.",
+                    "description": "Spec of the object.",
                     "x-kubernetes-preserve-unknown-fields": True,
                 },
             },

@@ -1,4 +1,4 @@
-"""`rollouts drain-report`: what was done and waited for so that pods that went lost no request, read from status."""
+"""`rollouts drain-report`: how pods were drained before they were deleted, and how long the waits were. Read from status."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.console import Console
 
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options, open_session
@@ -21,9 +22,9 @@ DRAIN_CONDITIONS = ("DrainTimedOut", "DrainUnsafe", "ProxyModeKnown")
 
 
 async def drain_report(options: Options, name: str, *, console: Console) -> Exit:
-    """Tells of the pods' sleep, and of the last cutover: from, to, what confirmed it, how long was waited and why.
+    """Prints the preStop sleep of the pods and, for each recorded cutover, what confirmed it and how long it waited and why.
 
-    Returns: BAD when a wait ran out or ended with requests in flight, UNFINISHED while one goes on, else OK.
+    Returns: BAD when a wait timed out or ended with requests in flight, UNFINISHED while a wait goes on, else OK.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -39,13 +40,13 @@ async def drain_report(options: Options, name: str, *, console: Console) -> Exit
 
 
 def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:
-    """The report, line by line; nothing is left out because it went well."""
+    """The lines of the report, also for what went well."""
     if status.injection is not None:
         yield f"revision {status.current_revision}: {status.injection}"
     else:
-        yield f"revision {status.current_revision or '(none)'}: its template was left as it is"
+        yield f"revision {status.current_revision or '(none)'}: nothing was added to its pod template"
     if not status.cutovers:
-        yield "no Service has left a revision with pods so far: pods that went were covered by their preStop alone"
+        yield "no cutover yet: no Service has left a revision with pods, so pods that were deleted had only their preStop"
     for cutover in reversed(status.cutovers):
         yield from _cutover(cutover, now_s=now_s)
     for condition in status.conditions:
@@ -56,7 +57,7 @@ def report(status: RolloutStatus, *, now_s: float) -> Iterator[str]:
 def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
     yield f"{display_name(cutover.service)}: {cutover.from_revision} -> {cutover.to_revision}"
     if cutover.confirmed_at_s is None or cutover.until_s is None:
-        yield f"  waiting for: its EndpointSlices to show no pod of {cutover.from_revision}"
+        yield f"  waiting until: its EndpointSlices show no pod of revision {cutover.from_revision}"
         return
     yield f"  confirmed by: {SIGNAL}, {format_time(cutover.confirmed_at_s)}"
     if cutover.idle is not None or cutover.streams_idle is not None:
@@ -76,20 +77,20 @@ def _cutover(cutover: Cutover, *, now_s: float) -> Iterator[str]:
 def _idle(cutover: Cutover) -> Iterator[str]:
     for what, idle in (("requests", cutover.idle), ("streams", cutover.streams_idle)):
         if idle is not None:
-            yield f"no {what} in flight on {idle.polls} polls in a row, the last {format_time(idle.at_s)}"
+            yield f"no {what} in flight on {count_of(idle.polls, 'poll')} in a row, the last at {format_time(idle.at_s)}"
 
 
 def _rest(cutover: Cutover) -> Iterator[str]:
-    """What the end of the wait may have cut."""
+    """What may have been cut at the end of the wait."""
     counted = [
-        f"{count} {what}" for what, count in (("requests", cutover.in_flight), ("streams", cutover.streams)) if count
+        count_of(count, what) for what, count in (("request", cutover.in_flight), ("stream", cutover.streams)) if count
     ]
     if counted:
         yield f"  IN FLIGHT at the end: {', '.join(counted)}"
     elif cutover.in_flight == 0:
         yield "  in flight at the end: nothing that the probes count"
     elif not cutover.timed_out:
-        yield "  in flight afterwards: only what took longer than maxRequestSeconds; no connection was looked at"
+        yield "  in flight at the end: not counted; only requests longer than maxRequestSeconds can have been cut"
 
 
 def _is_open(cutover: Cutover, now_s: float) -> bool:

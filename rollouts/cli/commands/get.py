@@ -39,7 +39,7 @@ REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class What:
-    """What `get` was asked to show.
+    """Which Rollouts `get` shows, and how.
 
     Args:
         output: `wide`, `json`, `yaml`, or None.
@@ -81,11 +81,10 @@ async def history(options: Options, name: str, *, console: Console) -> Exit:
 
 
 def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
-    """The revisions that ReplicaSets are kept of, and those that `status.history` tells of, newest first."""
+    """The revisions whose ReplicaSets are kept, and those in `status.history`, newest first."""
     status = status_of(seen.rollout)
-    last = {
-        entry.revision: entry for entry in status.history
-    }  # newest last: a revision rolled out twice shows its last end
+    # The newest entry is last, so a revision that was rolled out twice shows its last outcome.
+    last = {entry.revision: entry for entry in status.history}
     kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
     rows = []
     for revision in kept.keys() | last.keys():
@@ -109,7 +108,7 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
 
 
 def collections_of(key: Key) -> tuple[Collection, ...]:
-    """Everything that the tree of one Rollout is drawn from."""
+    """The collections that the tree of one Rollout needs."""
     mine = {"labelSelector": f"{NAME}={name_label(key.name)}"}
     return (
         Collection(kind=ROLLOUT, namespace=key.namespace, query={"fieldSelector": f"metadata.name={key.name}"}),
@@ -125,7 +124,7 @@ def collections_of(key: Key) -> tuple[Collection, ...]:
 
 
 def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
-    """The Rollout and what is its own; None when it is not there."""
+    """The Rollout with its ReplicaSets, pods and Events; None when it does not exist."""
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
         return None
@@ -141,7 +140,7 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
 
 
 async def read(session: Session, key: Key) -> RolloutObjects:
-    """One look at a Rollout and what is its own.
+    """Reads a Rollout with its ReplicaSets, pods and Events once.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -217,10 +216,10 @@ async def _show(
     picture: Callable[[], RenderableType | None],
     text: Callable[[float], list[str] | None],
 ) -> None:
-    """Shows every change until there is nothing to show: live on a terminal, else each new text as lines.
+    """Shows every change until there is nothing to show: live on a terminal, otherwise every line that is new.
 
     Args:
-        text: lines, given the time; two that are equal at time 0 say the same but for ages and countdowns.
+        text: makes the lines for a time; lines that are equal at time 0 differ only in ages and countdowns.
     """
     if not console.is_terminal:
         last: set[str] = set()
@@ -278,5 +277,5 @@ async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
 
 
 def _drop_bookkeeping(thing: Manifest) -> None:
-    """As kubectl: who wrote which field is noise to almost everybody."""
+    """Removes managedFields, as kubectl does: few people want to see who wrote which field."""
     thing["metadata"].pop("managedFields", None)

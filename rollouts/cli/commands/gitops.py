@@ -1,7 +1,7 @@
-"""`rollouts gitops`: what Argo CD and Flux must leave alone in the objects that a Rollout manages. Pure; no cluster needed.
+"""`rollouts gitops`: the fields that Argo CD and Flux must ignore in the objects that a Rollout manages. Pure; no cluster needed.
 
-Only fields that Git has too are listed: both tools leave alone what Git does not mention (our label and our annotations), but for
-values that are one to server-side apply, as a Service's selector is to Flux.
+Only fields that Git contains are listed: both tools ignore what Git does not mention (our label and our annotations).
+An exception is a value that server-side apply treats as a whole, as Flux does a Service's selector.
 Sources: https://argo-cd.readthedocs.io/en/stable/user-guide/diffing/ (jq paths; `RespectIgnoreDifferences`), and
 https://fluxcd.io/flux/components/kustomize/kustomizations/ (`spec.ignore`, since Flux 2.9; JSON pointers, so lists are whole).
 """
@@ -27,7 +27,7 @@ from rollouts.traffic.rules.annotations import OneAnnotation
 
 
 class Tool(StrEnum):
-    """`--for`."""
+    """The values of `--for`."""
 
     ARGO_CD = "argocd"
     FLUX = "flux"
@@ -38,8 +38,8 @@ class Fields:
     """What the controller changes in objects of one kind.
 
     Args:
-        weights: jq paths of what changes with every step.
-        lists: top-level fields that hold them, and where managed routes are put.
+        weights: jq paths of the fields that change with every step.
+        lists: fields of the spec that contain the weights, and to which managed routes are added.
     """
 
     weights: tuple[str, ...]
@@ -64,10 +64,10 @@ _BY_KIND: Mapping[str, Fields] = {
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """What to leave alone in one object.
+    """The fields of one object that the tools must ignore.
 
     Args:
-        jq: paths for Argo CD.
+        jq: jq paths for Argo CD.
         pointers: JSON pointers (RFC 6901) for Flux.
     """
 
@@ -79,10 +79,10 @@ class Ignored:
 
 
 def ignored_in(rollouts: Iterable[Manifest], providers: Mapping[str, Provider]) -> tuple[Ignored, ...]:
-    """What the controller writes over in users' objects for these Rollouts, each object once.
+    """The fields that the controller changes in users' objects for these Rollouts, each object once.
 
     Args:
-        rollouts: manifests whose specs have been checked (`lint`); other objects are left out.
+        rollouts: manifests whose specs have been checked (`lint`); other kinds are left out.
 
     Raises: SpecInvalid.
     """
@@ -107,7 +107,7 @@ def _of(spec: RolloutSpec, providers: Mapping[str, Provider], namespace: str) ->
         if isinstance(name, str):
             yield Ignored(SERVICE, namespace, name, (f'.spec.selector["{REVISION}"]',), ("/spec/selector",))
     for place in places_of(spec, providers, namespace=namespace):
-        if place.own is not None:  # Git has none
+        if place.own is not None:  # the Rollout brings it along, so Git does not contain it
             continue
         jq, pointers = _of_route(place, spec, namespace)
         if jq:
@@ -121,10 +121,10 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
         context = context_of(Key(namespace, ""), spec, RolloutStatus())
         annotation = provider.annotation(place.target, context)
         return (f'.metadata.annotations["{annotation}"]',), (json_pointer("metadata", "annotations", annotation),)
-    if place.target.owned_name:  # what changes is in an object of ours
+    if place.target.owned_name:  # the controller changes an object that it owns
         return (), ()
     fields = _declared_fields(provider) if isinstance(provider, Declared) else _BY_KIND.get(kind)
-    if fields is None:  # of another package: nobody here knows its fields
+    if fields is None:  # a provider of another package: its fields are unknown here
         return (".spec",), ("/spec",)
     lists = tuple(f".spec.{name}" for name in fields.lists)
     whole = _makes_routes(spec) and not place.target.subsets
@@ -132,7 +132,7 @@ def _of_route(place: Place, spec: RolloutSpec, namespace: str) -> tuple[tuple[st
 
 
 def _declared_fields(provider: Declared) -> Fields | None:
-    """Where a declaration says that weights are; None for a place outside of `spec`."""
+    """The fields in which a declared router has its weights; None when they are outside of `spec`."""
     root, *steps = provider.backends.split(".")
     if root != "spec" or not steps:
         return None

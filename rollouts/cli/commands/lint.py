@@ -1,9 +1,9 @@
 """`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
 
-Problems are those that the controller would report (`api/spec/parse.py`, `traffic/demands.py`), and what the Services of the file
-say against the Rollouts that name them, so a file that passes here is one that it carries out.
-Advice is what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
-cutovers. What cannot be known without a cluster is taken at its least, so nothing is called too short that might be enough.
+Problems are what the controller reports too (`api/spec/parse.py`, `traffic/demands.py`), and Services in the file that contradict
+the Rollouts that name them. So the controller can carry out a file that passes.
+Advice is on what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
+cutovers. Numbers that depend on the cluster have their lowest value, so nothing is called too short that may be long enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 import yaml
 
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.commands.lint_analysis import template_problems
 from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.advice.findings import Finding, Rule
@@ -29,19 +31,20 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.objects import ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
-"""What a cluster nobody has seen needs at least."""
+"""What every cluster needs at least."""
 
+_LINTED = {each.kind: each for each in (ROLLOUT, TRAFFIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)}
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing to mend or to know, or (in `LintReport.skipped`) one document that was not looked at.
+    """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
 
     Args:
         line: counted from 1.
@@ -62,13 +65,14 @@ class LintReport:
     """What was found in one file.
 
     Args:
-        checked: how many Rollouts were read.
-        providers: how many TrafficProviders were.
+        checked: how many Rollouts were checked.
+        providers, templates: how many TrafficProviders, and how many templates of analyses, were checked.
         advice: what may lose requests although the controller carries it out.
     """
 
     checked: int = 0
     providers: int = 0
+    templates: int = 0
     problems: list[Remark] = field(default_factory=list)
     advice: list[Remark] = field(default_factory=list)
     skipped: list[Remark] = field(default_factory=list)
@@ -78,9 +82,9 @@ def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintRep
     """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
 
     Args:
-        known: what `providers` found in this text and in others; None to look in this one alone.
+        known: what `providers` found in this text and in others; None to look in this text alone.
 
-    Raises: nothing for a bad text: it is a problem like any other.
+    Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
     documents = _documents(text, report)
@@ -95,10 +99,11 @@ def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintRep
 def summary(reports: Iterable[LintReport]) -> str:
     """One line about all files."""
     reports = tuple(reports)
-    checked, providers_checked = sum(each.checked for each in reports), sum(each.providers for each in reports)
-    what = [f"{checked} Rollout{'' if checked == 1 else 's'}"]
-    if providers_checked:
-        what.append(f"{providers_checked} TrafficProvider{'' if providers_checked == 1 else 's'}")
+    what = [count_of(sum(each.checked for each in reports), "Rollout")]
+    if providers_checked := sum(each.providers for each in reports):
+        what.append(count_of(providers_checked, "TrafficProvider"))
+    if templates := sum(each.templates for each in reports):
+        what.append(count_of(templates, "analysis template"))
     problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
     advised = f", {advice} piece{'' if advice == 1 else 's'} of advice" if advice else ""
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
@@ -110,7 +115,7 @@ def manifests_of(text: str) -> tuple[Manifest, ...]:
 
 
 def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
-    """Every document up to one that is no YAML, which is a problem."""
+    """Every document before the first that is no YAML; that one is reported as a problem."""
     found: list[tuple[yaml.Node, Any]] = []
     loader = _KubernetesLoader(text)
     try:
@@ -138,7 +143,7 @@ def _objects(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.
 
 @dataclass(slots=True)
 class _Found:
-    """What a file holds, with the place of what is looked at twice."""
+    """The Rollouts and Services of a file, with their nodes for line numbers."""
 
     known: Mapping[str, Provider]
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
@@ -175,15 +180,18 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     subject = _subject(document)
     if kind == SERVICE.kind and api_version == SERVICE.api_version:
         found.services.append((node, document))
-    ours = {ROLLOUT.kind: ROLLOUT, TRAFFIC_PROVIDER.kind: TRAFFIC_PROVIDER}.get(str(kind))
+    ours = _LINTED.get(str(kind))
     if ours is None or api_version != ours.api_version:
         remedy = f"; change apiVersion to {ours.api_version} to use it here" if ours is not None else ""
-        message = f"skipped, it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
+        message = f"skipped, because it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
         report.skipped.append(Remark(line, subject, message))
         return
     if ours is TRAFFIC_PROVIDER:
         report.providers += 1
         problems = list(_provider_problems(document))
+    elif ours is not ROLLOUT:
+        report.templates += 1
+        problems = [*_head_problems(document), *template_problems(document.get("spec"))]
     else:
         report.checked += 1
         problems = list(_problems(document, found.known))
@@ -222,11 +230,11 @@ def _problems(document: Manifest, known: Mapping[str, Provider]) -> Iterator[tup
 
 
 def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
-    """Every traffic provider, as the controller of this installation has them, and what is declared.
+    """The traffic providers of this installation, and those that are declared.
 
     Args:
-        texts: whose TrafficProviders count, if nothing is wrong with them.
-        declared: TrafficProviders of a cluster; those in `texts` take their places.
+        texts: files; their TrafficProviders are included if they have no problem.
+        declared: TrafficProviders of a cluster; those in `texts` replace them.
     """
     found: dict[str, Provider] = {}
     written = (each for text in texts for _, each in _objects(_documents(text, LintReport())))
@@ -246,7 +254,7 @@ def _fixed() -> Mapping[str, Provider]:
 
 
 def _contradictions(found: _Found) -> Iterator[Remark]:
-    """What Services of the same file say against the Rollouts that name them; one that is in another file is no problem."""
+    """How Services contradict the Rollouts that name them. A Service that is not in the files is no problem."""
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
@@ -261,7 +269,7 @@ def _contradictions(found: _Found) -> Iterator[Remark]:
 def _port_problems(
     service: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
 ) -> Iterator[SpecProblem]:
-    """The ports that routers name, each once, and the Service lacks."""
+    """The ports that routers name and the Service lacks, each once."""
     places = places_of(spec, known, namespace=_namespace(rollout) or "default")
     named = {place.route.router: place.target.service_port for place in places}
     for router, port in named.items():
@@ -271,7 +279,7 @@ def _port_problems(
 
 
 def _advice(found: _Found) -> Iterator[Remark]:
-    """The findings of every Rollout, then those of every Service that has to do with one, each once."""
+    """The findings of every Rollout, then those of every Service that is related to one, each once."""
     told: set[tuple[int, str]] = set()
     for node, document, spec in found.rollouts:
         yield from _remarks(node, document, pod_findings(document, spec))
@@ -281,7 +289,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
             if relation is None or _namespace(document) != _namespace(rollout):
                 continue
             findings = service_findings(document, relation=relation)
-            # One without a selector is a problem, and told as such.
+            # A Service without a selector is reported as a problem.
             for remark in _remarks(node, document, [each for each in findings if each.rule is not Rule.NO_SELECTOR]):
                 if (remark.line, remark.message) not in told:
                     told.add((remark.line, remark.message))
@@ -289,7 +297,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
 
 
 def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:
-    """The graceful-exit checklist of one Rollout, in the cluster that needs the least."""
+    """The graceful-exit checklist of one Rollout, with the lowest numbers of any cluster."""
     numbers = drain_numbers(spec.drain, LEAST)
     return exit_findings(document["spec"]["template"], drain=spec.drain, numbers=numbers, surges=surges(spec))
 
@@ -316,7 +324,7 @@ def _namespace(document: Manifest) -> str | None:
 
 
 def _find(node: yaml.Node, path: str) -> tuple[yaml.Node, int]:
-    """The node at `path`, or the nearest one above it that is there, and its line (an entry's is that of its key)."""
+    """The node at `path`, or the nearest one above it that exists, and its line (for a mapping's entry the line of its key)."""
     line = node.start_mark.line + 1
     for name, index in _PATH_PART.findall(path):
         if isinstance(node, yaml.MappingNode) and name:

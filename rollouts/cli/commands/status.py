@@ -1,4 +1,4 @@
-"""`rollouts status`: one line and an exit code, in the manner of `kubectl rollout status`."""
+"""`rollouts status`: one line and an exit code, as `kubectl rollout status` gives them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rollouts.objects import ROLLOUT
 
 
 async def status(options: Options, name: str, *, watch: bool, timeout_s: float | None, console: Console) -> Exit:
-    """Says how the Rollout is; with `watch` or a timeout says what it waits for until it is finished.
+    """Prints the state of the Rollout; with `watch` or a timeout prints every change until the update has ended.
 
     Args:
-        timeout_s: seconds to wait at most; None for as long as it takes.
+        timeout_s: seconds to wait at most; None for no limit.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -41,7 +41,7 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
                             raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}{gone}")
                         view = view_of(RolloutObjects(rollout=found[0]))
                         verdict = verdict_of(view)
-                        # At time 0 two texts differ only if they say something else than another age.
+                        # At time 0 two texts that differ only in their ages are equal.
                         if (same := line(view, now_s=0.0)) != said:
                             said = same
                             now = line(view, now_s=session.clock.now_s())
@@ -54,7 +54,7 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
 
 
 def verdict_of(view: RolloutView) -> Exit:
-    """What a script should think of it: OK, BAD, or UNFINISHED."""
+    """The exit code for scripts: OK, BAD, or UNFINISHED."""
     if view.stale:
         return Exit.UNFINISHED
     if view.problems or view.phase in (Phase.DEGRADED, Phase.ABORTED, Phase.ROLLED_BACK):

@@ -1,9 +1,9 @@
-"""The verbs: promote, abort, retry, pause, resume, rollback, restart.
+"""The commands by annotation: promote, abort, retry, pause, resume, rollback, restart.
 
-Each is read off what the Rollout shows now (`plan_…`, pure), so that it names a revision and a step and can act on no other; it
-is sent as annotations guarded by the resourceVersion that was looked at; then the controller's record of it is waited for.
-A value that stands already, and that nothing follows from any more, is taken off first: set again it would change nothing.
-Nothing is decided here: whether a verb takes effect is the controller's business.
+`plan_…` (pure) makes each command from what the Rollout shows now, so it names a revision and a step and cannot act on another.
+`carry_out` writes it as annotations, guarded by the resourceVersion that was read, and waits until the controller has recorded
+it. An annotation that already has the value, and has no effect any more, is removed first: setting it again changes nothing.
+Nothing is decided here: the controller decides whether a command takes effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rollouts.manifests.ownership import NAME, PREFIX, name_label
 from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH
 
-RECORDED_WITHIN_S = 10.0  # a controller that is alive records a verb within milliseconds
+RECORDED_WITHIN_S = 10.0  # a running controller records a command within milliseconds
 RECORDED = "recorded"
 ATTEMPTS = 5  # the controller may write status between our look and our write
 FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its Event
@@ -38,12 +38,12 @@ FIELD_MANAGER = "kubectl-rollouts"  # who gave a command, in its record and its 
 
 @dataclass(frozen=True, slots=True)
 class CommandWrite:
-    """What is to be written, and what it says.
+    """The annotations that give a command, and what they mean.
 
     Args:
         patch: merge patch of the Rollout's annotations, from `api/verbs.py`.
-        verb: whose record in `status.commands` is waited for.
-        meaning: `lets revision x pass step 1`.
+        verb: the command whose record in `status.commands` shows the answer.
+        meaning: for people: `lets revision x pass step 1`.
     """
 
     patch: Manifest
@@ -52,19 +52,19 @@ class CommandWrite:
 
     @property
     def annotations(self) -> Mapping[str, str | None]:
-        """What is set, and what is removed (None)."""
+        """The annotations to set, and those to remove (None)."""
         annotations: Mapping[str, str | None] = self.patch["metadata"]["annotations"]
         return annotations
 
     @property
     def value(self) -> str | None:
-        """Of the record that is waited for; None when the record is to go."""
+        """The annotation's value, which the record repeats; None when the annotation is removed, and the record with it."""
         return self.annotations[PREFIX + self.verb]
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """There is nothing to do, and why; `code` says whether that is bad."""
+    """Nothing is written, and why; `code` says whether that is an error."""
 
     why: str
     code: Exit
@@ -78,14 +78,14 @@ def plan_promote(seen: RolloutObjects, *, full: bool, step: int | None) -> Comma
     status = status_of(seen.rollout)
     revision = status.current_revision
     if not revision:
-        return Nothing("the controller has not looked at this Rollout yet", Exit.UNFINISHED)
+        return Nothing("the controller has not seen this Rollout yet", Exit.UNFINISHED)
     if revision == status.stable_revision:
-        return Nothing(f"revision {revision} is the stable one already: there is nothing to promote", Exit.OK)
+        return Nothing(f"revision {revision} is stable already: there is nothing to promote", Exit.OK)
     if status.abort is not None:
         return Nothing(f"revision {revision} is aborted: retry it first", Exit.BAD)
     steps = view_of(seen).steps
     if step is not None and not 0 <= step < max(len(steps), 1):
-        return Nothing(f"there is no step {step}: they are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
+        return Nothing(f"there is no step {step}: the steps are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
     index = status.step_index if step is None else step
     paused = _paused(seen)
     if full or (step is None and index >= max(len(steps), 1)):
@@ -105,7 +105,7 @@ def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
 
 
 def _paused(seen: RolloutObjects) -> str:
-    """That a promotion does not end a pause; "" when nobody holds the Rollout."""
+    """A reminder that a promotion does not end a pause; "" when the Rollout is not paused."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return "; it stays paused by spec.paused in its manifest"
     if _annotations(seen.rollout).get(PREFIX + Verb.PAUSE) == "true":
@@ -114,19 +114,19 @@ def _paused(seen: RolloutObjects) -> str:
 
 
 def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Holds the current revision back: the stable one serves."""
+    """Aborts the current revision: the stable revision gets all traffic."""
     status = status_of(seen.rollout)
     revision = status.current_revision
     if not revision or revision == status.stable_revision:
         return Nothing("no update is under way: there is nothing to abort (to go back, use rollback)", Exit.BAD)
     if status.abort is not None:
         return Nothing(f"revision {revision} is aborted already", Exit.OK)
-    meaning = f"holds revision {revision} back; {status.stable_revision} serves"
+    meaning = f"aborts revision {revision}; revision {status.stable_revision} gets all traffic"
     return CommandWrite(patches.abort(revision), Verb.ABORT, meaning)
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Tries the aborted revision again from its first step; an `abort` annotation that holds it goes with it."""
+    """Tries the aborted revision again from its first step, and removes an `abort` annotation that stands."""
     status = status_of(seen.rollout)
     if status.abort is None:
         return Nothing("nothing is aborted: there is nothing to retry", Exit.BAD)
@@ -138,36 +138,36 @@ def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
 
 
 def plan_pause(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Holds the steps; scaling goes on."""
+    """Pauses the steps; scaling goes on."""
     if (seen.rollout.get("spec") or {}).get("paused"):
         return Nothing("spec.paused is set already", Exit.OK)
-    return CommandWrite(patches.pause(), Verb.PAUSE, "holds its steps")
+    return CommandWrite(patches.pause(), Verb.PAUSE, "pauses its steps")
 
 
 def plan_resume(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Takes the pause annotation away; a pause in the manifest is its author's."""
+    """Removes the pause annotation; only its author ends a pause in the manifest."""
     if (seen.rollout.get("spec") or {}).get("paused"):
-        return Nothing("it is paused by spec.paused: take that out of its manifest", Exit.BAD)
+        return Nothing("it is paused by spec.paused: remove that from its manifest", Exit.BAD)
     if PREFIX + Verb.PAUSE not in _annotations(seen.rollout):
-        return Nothing("it is not paused by annotation; to pass a step that waits for you, use promote", Exit.BAD)
-    return CommandWrite(patches.resume(), Verb.PAUSE, "lets its steps go on")
+        return Nothing("it is not paused by annotation; to pass a step that waits for promotion, use promote", Exit.BAD)
+    return CommandWrite(patches.resume(), Verb.PAUSE, "resumes its steps")
 
 
 def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Nothing:
     """Goes back to a kept revision without touching the spec.
 
     Args:
-        to: a revision, or its number (`3`, `#3`); None for the one before.
+        to: a revision, or its number (`3`, `#3`); None for the previous revision.
     """
     status = status_of(seen.rollout)
     if not status.current_revision:
-        return Nothing("the controller has not looked at this Rollout yet", Exit.UNFINISHED)
+        return Nothing("the controller has not seen this Rollout yet", Exit.UNFINISHED)
     in_force_rollback = _rollback_that_holds(status)
     template = status.current_revision if in_force_rollback is None else in_force_rollback.revision
     if to is None:
         if in_force_rollback is not None:
-            return Nothing(f"{_rolled_back(in_force_rollback)} already; `--to` goes to another revision", Exit.OK)
-        meaning = f"goes back from revision {template} to the one before"
+            return Nothing(f"{_rolled_back(in_force_rollback)} already; use `--to` for another revision", Exit.OK)
+        meaning = f"goes back from revision {template} to the previous one"
         return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning)
     found = [
         each
@@ -177,29 +177,30 @@ def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Not
     ]
     if not found:
         kept = ", ".join(f"#{number_of(each)} {revision_of(each)}" for each in seen.replica_sets)
-        return Nothing(f"no revision {to} is kept; these are: {kept or 'none'}", Exit.BAD)
+        return Nothing(f"revision {to} is not kept; the kept revisions: {kept or 'none'}", Exit.BAD)
     revision = revision_of(found[0])
     if in_force_rollback is not None and revision == in_force_rollback.target:
         return Nothing(f"{_rolled_back(in_force_rollback)} already", Exit.OK)
     if in_force_rollback is not None and revision == template:
         return CommandWrite(
-            patches.rollback(revision), Verb.ROLLBACK, f"goes forward to revision {revision}, the template's own"
+            patches.rollback(revision), Verb.ROLLBACK, f"goes forward to revision {revision}, the template's"
         )
     if revision == template:
         serves = revision == status.stable_revision
-        why = "the one that serves" if serves else "the template's own, which is being rolled out"
-        return Nothing(f"revision {revision} is {why}", Exit.OK)
-    return CommandWrite(patches.rollback(revision), Verb.ROLLBACK, f"goes back from revision {template} to {revision}")
+        why = "is stable already" if serves else "is the template's, and is being rolled out"
+        return Nothing(f"revision {revision} {why}", Exit.OK)
+    meaning = f"goes back from revision {template} to revision {revision}"
+    return CommandWrite(patches.rollback(revision), Verb.ROLLBACK, meaning)
 
 
 def _rollback_that_holds(status: RolloutStatus) -> Command | None:
-    """The rollback that keeps the template's revision back; one that was given for an earlier template holds nothing."""
+    """The rollback that is in effect instead of the template's revision; one for an earlier template is not in effect."""
     rollbacks = (each for each in status.commands if each.verb is Verb.ROLLBACK and each.holds)
     return next((each for each in rollbacks if each.target != each.revision), None)
 
 
 def _rolled_back(in_force_rollback: Command) -> str:
-    return f"it is rolled back from revision {in_force_rollback.revision} to {in_force_rollback.target}"
+    return f"it is rolled back from revision {in_force_rollback.revision} to revision {in_force_rollback.target}"
 
 
 def plan_restart(seen: RolloutObjects, *, now_s: float) -> CommandWrite | Nothing:
@@ -220,12 +221,12 @@ async def carry_out(
     console: Console,
     confirm: Callable[[str], bool] | None = None,
 ) -> Exit:
-    """Looks, plans, asks for confirmation, writes, and waits for the record.
+    """Reads the Rollout, plans, asks for confirmation, writes, and waits for the controller's record.
 
     Args:
-        confirm: shown what is meant; False leaves everything as it is.
+        confirm: called with the command's meaning; on False nothing is written.
 
-    Raises: what `Client` raises; ApiConflict when the Rollout moved on to something else between look and write.
+    Raises: what `Client` raises; ApiConflict when the Rollout changed between read and write, and the plan with it.
     """
     async with open_session(options) as session:
         return await carry_out_on(session, name, plan, wait=wait, console=console, confirm=confirm)
@@ -240,14 +241,14 @@ async def carry_out_on(
     console: Console,
     confirm: Callable[[str], bool] | None = None,
 ) -> Exit:
-    """The same on a session that is open already."""
+    """Does what `carry_out` does, on an open session."""
     seen = await _look(session, name)
     asked = plan(seen)
     if isinstance(asked, Nothing):
         fail(f"{name}: {asked.why}") if asked.code else console.print(plain(f"{name}: {asked.why}"), markup=False)
         return asked.code
     if confirm is not None and not confirm(plain(f"{session.namespace}/{name}: {asked.meaning}")):
-        console.print("left as it is", highlight=False)
+        console.print("nothing was changed", highlight=False)
         return Exit.BAD
     if _is_spent(seen, asked):
         seen = await _taken_off(session, name, plan, asked, seen)
@@ -257,10 +258,10 @@ async def carry_out_on(
         return Exit.OK
     answer = await _answer(session, name, asked)
     if answer == RECORDED:
-        console.print(f"{name}: the controller has recorded it", markup=False, highlight=False)
+        console.print(f"{name}: the controller has recorded the command", markup=False, highlight=False)
         return Exit.OK
     if answer is not None:
-        fail(f"{name}: the controller does not carry it out: {answer}")
+        fail(f"{name}: the controller refused the command: {answer}")
         return Exit.BAD
     fail(_unanswered(name))
     return Exit.UNFINISHED
@@ -279,7 +280,7 @@ async def _look(session: Session, name: str) -> RolloutObjects:
 
 
 async def _write(session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects) -> None:
-    """Sends the annotations; where the Rollout moved since the look, looks again and goes on only if they would be the same.
+    """Sends the annotations. If the Rollout has changed since it was read, reads it again and goes on only with the same plan.
 
     Raises: ApiConflict.
     """
@@ -294,7 +295,7 @@ async def _write(session: Session, name: str, plan: PlannedWrite, asked: Command
             seen = await _look(session, name)
             if attempt == ATTEMPTS or plan(seen) != asked:
                 raise ApiConflict(
-                    f"{name} has moved on since it was looked at; nothing was changed, look again"
+                    f"{name} changed while the command was prepared; nothing was written, look at it again"
                 ) from None
         else:
             return
@@ -303,9 +304,9 @@ async def _write(session: Session, name: str, plan: PlannedWrite, asked: Command
 async def _taken_off(
     session: Session, name: str, plan: PlannedWrite, asked: CommandWrite, seen: RolloutObjects
 ) -> RolloutObjects:
-    """The Rollout without the annotation that is to be set again, as the controller has seen it too.
+    """Removes the annotation that is about to be set again, and returns the Rollout after the controller has seen that.
 
-    Raises: ApiConflict, also when that never comes, or something else is to be done by then.
+    Raises: ApiConflict, also when the controller does not record the removal, or when the plan is another by then.
     """
     withdrawn = CommandWrite(patches.withdraw(asked.verb), asked.verb, "")
     await _write(session, name, lambda now: withdrawn if plan(now) == asked else Nothing("", Exit.BAD), withdrawn, seen)
@@ -313,19 +314,21 @@ async def _taken_off(
         raise ApiConflict(_unanswered(name))
     seen = await _look(session, name)
     if plan(seen) != asked:
-        raise ApiConflict(f"{name} has moved on since it was looked at; {asked.verb} was taken off, look again")
+        raise ApiConflict(
+            f"{name} changed while the command was prepared; its old {asked.verb} annotation was removed, look at it again"
+        )
     return seen
 
 
 def _is_spent(seen: RolloutObjects, asked: CommandWrite) -> bool:
-    """The very value stands, and nothing follows from it any more."""
+    """Whether the annotation already has this value, and its record has no effect any more."""
     if asked.value is None or _annotations(seen.rollout).get(PREFIX + asked.verb) != asked.value:
         return False
     return any(not each.holds for each in _records(seen.rollout, asked) if each.value == asked.value)
 
 
 async def _answer(session: Session, name: str, asked: CommandWrite) -> str | None:
-    """RECORDED; else why the controller does not carry the verb out; None when nobody answers."""
+    """RECORDED, or why the controller refused the command; None when no controller answers."""
     mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
     try:
         async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
@@ -346,11 +349,11 @@ def _said(followed: Followed, asked: CommandWrite) -> str | None:
             if each.value == asked.value:
                 return RECORDED if each.refusal is None else each.refusal.message
         return None
-    return RECORDED  # it was deleted: nobody will record anything any more
+    return RECORDED  # the Rollout was deleted: there will be no record
 
 
 def _records(rollout: Manifest, asked: CommandWrite) -> list[Command]:
-    """What the controller has on record of the verb's annotation."""
+    """The controller's records of this command, without those whose annotation it removed."""
     return [each for each in status_of(rollout).commands if each.verb is asked.verb and not each.taken_off]
 
 
@@ -361,7 +364,7 @@ def _annotations(rollout: Manifest) -> Mapping[str, str]:
 
 def _unanswered(name: str) -> str:
     within = f"within {RECORDED_WITHIN_S:g} s"
-    return f"{name}: no controller has recorded it {within}; is one running? (`rollouts get {name}`)"
+    return f"{name}: no controller has recorded the command {within}; is one running? (`rollouts get {name}`)"
 
 
 def _written(asked: CommandWrite) -> str:

@@ -1,4 +1,4 @@
-"""The acts of `rollouts demo`, and what each of them promises. An act ends with a row of the table, or with `NotAsPromised`."""
+"""The acts of `rollouts demo`, and what each of them promises. An act ends with a row of the table, or raises `NotAsPromised`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from rollouts.cli.demo.manifests import (
 )
 from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, selector_of
 from rollouts.cli.exits import Exit
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, images_of, pod_line, revision_of, status_of
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION
 
 Say = Callable[[str], None]
-_LAST_REQUESTS_S = 0.8  # a proxy may be half a second late: what an act breaks must show in its own row
-_STEADY_S = 1.0  # requests on a cluster at rest, so that there is something to compare with
+_LAST_REQUESTS_S = 0.8  # a proxy may be half a second late, and a lost request must show in the row of its act
+_STEADY_S = 1.0  # requests on a cluster at rest, to compare with
 _MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
 _SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
 
@@ -41,8 +42,7 @@ class Act:
     """One act.
 
     Args:
-        play: does it; returns how many steps were carried out and the outcome in words.
-
+        play: plays the act; returns how many steps were carried out, and the outcome in words.
     """
 
     title: str
@@ -51,8 +51,8 @@ class Act:
 
 async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that the first revision of both apps becomes Healthy at once, without steps."""
-    by = "a route's weights" if stage.gateway is not None else "canary"
-    say(f"install two apps at {FIRST}: {CANARY_APP} moves by {by}, {BLUE_GREEN_APP} by blue-green")
+    by = "a canary with a route's weights" if stage.gateway is not None else "a canary"
+    say(f"install two apps at {FIRST}: {CANARY_APP} is updated by {by}, {BLUE_GREEN_APP} by blue-green")
     await stage.install(canary_app(stage.namespace, gateway=GATEWAY if stage.gateway is not None else ""))
     await stage.install(blue_green_app(stage.namespace))
     for app in (BLUE_GREEN_APP, CANARY_APP):
@@ -69,9 +69,9 @@ async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
 async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     """Promises that the canary waits for a person at 25 %, goes on when promoted, and ends Healthy on the new image.
 
-    Where a gateway splits the requests also that 25 % of them reach it, as the clients count.
+    Where a gateway splits the requests, it also promises that 25 % of them reach the canary, as the clients count.
     """
-    say(f"new image {SECOND} for {CANARY_APP}: 25 %, then it waits for a person")
+    say(f"new image {SECOND} for {CANARY_APP}: 25 %, then it waits for promotion")
     await stage.change(CANARY_APP, with_image(SECOND))
     seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
     status = status_of(seen.rollout)
@@ -91,7 +91,7 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
 
 
 async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
-    """Promises that a bad image never serves, and that after the abort the stable revision is whole."""
+    """Promises that a bad image never gets requests, and that after the abort the stable revision has all its pods."""
     say(f"a bad image for {CANARY_APP}: its pods never become ready")
     await stage.change(CANARY_APP, with_image(BAD))
 
@@ -111,20 +111,20 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
         return status.phase == Phase.ABORTED and _ready_pods(seen) == REPLICAS and not _pods_of(seen, bad)
 
     seen = await stage.until(
-        CANARY_APP, is_back, deadline_s=20, what="the stable revision is whole and the bad one is gone"
+        CANARY_APP, is_back, deadline_s=20, what="the stable revision has all its pods and the bad one none"
     )
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
     if traffic := stage.clients.get(CANARY_APP):
-        _promise(not traffic.tally.sent[bad], f"{traffic.tally.sent[bad]} requests went to the bad image")
-    say(f"the author takes it back to {SECOND}")
+        _promise(not traffic.tally.sent[bad], f"the bad image got {count_of(traffic.tally.sent[bad], 'request')}")
+    say(f"the author sets the image back to {SECOND}")
     await stage.change(CANARY_APP, with_image(SECOND))
     await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
     return 0, f"aborted, {CANARY_APP} stayed at {SECOND}"
 
 
 async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
-    """Promises that the active Service stays on the old revision until the preview is promoted, then switches whole."""
-    say(f"new image {SECOND} for {BLUE_GREEN_APP}: a preview beside the active revision")
+    """Promises that the active Service stays on the old revision until the preview is promoted, and then switches at once."""
+    say(f"new image {SECOND} for {BLUE_GREEN_APP}: a preview beside the active revision, which waits for promotion")
     before = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
     await stage.change(BLUE_GREEN_APP, with_image(SECOND))
     seen = await stage.until(
@@ -157,7 +157,7 @@ ACTS = (
 
 
 def promise_share(stage: DemoStage, revision: str, percent: int) -> None:
-    """Where requests go by weight: what the clients counted of the last two seconds is what the step says.
+    """With a gateway, promises that the clients counted the step's share of requests in the last two seconds.
 
     Raises: NotAsPromised.
     """
@@ -170,16 +170,16 @@ def promise_share(stage: DemoStage, revision: str, percent: int) -> None:
 
 
 async def last_requests() -> None:
-    """Waits until what the act did has shown in the clients' counts."""
+    """Waits until the clients have counted the requests that the act may have lost."""
     await asyncio.sleep(_LAST_REQUESTS_S)
 
 
 async def _verb(stage: DemoStage, name: str, plan: verbs.PlannedWrite) -> None:
-    """By annotation, as `rollouts promote` does it; waits for the controller's record."""
+    """Gives a command by annotation, as `rollouts promote` does, and waits for the controller's record."""
     quiet = Console(quiet=True)
     code = await verbs.carry_out_on(stage.session, name, plan, wait=True, console=quiet)
     if code is not Exit.OK:
-        raise NotAsPromised(f"the verb on {name} was not recorded (exit code {int(code)})")
+        raise NotAsPromised(f"the command for {name} was not recorded (exit code {int(code)})")
 
 
 def _promise(kept: bool, broken: str) -> None:
@@ -202,7 +202,7 @@ def _ready_pods(seen: RolloutObjects) -> int:
 
 
 def _has_only(pods: int) -> Callable[[RolloutObjects], bool]:
-    """Pods of one revision, all ready, and none of any other."""
+    """A check that all pods are ready and of the current revision."""
 
     def holds(seen: RolloutObjects) -> bool:
         current = status_of(seen.rollout).current_revision

@@ -20,22 +20,23 @@ from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, re
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.tree import draw, line, plain, weight_bar
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.session import Options
 
-EXPECTED_S = 40.0  # what the progress bar is drawn against
+EXPECTED_S = 40.0  # the time at which the progress bar is full
 _REDRAW_S = 0.25
 _SEED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """On which cluster.
+    """The cluster of the demo.
 
     Args:
-        cluster: the kubeconfig's, not a simulated one.
-        serve: where to write a kubeconfig of the simulated one.
+        cluster: use the kubeconfig's cluster, not a simulated one.
+        serve: where to write a kubeconfig of the simulated cluster.
     """
 
     cluster: bool
@@ -47,7 +48,7 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
     """Plays the acts.
 
     Args:
-        lines: instead of the live tree, even on a terminal.
+        lines: prints lines instead of the live tree, even on a terminal.
 
     Returns: OK only when every outcome was as promised; the table and the last line say what was not.
     Raises: what `Client` raises on a real cluster.
@@ -74,20 +75,18 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
 
 def _introduce(screen: _Screen, stage: DemoStage, where: Where) -> None:
     if where.cluster:
-        who = "the controller that is in the cluster" if stage.controller is None else "a controller in this process"
-        screen.say(
-            f"namespace {stage.namespace} of the current cluster, moved by {who}; no client requests are sent there"
-        )
+        who = "the controller in the cluster" if stage.controller is None else "a controller in this process"
+        screen.say(f"namespace {stage.namespace} of the current cluster, with {who}; no client requests are sent there")
     else:
         screen.say(
-            f"a simulated cluster in real time, the real controller on it, {REQUESTS_PER_S:g} requests/s to each app"
+            f"a simulated cluster in real time, with the real controller; {REQUESTS_PER_S:g} requests/s go to each app"
         )
     if where.serve is not None:
-        screen.say(f"look in from outside: kubectl --kubeconfig {where.serve} get rollouts,pods,endpointslices")
+        screen.say(f"look into the cluster with: kubectl --kubeconfig {where.serve} get rollouts,pods,endpointslices")
 
 
 async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
-    """One act, its counts, and whether it kept what it promised."""
+    """Plays one act and makes its row of the table."""
     sent, writes, began_s = stage.sent, stage.writes, time.monotonic()
     steps, outcome, problem = 0, "", ""
     screen.act = act.title
@@ -100,7 +99,7 @@ async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
     now = stage.sent
     lost = now.lost - sent.lost
     if lost and not problem:
-        problem = f"{lost} requests were lost"
+        problem = f"lost {count_of(lost, 'request')}"
     return ActRow(
         title=act.title,
         sent=now.sent - sent.sent if stage.sim is not None else None,
@@ -132,7 +131,7 @@ def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: boo
 
 
 class _Screen:
-    """What people see: on a terminal one live picture, elsewhere a line for each thing that is said or changes."""
+    """The output: on a terminal one live picture, otherwise a line for each announcement and each change."""
 
     def __init__(self, console: Console, *, live: bool) -> None:
         self.act = ""
@@ -144,7 +143,7 @@ class _Screen:
         self._stage: DemoStage | None = None
 
     def say(self, text: str) -> None:
-        """Tells what happens next."""
+        """Announces what happens next."""
         self._said.append(text)
         if self._live is None:
             self._line(f"== {text}")
@@ -165,7 +164,7 @@ class _Screen:
                     redraw.cancel()
 
     def draw(self) -> None:
-        """Shows what is so now."""
+        """Shows the current state."""
         stage = self._stage
         seen = stage.seen(stage.watched) if stage is not None and stage.watched else None
         if stage is None or seen is None:
@@ -179,7 +178,7 @@ class _Screen:
             self._line(line(view, now_s=now_s))
 
     async def _redraw(self) -> None:
-        """Clients' counts and countdowns move without any event."""
+        """Redraws at intervals, because counts and countdowns change without an event of the cluster."""
         while self._live is not None:
             self.draw()
             await asyncio.sleep(_REDRAW_S)
@@ -198,7 +197,7 @@ class _Screen:
         return Group(grid, said, self._clients(stage), Text(""))
 
     def _clients(self, stage: DemoStage) -> RenderableType:
-        """Which revision answers, as the clients count it."""
+        """The shares of the revisions, as the clients count them."""
         if stage.sim is None:
             return Text("")
         shares = stage.shares(stage.watched)

@@ -23,11 +23,11 @@ CANARY_STEPS: tuple[Manifest, ...] = (
 
 
 def canary_app(namespace: str, *, gateway: str = "") -> tuple[Manifest, ...]:
-    """Services and a Rollout.
+    """The Services and the Rollout of the canary.
 
     Args:
-        gateway: name of a Gateway in the namespace, whose HTTPRoute then moves the traffic by weights. "" for none: it moves
-            by the ratio of pods behind one Service.
+        gateway: name of a Gateway in the namespace; an HTTPRoute on it then moves the traffic by weights. "" for none: the ratio
+            of pods behind one Service then moves it.
     """
     canary: Manifest = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(CANARY_STEPS)}
     if not gateway:
@@ -48,7 +48,7 @@ def canary_app(namespace: str, *, gateway: str = "") -> tuple[Manifest, ...]:
 
 
 def http_route(namespace: str, gateway: str) -> Manifest:
-    """All requests to the stable Service; the canary Service stands beside it with weight 0."""
+    """A route that sends all requests to the stable Service, and has the canary Service beside it with weight 0."""
     weights = ((CANARY_APP, 100), (f"{CANARY_APP}-canary", 0))
     backends = [{"name": name, "port": 80, "weight": weight} for name, weight in weights]
     return {
@@ -60,7 +60,7 @@ def http_route(namespace: str, gateway: str) -> Manifest:
 
 
 def blue_green_app(namespace: str) -> tuple[Manifest, ...]:
-    """An active and a preview Service, and a Rollout that waits for somebody to promote the preview."""
+    """An active and a preview Service, and a Rollout whose preview waits for promotion."""
     preview = f"{BLUE_GREEN_APP}-preview"
     strategy = {
         "blueGreen": {
@@ -89,13 +89,13 @@ def service(namespace: str, name: str, *, app: str) -> Manifest:
 
 
 def rollout(namespace: str, name: str, strategy: Manifest) -> Manifest:
-    """A Rollout of the first image."""
+    """A Rollout with the first image."""
     container: dict[str, Any] = {
         "name": "app",
         "image": f"{IMAGE}:{FIRST}",
         "ports": [{"name": "http", "containerPort": 9898}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": 9898}, "periodSeconds": 1},
-        # Proxies learn late that a pod goes; until they have, it has to go on answering.
+        # Proxies learn late that a pod terminates; until then it must go on answering.
         "lifecycle": {"preStop": {"sleep": {"seconds": 2}}},
     }
     pod = {"terminationGracePeriodSeconds": 10, "containers": [container]}
@@ -107,7 +107,7 @@ def rollout(namespace: str, name: str, strategy: Manifest) -> Manifest:
             "replicas": REPLICAS,
             "selector": {"matchLabels": {"app": name}},
             "strategy": strategy,
-            # Its requests are short, its pods bring a sleep of their own, and nobody wants to watch a wait of minutes.
+            # Its requests are short and its pods have a preStop sleep of their own; default waits would make the demo slow.
             "drain": {"preStop": "Off", "maxRequestSeconds": 1, "timeoutSeconds": 5},
             "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
         },

@@ -1,4 +1,4 @@
-"""Where the demo plays: a cluster (simulated in this process, or a real one), a controller on it, clients, and what was counted.
+"""The stage of the demo: a cluster (simulated in this process, or a real one), a controller on it, clients, and their counts.
 
 The controller is the real one, wired as `rollouts controller` wires it; only the API server underneath differs.
 """
@@ -40,7 +40,7 @@ from rollouts.telemetry import set_up_logging
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CRD_KIND = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 REQUESTS_PER_S = 50.0
-ALREADY_RUNNING_S = 4.0  # a controller that is in the cluster answers within this
+ALREADY_RUNNING_S = 4.0  # a controller in the cluster answers within this time
 _CLOSE_S = 15.0
 GATEWAY = "public"
 PROXIES = GatewaySettings(proxies=3, route_lag_s=(0.05, 0.5))  # long enough to be seen
@@ -48,32 +48,32 @@ _KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE, HTTP_ROUTE)}
 
 
 class NotAsPromised(Exception):
-    """An outcome of the demo that is not what the program promises; the message says which."""
+    """An outcome of the demo is not what the program promises; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Requests of the clients so far."""
+    """How many requests the clients have sent and lost so far."""
 
     sent: int = 0
     lost: int = 0
 
 
 class CountingApi:
-    """`ports.ApiServer` that counts the writes that pass through it."""
+    """A `ports.ApiServer` that counts the writes that pass through it."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self.writes = 0
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """As the port's."""
+        """As in the port."""
         if request.method != "GET":
             self.writes += 1
         return await self._api.request(request, deadline_s=deadline_s)
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As the port's."""
+        """As in the port."""
         return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
 
     async def aclose(self) -> None:
@@ -82,13 +82,13 @@ class CountingApi:
 
 @dataclass(slots=True, kw_only=True)
 class DemoStage:
-    """What an act may do and see.
+    """What an act can do and see.
 
     Args:
-        sim: None on a real cluster, whose Services this process cannot reach: no clients there.
-        controller: None when a controller that is in the cluster does the work; its writes cannot be counted.
-        gateway: through which the users of routed apps come; None on a real cluster.
-        patience: how many times longer than in the simulated cluster things may take.
+        sim: None on a real cluster; this process cannot reach its Services, so there are no clients.
+        controller: None when a controller in the cluster does the work; its writes cannot be counted.
+        gateway: the gateway through which clients reach routed apps; None on a real cluster.
+        patience: how many times longer than in the simulated cluster everything may take.
         changed: called after every change, to draw it.
     """
 
@@ -104,12 +104,12 @@ class DemoStage:
 
     @property
     def namespace(self) -> str:
-        """Where everything of the demo lives."""
+        """The namespace of all objects of the demo."""
         return self.session.namespace
 
     @property
     def sent(self) -> Sent:
-        """Requests of all clients since the beginning."""
+        """The counts of all clients since the beginning."""
         tallies = [traffic.tally for traffic in self.clients.values()]
         return Sent(sum(tally.sent.total() for tally in tallies), sum(tally.lost.total() for tally in tallies))
 
@@ -119,11 +119,11 @@ class DemoStage:
         return self.controller.writes if self.controller is not None else 0
 
     def seen(self, name: str) -> RolloutObjects | None:
-        """A Rollout and what is its own, as the watch shows it."""
+        """A Rollout with its ReplicaSets, pods and Events, as the watch shows them; None when it does not exist."""
         return seen_in(self.followed, Key(self.namespace, name))
 
     def shares(self, name: str) -> dict[str, float]:
-        """Which part of the requests of the last two seconds each revision got, as its clients counted."""
+        """The share of the last two seconds' requests that each revision got, as its clients counted."""
         traffic = self.clients.get(name)
         if traffic is None or self.sim is None:
             return {}
@@ -136,7 +136,7 @@ class DemoStage:
         return {revision: count / total for revision, count in recent.items() if count} if total else {}
 
     async def install(self, manifests: Iterable[Manifest]) -> None:
-        """Creates objects."""
+        """Creates the objects in the demo's namespace."""
         for manifest in manifests:
             await self.session.client.create(_KINDS[manifest["kind"]], self.namespace, manifest)
 
@@ -145,7 +145,7 @@ class DemoStage:
         await self.session.client.patch(ROLLOUT, self.namespace, name, patch, JSON_PATCH)
 
     def send_requests(self, service: str) -> None:
-        """Starts clients of a Service, through the gateway if a route has its name; on a real cluster it cannot."""
+        """Starts clients of a Service, through the gateway if a route has its name. Does nothing on a real cluster."""
         if self.sim is None:
             return
         if self.gateway is not None and self.sim.get(HTTP_ROUTE, self.namespace, service) is not None:
@@ -158,11 +158,11 @@ class DemoStage:
     async def until(
         self, name: str, holds: Callable[[RolloutObjects], bool], *, deadline_s: float, what: str
     ) -> RolloutObjects:
-        """Waits until `holds` of the Rollout, event by event.
+        """Waits until `holds` is true of the Rollout; checks it after every change.
 
         Args:
-            deadline_s: in the simulated cluster; a real one may take `patience` times longer.
-            what: for the error: `the rollout stands at its first pause`.
+            deadline_s: for the simulated cluster; a real one may take `patience` times longer.
+            what: what is waited for, for the error: `the Rollout is at its first pause`.
 
         Raises: NotAsPromised.
         """
@@ -180,7 +180,7 @@ class DemoStage:
                     await self.followed.changed.wait()
         except TimeoutError:
             now = "it does not exist" if seen is None else f"it is {_summary(seen)}"
-            raise NotAsPromised(f"not within {limit_s:g} s: {what}; {now}") from None
+            raise NotAsPromised(f"expected within {limit_s:g} s that {what}; {now}") from None
 
 
 def _summary(seen: RolloutObjects) -> str:
@@ -193,7 +193,7 @@ async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Dem
     """A cluster inside this process, in real time, with the controller on it.
 
     Args:
-        serve: where to write a kubeconfig, so that kubectl can look in from outside; None for nothing.
+        serve: where to write a kubeconfig, so that kubectl can look into the cluster; None for no kubeconfig.
     """
     namespace = "rollouts-demo"
     async with AsyncExitStack() as stack:
@@ -229,7 +229,9 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
         try:
             await session.client.get(CRD_KIND, None, "rollouts.rollouts.dev")
         except ApiNotFound:
-            raise SettingsInvalid("Rollouts are not installed there: `rollouts crds | kubectl apply -f -`") from None
+            raise SettingsInvalid(
+                "the CRDs are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+            ) from None
         await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
         stack.push_async_callback(_delete_namespace, session.client, namespace)
         followed = await stack.enter_async_context(following(session, *_everything(namespace)))
@@ -242,7 +244,7 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
 
 @asynccontextmanager
 async def _controller(api: ApiServer, namespace: str, planes: DataPlanes | None = None) -> AsyncIterator[None]:
-    """The controller, for this namespace, for as long as the block lasts; its end before that ends the block."""
+    """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too."""
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
         namespaces=(namespace,), leader_elect=False, metrics_address=None, log_format="console", log_level="error"
@@ -263,7 +265,7 @@ async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Even
 
 
 async def _is_served(session: Session, followed: Followed) -> bool:
-    """Whether a controller in the cluster takes up a Rollout in our namespace."""
+    """Whether a controller in the cluster handles a Rollout in our namespace."""
     probe = {"app": "probe"}
     manifest: dict[str, Any] = {
         "apiVersion": ROLLOUT.api_version,
@@ -290,7 +292,7 @@ async def _is_served(session: Session, followed: Followed) -> bool:
 
 
 async def _delete_namespace(client: Client, namespace: str) -> None:
-    """Everything that the demo made is in it. An error is not hidden: somebody has to delete it by hand then."""
+    """Deletes the namespace with everything that the demo made. An error is reported, so that somebody deletes it by hand."""
     try:
         async with asyncio.timeout(_CLOSE_S):
             await client.delete(NAMESPACE, None, namespace)
@@ -309,6 +311,6 @@ def _everything(namespace: str) -> tuple[Collection, ...]:
 
 
 def selector_of(stage: DemoStage, service: str) -> dict[str, str]:
-    """What a Service selects, as the watch shows it."""
+    """The selector of a Service, as the watch shows it."""
     found = next((each for each in stage.followed.all(SERVICE) if each["metadata"]["name"] == service), None)
     return dict(found["spec"].get("selector") or {}) if found is not None else {}

@@ -23,7 +23,7 @@ from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
 
-PIPED_WIDTH = 200  # columns; where nobody looks, nothing is folded early
+PIPED_WIDTH = 200  # columns, where the output is not a terminal
 
 
 async def plan(
@@ -39,7 +39,7 @@ async def plan(
 
     Args:
         source: name of the file, for problems.
-        proxy_mode: as the controller was told; None to find out as it does.
+        proxy_mode: the controller's `--proxy-mode`; None to detect it as the controller does.
         output: `json`, `yaml`, `wide`, or None.
 
     Raises: what `Client` raises.
@@ -56,12 +56,12 @@ async def plan(
     manifests = manifests_of(text)
     rollouts = [each for each in manifests if _is(each, ROLLOUT)]
     if not rollouts:
-        fail(f"{source}: there is no {ROLLOUT.api_version} Rollout in it")
+        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
         return Exit.USAGE
     services = tuple(each for each in manifests if _is(each, SERVICE) and (each.get("metadata") or {}).get("name"))
     named = {namespace for each in rollouts if (namespace := each["metadata"].get("namespace"))}
     if options.namespace and named - {options.namespace}:
-        fail(f"{source}: namespace {min(named - {options.namespace})} is not {options.namespace}, which -n asks for")
+        fail(f"{source}: a Rollout is in namespace {min(named - {options.namespace})}, but -n says {options.namespace}")
         return Exit.USAGE
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)

@@ -1,4 +1,4 @@
-"""A plan as people see it: facts, a table of steps, findings. Pure: a `PlanReport` in, something that rich can print out."""
+"""Draws a plan: facts, a table of steps, findings. Pure: it turns a `PlanReport` into something that rich can print."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.core.advice.findings import Severity
 from rollouts.core.model.reasons import Reason
@@ -24,12 +25,11 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
     """One Rollout's plan.
 
     Args:
-        wide: with the pods that there are at most, and those that are available at least.
-        lines: the table has lines, for a terminal.
+        wide: adds the highest number of pods and the lowest number of available pods.
+        lines: draws lines in the table, for a terminal.
     """
-    head = Text.assemble(
-        (plain(report.name), "bold"), f"  {plain(report.namespace)}  {report.strategy}  {report.replicas} replicas"
-    )
+    replicas = count_of(report.replicas, "replica")
+    head = Text.assemble((plain(report.name), "bold"), f"  {plain(report.namespace)}  {report.strategy}  {replicas}")
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -54,19 +54,19 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     elif report.target != report.revision:
         yield (
             "Revision",
-            f"{report.revision}, held back: a rollback to {report.target} holds until the template changes",
+            f"{report.revision}, not rolled out: the rollback to {report.target} holds until the template changes",
         )
     elif report.revision == report.current:
-        stable = "the stable one" if report.current == report.stable else f"on its way; {report.stable} is stable"
-        yield "Revision", f"{report.revision}, {stable}: the file changes nothing in the pods"
+        stable = "stable" if report.current == report.stable else f"being rolled out; {report.stable} is stable"
+        yield "Revision", f"{report.revision}, {stable}: the file does not change the pods"
     else:
-        yield "Revision", f"{report.revision}, new; {report.stable or 'none'} is stable"
+        yield "Revision", f"{report.revision}, new; {report.stable or 'no revision'} is stable"
     if report.supposed:
-        yield "Shown", "the next update with another template"
+        yield "Shown", "the next update to another template"
     numbers = report.numbers
     yield "Proxies", f"{report.proxy.mode.value}: {report.proxy.known_by}"
     if report.injection is not None:
-        yield "preStop", f"put into the pods: {report.injection}"
+        yield "preStop", f"added to the pods: {report.injection}"
     if numbers.pre_stop_s:
         yield "", f"{numbers.pre_stop_s} s: {numbers.pre_stop_why}"
         yield "", f"{numbers.grace_s} s of grace: {numbers.grace_why}"
@@ -74,7 +74,7 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
         yield "Drain", f"{numbers.drain_s:g} s: {numbers.drain_why}"
     if report.startup is not None:
         fastest, usual = report.startup.fastest_s, report.startup.usual_s
-        yield "Start", f"the pods that run now took {fastest:g} s at best and {usual:g} s usually to be ready"
+        yield "Start", f"the running pods became ready in {fastest:g} s at best, and usually in {usual:g} s"
 
 
 def _steps(report: PlanReport, *, wide: bool, lines: bool) -> Table:
@@ -123,9 +123,9 @@ def _wait(wait: PlannedWait) -> str:
 def _total(report: PlanReport) -> Text:
     parts = [f"known waits {_seconds(report.known_s)}"]
     if report.unmeasured:
-        parts.append(f"pods to start {report.unmeasured} times, which nobody has measured")
+        parts.append(f"{count_of(report.unmeasured, 'start')} of pods not measured")
     if report.by_people:
-        parts.append(f"{report.by_people} times a person")
+        parts.append(f"{count_of(report.by_people, 'wait')} for a person")
     return Text(f"  Together: {', '.join(parts)}")
 
 
@@ -144,9 +144,9 @@ def _verdict(report: PlanReport) -> RenderableType:
     count = sum(found.finding.severity is Severity.UNSAFE for found in report.findings)
     if not count:
         return Padding(Text("nothing unsafe was found", "green"), (1, 0, 0, 2))
-    return Padding(Text(f"{count} unsafe", "bold red"), (1, 0, 0, 2))
+    return Padding(Text(count_of(count, "unsafe finding"), "bold red"), (1, 0, 0, 2))
 
 
 def _seconds(seconds: float) -> str:
-    """Whole units as `short`, and parts of a second where there are no more than ten."""
+    """Whole units as `short` writes them; below ten seconds with parts of a second."""
     return f"{seconds:g}s" if seconds < 10 else short(seconds)

@@ -1,4 +1,4 @@
-"""What `rollouts plan` reads of a cluster, and the snapshot that the controller would decide on once the file is applied.
+"""Reads what `rollouts plan` needs of a cluster, and makes the Snapshot on which the controller decides once the file is applied.
 
 GET and LIST only. The snapshot is taken by the controller's own `Observer`, from a store that is filled once.
 """
@@ -53,9 +53,9 @@ class Live:
     Args:
         rollout: None when it does not exist.
         services: every Service of the namespace.
-        slices: of the Services that are managed; none when they may not be read.
-        pods: none when they may not be read.
-        routes: None when nobody has looked.
+        slices: of the managed Services; empty when they may not be read.
+        pods: empty when they may not be read.
+        routes: None when they have not been read.
     """
 
     rollout: Manifest | None
@@ -68,7 +68,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """Seconds that the pods which run now took from the kubelet's first sight of them until they were ready."""
+    """Seconds that the running pods took from `status.startTime` until they were ready."""
 
     fastest_s: float
     usual_s: float
@@ -94,12 +94,12 @@ async def read_live(session: Session, key: Key) -> Live:
 
 
 async def read_facts(session: Session, *, proxy_mode: ProxyMode | None) -> ClusterFacts:
-    """What the waits depend on: how nodes proxy Services, and the server's release.
+    """Reads what the waits depend on: how nodes proxy Services, and the server's version.
 
     Args:
-        proxy_mode: as the controller was told; None to find out as it does.
+        proxy_mode: the controller's `--proxy-mode`; None to detect it as the controller does.
 
-    Raises: what `Client` raises; what may not be read is not known, and no error.
+    Raises: what `Client` raises. What may not be read is unknown, and not an error.
     """
     version, proxy = await asyncio.gather(
         server_version(session.api, deadline_s=session.request_timeout_s),
@@ -109,9 +109,9 @@ async def read_facts(session: Session, *, proxy_mode: ProxyMode | None) -> Clust
 
 
 def with_file(rollout: Manifest, live: Manifest | None, *, namespace: str) -> Manifest:
-    """The Rollout as it would be after `kubectl apply`: what the file does not say stays as it is in the cluster.
+    """The Rollout as it would be after `kubectl apply`: metadata that is not in the file stays as it is in the cluster.
 
-    Only `spec.replicas` is kept of a spec, which an autoscaler may own; lists and other fields are the file's.
+    Of the spec only `spec.replicas` stays, because an autoscaler may own it; all other fields are the file's.
     """
     metadata, spec = rollout["metadata"], dict(rollout["spec"])
     before: Manifest = live or {"metadata": {"uid": "not-created", "resourceVersion": "1"}, "spec": {}, "status": {}}
@@ -129,7 +129,7 @@ def with_file(rollout: Manifest, live: Manifest | None, *, namespace: str) -> Ma
 
 
 def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFacts) -> Snapshot:
-    """What the controller would see of `rollout` in this cluster.
+    """The Snapshot that the controller would take of `rollout` in this cluster.
 
     Args:
         rollout: from `with_file`; its spec has been checked.
@@ -163,17 +163,17 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     if not isinstance(first, Seen):
         raise RolloutsError(f"Rollout {key} cannot be read")
     for name in {*named_services(first.snapshot.rollout.spec.strategy), *services}:
-        if name not in watched:  # also what no strategy names: the host of a DestinationRule
+        if name not in watched:  # includes Services that no strategy names: the host of a DestinationRule
             inbox.put_service(key, name, ServiceAnswer(services.get(name), asked_s))
     seen = observer.observe(key)
-    assert isinstance(seen, Seen)  # noqa: S101 - it was a moment ago, and nothing else has changed
-    # What only the record tells of is given back before this update begins, as other routes that the spec no longer names.
+    assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
+    # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
     snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 
 
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
-    """The same, once a gateway has taken the routes that are still to be written."""
+    """The Snapshot after a gateway has accepted the routes that are in the file only."""
     taken = {
         name: replace(route, accepted=Acceptance(Answer.YES))
         if isinstance(route, RouteSeen) and name in routes.from_file
@@ -184,10 +184,10 @@ def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:
 
 
 def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> Snapshot:
-    """The same with a Service that the strategy names as it will be: its selector is the file's.
+    """The Snapshot with a Service of the strategy as it will be: its selector is the file's.
 
     Args:
-        service: None for one that is still to be written; it will have the labels of the template as its selector.
+        service: None for a Service that does not exist; the model gives it the template's labels as its selector.
     """
     labels = seen.rollout.spec.template_labels
     selector = labels if service is None else (service.get("spec") or {}).get("selector") or {}
@@ -206,7 +206,7 @@ def with_service(seen: Snapshot, name: ServiceRef, service: Manifest | None) -> 
 
 
 def startup_of(pods: Iterable[Manifest]) -> Startup | None:
-    """How long pods took to be ready; None when none is ready that never restarted a container."""
+    """How long pods took to become ready; None when no pod is ready, or all have restarted a container."""
     took = [seconds for pod in pods if (seconds := _took_s(pod)) is not None]
     return Startup(min(took), statistics.median_low(took)) if took else None
 

@@ -1,4 +1,4 @@
-"""What `rollouts plan` says of one Rollout: revision, numbers, steps, waits, and what makes it unsafe. Pure."""
+"""The report of `rollouts plan` on one Rollout: revision, numbers, steps, waits, and findings. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.objects import Manifest
 
 NEXT = "(next)"
-"""Name of the revision of an update that nobody has written yet."""
+"""Stands for the revision of an update whose template does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class PlannedWait:
     """One wait of a step.
 
     Args:
-        seconds: as far as it is known beforehand; None for as long as a person takes.
-        known: False when pods start meanwhile, which nobody has measured.
+        seconds: the part that is known beforehand; None when the wait is for a person.
+        known: False when pods start in this wait and no start has been measured.
         why: where the number comes from.
     """
 
@@ -50,8 +50,8 @@ class PlannedStep:
     """One step, or another part of an update.
 
     Args:
-        what: `step 0: setWeight 25`, `all pods`.
-        share_percent: the canary's part of the pods behind one Service; None where pods do not make the share.
+        what: `0 setWeight 25`, `all pods are new`.
+        share_percent: the canary's share of the pods behind one Service; None where the ratio of pods is not the share.
         services: which pods each Service of the Rollout selects: `new`, `old`, `both`.
     """
 
@@ -80,13 +80,13 @@ class PlanReport:
 
     Args:
         exists: False when the Rollout is not in the cluster.
-        revision: of the file's template.
-        current, stable: of the cluster; "" for none.
-        target: what the Rollout goes to: `revision`, or what a rollback that still holds names.
-        supposed: the steps are those of an update to come: the file changes no template, or nothing serves yet.
-        injection: what goes into the pods' template; None for nothing.
-        startup: measured on the pods that run now; None when there are none to measure.
-        stuck: what the update waits for in the end and does not get by itself; "" when it is finished then.
+        revision: the revision of the file's template.
+        current, stable: the revisions in the cluster; "" for none.
+        target: the revision that is rolled out: `revision`, or the target of a rollback that still holds.
+        supposed: the steps are those of a later update, because the file changes no template, or is the first revision.
+        injection: what is added to the pod template; None for nothing.
+        startup: measured on the running pods; None when no pod can be measured.
+        stuck: what the update waits for at its end and does not get by itself; "" when it finishes.
     """
 
     namespace: str
@@ -114,17 +114,17 @@ class PlanReport:
 
     @property
     def by_people(self) -> int:
-        """Waits for a person."""
+        """The number of waits for a person."""
         return sum(wait.seconds is None for step in self.steps for wait in step.waits)
 
     @property
     def unmeasured(self) -> int:
-        """Waits for pods to start, where nobody has measured how long that takes."""
+        """The number of waits for pods to start where no start has been measured."""
         return sum(not wait.known for step in self.steps for wait in step.waits)
 
     @property
     def unsafe(self) -> bool:
-        """Whether anything was found that loses requests."""
+        """Whether any finding loses requests."""
         return any(found.finding.severity is Severity.UNSAFE for found in self.findings)
 
 
@@ -133,7 +133,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
 
     Args:
         rollout: as it would be after the file was applied.
-        seen: what the controller would see then.
+        seen: the Snapshot that the controller would take then.
         from_file: Services of the same namespace in the same file.
     """
     spec = seen.rollout.spec
@@ -180,7 +180,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
 
 
 def as_json(report: PlanReport) -> dict[str, Any]:
-    """For machines: what the picture shows, with every number and its reason."""
+    """The report as data: everything that `draw_plan` shows, with every number and its reason."""
     numbers = report.numbers
     return {
         "namespace": report.namespace,
@@ -258,7 +258,7 @@ def _step_json(step: PlannedStep) -> dict[str, Any]:
 
 
 def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:
-    """Services by name as they would be after the file was applied: fields that it does not name stay."""
+    """Services by name as they would be after the file was applied: fields that are not in the file stay."""
     services = {each["metadata"]["name"]: each for each in live}
     for each in from_file:
         name = each["metadata"]["name"]
@@ -277,14 +277,14 @@ def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found
                     Rule.SERVICE_MISSING,
                     Severity.UNSAFE,
                     "spec.strategy",
-                    f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step is done without",
+                    f"Service {name} is neither in namespace {seen.rollout.namespace} nor in the file: no step ends without it",
                     f"create Service {name} with the labels of spec.template as its selector",
                 ),
             )
 
 
 def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
-    """The same world with every Service that the strategy names, so that the rest of the update can be told."""
+    """The Snapshot with every Service that the strategy names, so that the rest of the update can be rehearsed."""
     for name in named_services(seen.rollout.spec.strategy):
         seen = with_service(seen, name, services.get(str(name)))
     return seen
@@ -292,7 +292,7 @@ def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Rehearsed:
-    """Args: supposed, target: as in `PlanReport`."""
+    """A rehearsal, with `supposed` and `target` as in `PlanReport`."""
 
     rehearsal: Rehearsal
     supposed: bool
@@ -300,7 +300,7 @@ class _Rehearsed:
 
 
 def _rehearsed(seen: Snapshot, *, startup_s: float) -> _Rehearsed:
-    """The update, or the one after it when there is none to come, or it is the first and has no steps yet."""
+    """Rehearses the update; where there is none, or it is the first revision, which has no steps, rehearses the next one."""
     first = rehearse(seen, startup_s=startup_s)
     updates = any(stage.kind not in (StageKind.FIRST, StageKind.AFTER) for stage in first.stages)
     if first.stuck is not None or updates:
@@ -315,8 +315,8 @@ def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
             Rule.PROXY_MODE_UNKNOWN,
             Severity.WARNING,
             "spec.drain",
-            f"how the nodes proxy Services is not known, so the waits are those of the slowest way: {seen.proxy.known_by}",
-            "name the mode, to the controller (--proxy-mode; in the chart: proxyMode) and to this command (--proxy-mode)",
+            f"the proxy mode of the nodes is unknown, so the waits are those of the slowest mode: {seen.proxy.known_by}",
+            "set the mode for the controller (--proxy-mode; in the chart: proxyMode) and for this command (--proxy-mode)",
         )
     if seen.rollout.spec.drain.mode is not DrainMode.OFF:
         yield from proxy_findings(seen.proxy)
@@ -334,16 +334,16 @@ def _of_cluster(seen: Snapshot, rehearsal: Rehearsal) -> Iterator[Finding]:
             Rule.STUCK,
             Severity.UNSAFE,
             "spec",
-            f"it does not go on by itself: {rehearsal.stuck.message}",
+            f"the update does not go on by itself: {rehearsal.stuck.message}",
             _REMEDIES.get(rehearsal.stuck.reason, rehearsal.stuck.reason.meaning),
         )
 
 
 _REMEDIES = {
-    Reason.RETRY_NEEDED: "apply another template, or take the abort back with `rollouts retry`",
+    Reason.RETRY_NEEDED: "apply another template, or try this one again with `rollouts retry`",
     Reason.SERVICE_NOT_USABLE: "give the Rollout a Service of its own whose selector matches the labels of spec.template",
-    Reason.REPLICA_FAILURE: "mend what refuses the pods: a quota, a policy, a webhook",
-    Reason.PODS_NOT_AVAILABLE: "raise progressDeadlineSeconds above the time that pods take to be available",
+    Reason.REPLICA_FAILURE: "fix what refuses the pods: a quota, a policy, a webhook",
+    Reason.PODS_NOT_AVAILABLE: "raise progressDeadlineSeconds above the time that pods take to become available",
 }
 
 
@@ -363,8 +363,8 @@ def _of_services(services: Mapping[str, Manifest], related: Mapping[str, Relatio
                 Rule.NO_SERVICE,
                 Severity.NOTE,
                 "spec.template.metadata.labels",
-                "no Service of the namespace or the file selects these pods, so nobody knows who sends them requests",
-                "nothing, when they take work from a queue; else say where the traffic comes from by a Service",
+                "no Service in the namespace or the file selects these pods, so it is unknown who sends them requests",
+                "nothing to do when the pods take work from a queue; otherwise create a Service that selects them",
             ),
         )
 
@@ -408,7 +408,7 @@ def _words(stage: Stage, rollout: Manifest) -> str:
         case StageKind.SWITCH:
             return "switch"
         case StageKind.AFTER:
-            return "stable; old pods go"
+            return "stable; old pods end"
         case never:
             assert_never(never)
 
@@ -418,19 +418,19 @@ def _wait(waited: Waited, spec: RolloutSpec, startup: Startup | None) -> Planned
     match waited.reason:
         case Reason.PODS_NOT_AVAILABLE:
             known = startup is not None
-            start = f"pods start in {startup.usual_s:g} s, as those of now" if startup else "pods start"
+            start = f"pods start in {startup.usual_s:g} s, as the running ones did" if startup else "pods start"
             ready = f", then minReadySeconds {spec.min_ready_s}" if spec.min_ready_s else ""
             why = f"{start}{ready}; progressDeadlineSeconds {spec.progress_deadline_s:g} at most"
         case Reason.PROMOTION_NEEDED:
-            why = "somebody promotes it"
+            why = "until somebody promotes it"
         case Reason.PAUSED_BY_USER:
-            why = "somebody ends the pause"
+            why = "until somebody ends the pause"
         case Reason.TIMED_PAUSE:
             why = "the step's pause.duration"
         case Reason.AUTO_PROMOTION:
             why = "autoPromotionSeconds"
         case Reason.SCALE_DOWN_DELAY:
-            why = "scaleDownDelaySeconds: the old pods are kept for a way back"
+            why = "scaleDownDelaySeconds: the old pods are kept for a fast rollback"
         case _:
             pass
     return PlannedWait(reason=waited.reason, seconds=waited.seconds, known=known, why=why)

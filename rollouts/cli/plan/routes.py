@@ -1,4 +1,4 @@
-"""The routes of a Rollout as `rollouts plan` sees them: those of the file as they will be, the others as the cluster has them."""
+"""The routes of a Rollout for `rollouts plan`: those in the file as they will be, the others as they are in the cluster."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from rollouts.traffic.codec import Provider
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What is known of the routes.
+    """The routes, and what is needed to read them.
 
     Args:
-        kinds: which versions the server has.
-        answers: by route.
-        from_file: those of the file: no gateway has seen them yet, and it will.
-        providers: who knows them.
+        kinds: the versions of the route kinds that the server has.
+        answers: the content of each route.
+        from_file: the routes in the file, which no gateway has seen yet.
+        providers: the traffic providers, by name.
     """
 
     kinds: RouteKinds
@@ -41,9 +41,9 @@ class Routes:
 
 
 async def read_declared(session: Session) -> tuple[Manifest, ...]:
-    """The TrafficProviders of the cluster, without those that a controller has found wrong.
+    """The TrafficProviders of the cluster, without those whose condition Ready is False.
 
-    Raises: what `Client` raises; a cluster without the kind, or one that does not show it, has none.
+    Raises: what `Client` raises. Where the kind is not installed or may not be read, there are none.
     """
     try:
         found, _ = await list_all(session, Collection(kind=TRAFFIC_PROVIDER, namespace=None))
@@ -63,10 +63,10 @@ async def read_routes(
     """Reads the routes that the spec's routers name.
 
     Args:
-        manifests: of the file.
-        known: the providers that there are.
+        manifests: the objects in the file.
+        known: the traffic providers, by name.
 
-    Raises: what `Client` raises; what may not be read is told as the reason why a route is not known.
+    Raises: what `Client` raises. For a route that may not be read, the answer says so.
     """
     kinds = RouteKinds(api=session.api, on_found=lambda _kind: None)
     answers: dict[RouteName, RouteAnswer] = {}
@@ -87,7 +87,7 @@ async def read_routes(
             question = question_about(place)
             answers[place.route] = await read_route(question, client=session.client, kinds=kinds, clock=session.clock)
         except ApiForbidden:
-            message = f"{place.route} may not be read by you, so nothing is known of it"
+            message = f"{place.route} is unknown: you may not read it"
             answers[place.route] = RouteAnswer(asked_s=asked_s, message=message)
     return Routes(kinds, answers, frozenset(from_file), known)
 

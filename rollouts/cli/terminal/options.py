@@ -33,9 +33,9 @@ def duration(text: str) -> float:
 
 
 def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
-    """Makes a typer command of a function whose first parameter is `options: Options`, and runs what it returns.
+    """Makes a typer command of a function whose first parameter is `options: Options`, and runs the coroutine that it returns.
 
-    `--kubeconfig`, `--context`, `-n` and `--request-timeout` take the place of that parameter.
+    On the command line, `--kubeconfig`, `--context`, `-n` and `--request-timeout` replace that parameter.
     """
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for name, parameter in signature.parameters.items() if name != "options"]
@@ -63,7 +63,7 @@ def finish(command: CommandRun) -> None:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except ApiNotFound as error:
-        # The API server's words for a resource type that it does not serve; an object's absence is said otherwise.
+        # These are the API server's words for a resource type that it does not serve; it reports a missing object differently.
         no_crd = "could not find the requested resource" in str(error)
         fail(f"{error}{_NO_CRD if no_crd else ''}")
         code = Exit.FAILED
@@ -74,7 +74,7 @@ def finish(command: CommandRun) -> None:
 
 
 def fail(message: str) -> None:
-    """Says on stderr what went wrong."""
+    """Prints an error to stderr."""
     console = Console(stderr=True)
     console.print(plain(f"error: {message}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
@@ -92,7 +92,7 @@ _COMMON = (
         None,
         "-n",
         "--namespace",
-        help="Namespace; without it the context's.",
+        help="Namespace; default: the context's.",
         rich_help_panel=_PANEL,
     ),
     _option(
@@ -100,7 +100,7 @@ _COMMON = (
         Path | None,
         None,
         "--kubeconfig",
-        help="Kubeconfig file; without it $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
         rich_help_panel=_PANEL,
     ),
     _option(
@@ -108,7 +108,7 @@ _COMMON = (
         str | None,
         None,
         "--context",
-        help="Context of the kubeconfig; without it the current one.",
+        help="Context of the kubeconfig; default: the current one.",
         rich_help_panel=_PANEL,
     ),
     _option(
@@ -116,7 +116,7 @@ _COMMON = (
         float,
         "10s",
         "--request-timeout",
-        help="The longest wait for one answer of the API server.",
+        help="The longest time to wait for one answer of the API server.",
         parser=duration,
         metavar="DURATION",
         rich_help_panel=_PANEL,

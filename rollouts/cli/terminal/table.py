@@ -1,4 +1,4 @@
-"""Tables of Rollouts, of revisions, and of what a demo did. Pure: plain values in, rich tables out."""
+"""Tables of Rollouts, of revisions, and of the acts of a demo. Pure: they make rich tables of plain values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HistoryRow:
     """One revision that the Rollout had, or has.
 
     Args:
-        kept: its ReplicaSet is still there, so that `rollback` can go to it.
+        kept: its ReplicaSet still exists, so `rollback` can go back to it.
         outcome: how its update ended; "" where that is not recorded.
     """
 
@@ -47,11 +47,11 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActRow:
-    """One act of the demo and what it did to the clients.
+    """One act of the demo and its counts.
 
     Args:
         sent, lost: requests; None where there are no clients.
-        writes: of the controller; None where it cannot be counted.
+        writes: API writes of the controller; None where they cannot be counted.
         problem: what was not as promised; "" when everything was.
     """
 
@@ -66,15 +66,15 @@ class ActRow:
 
 
 def rollout_table(rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_namespaces: bool) -> Table:
-    """The list of Rollouts, in the manner of `kubectl get`."""
+    """The list of Rollouts, with columns as in `kubectl get`."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    headers = ["NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITS FOR"]
+    headers = ["NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITING FOR"]
     if all_namespaces:
         headers.insert(0, "NAMESPACE")
     if wide:
-        headers[-1:] = ["STRATEGY", "REVISION", "STABLE", "IMAGES", "WAITS FOR"]
+        headers[-1:] = ["STRATEGY", "REVISION", "STABLE", "IMAGES", "WAITING FOR"]
     for header in headers:
-        table.add_column(header, no_wrap=header != "WAITS FOR", overflow="fold")
+        table.add_column(header, no_wrap=header != "WAITING FOR", overflow="fold")
     for row in rows:
         view = row.view
         cells = [
@@ -97,7 +97,7 @@ def rollout_table(rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_n
 
 
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
-    """Revisions, newest first."""
+    """The table of revisions, in the order of the rows."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
     for header in ("NUMBER", "REVISION", "ROLE", "OUTCOME", "READY", "FINISHED", "TOOK", "ROLLBACK", "IMAGES"):
         table.add_column(header, no_wrap=header != "IMAGES", overflow="fold")
@@ -117,7 +117,7 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
 
 
 def act_table(rows: Iterable[ActRow]) -> Table:
-    """What the demo did, act by act, and the sums."""
+    """A row for each act of the demo, and the totals."""
     rows = list(rows)
     table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False)
     sums = (

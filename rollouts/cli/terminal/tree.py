@@ -1,7 +1,7 @@
-"""One Rollout as people see it in a terminal: plain values in, something that rich can print out. Pure: no I/O, no clock.
+"""Draws one Rollout in a terminal: it makes something that rich can print of plain values. Pure: no I/O, no clock.
 
 `cli/view/objects.py` reads the values from API objects; `get`, `demo`, the docs' picture and the tests draw them.
-Everything a user wrote passes through `plain`: a pod's message must not be able to steer anybody's terminal.
+Everything that users wrote passes through `plain`, so that a pod's message cannot send control codes to a terminal.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, percent_text
 from rollouts.core.model.steps import WeightPercent
@@ -37,7 +38,7 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
 
     Args:
         now_s: wall clock, for ages and countdowns.
-        ascii_only: the terminal cannot show more (`console.options.ascii_only`).
+        ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
     """
     marks = _ASCII if ascii_only else _MARKS
     parts: list[RenderableType] = [_head(view)]
@@ -56,16 +57,16 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
 
 
 def line(view: RolloutView, *, now_s: float) -> str:
-    """The same in one line, for output that is not a terminal: `shop/cart Paused, step 1/4 (pause until promoted), …`.
+    """One Rollout in one line, for output that is not a terminal: `shop/cart Paused, step 1/4 (pause until promoted), …`.
 
-    Steps are counted from 0, as `currentStepIndex` and `promote: REVISION@STEP` are: `1/4` says that one is done.
+    Steps are counted from 0, as in `currentStepIndex` and `promote: REVISION@STEP`: `1/4` says that one is done.
     """
     parts = [f"{view.namespace}/{view.name} {view.phase or 'Unknown'}"]
     if view.steps and view.step_index < len(view.steps):
         parts.append(f"step {view.step_index}/{len(view.steps)} ({view.steps[view.step_index]})")
     if view.weight_percent is not None:
         parts.append(f"weight {percent_text(view.weight_percent)}")
-    parts.append(f"{view.available} of {view.desired} pods available, {view.updated} updated")
+    parts.append(f"{view.available} of {count_of(view.desired, 'pod')} available, {view.updated} updated")
     text = ", ".join(parts)
     if why := waits_for(view, now_s=now_s):
         text += f": {why}"
@@ -73,11 +74,11 @@ def line(view: RolloutView, *, now_s: float) -> str:
 
 
 def waits_for(view: RolloutView, *, now_s: float) -> str:
-    """What it waits for, why and until when, in one sentence; the status' message when it waits for nothing; "" for neither."""
+    """What the Rollout waits for, why and until when; without a wait the status' message, which may be ""."""
     if view.problems:
         return "; ".join(view.problems)
     if view.stale:
-        return "waits for the controller to see the latest spec"
+        return "waiting for the controller to see the latest spec"
     if view.waiting is None:
         return view.message
     wait = view.waiting
@@ -89,7 +90,7 @@ def waits_for(view: RolloutView, *, now_s: float) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` without control characters (a newline or a tab becomes a space): it came from somebody else's object."""
+    """Replaces control characters in text of users' objects; a newline or a tab becomes a space."""
     return "".join(
         character if character.isprintable() else " " if character in "\n\r\t" else "\N{REPLACEMENT CHARACTER}"
         for character in text
@@ -136,7 +137,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif why := waits_for(view, now_s=now_s):
-        yield ("Waits" if view.waiting is not None or view.stale else "Says"), Text(plain(why))
+        yield ("Waiting" if view.waiting is not None or view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
         canary, stable = ("canary", "stable") if view.strategy != "BlueGreen" else ("preview", "active")
         bar = weight_bar(view.weight_percent, ascii_only=marks is _ASCII)
@@ -146,7 +147,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[
         yield "Traffic", Text(plain(view.traffic))
     if view.steps:
         yield "Steps", _steps(view, marks=marks)
-    counts = f"{view.desired} wanted, {view.ready} ready, {view.available} available, {view.updated} updated"
+    counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
     yield "Pods", Text(counts)
 
 
@@ -172,7 +173,7 @@ def _revisions(view: RolloutView, *, now_s: float, marks: _Marks) -> RenderableT
         for pod in _shown(revision.pods):
             branch.add(_pod(pod, now_s=now_s, marks=marks))
         if (hidden := len(revision.pods) - PODS_SHOWN) > 0:
-            branch.add(Text(f"{marks.more} and {hidden} more pods", "dim"))
+            branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
     return Padding(tree, (0, 0, 0, 2))
 
 
@@ -187,12 +188,12 @@ def _revision(revision: RevisionLine, *, now_s: float, marks: _Marks) -> Text:
     text.append(f"  {revision.ready}/{revision.desired} ready", "" if revision.ready >= revision.desired else "yellow")
     text.append(f"  {plain(', '.join(revision.images))}", "dim")
     if revision.leaves_at_s is not None and revision.desired:
-        text.append(f"  {marks.dot} goes in {short(revision.leaves_at_s - now_s)}", "dim")
+        text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")
     return text
 
 
 def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
-    """All of them, or where there are too many those that are not well before the others."""
+    """All pods, or `PODS_SHOWN` of them: first those that are not ready, have a problem, or terminate."""
     if len(pods) <= PODS_SHOWN:
         return pods
     return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:PODS_SHOWN]

@@ -1,1 +1,1 @@
-"""A Rollout as people see it, as values: read from objects and followed while they change."""
+"""What a terminal or a dashboard shows of a Rollout, as values: read from objects, and followed while they change."""

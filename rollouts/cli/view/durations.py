@@ -1,4 +1,4 @@
-"""How long, in the few characters that a table has room for; and what people type for it. Pure."""
+"""Durations: short enough for a table, and as people type them. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Keeps whole objects of a few collections as the API server shows them: one list, then a watch, no polling.
+"""Follows the objects of a few collections: one list, then a watch, no polling.
 
-The controller's store keeps only the fields that it decides by; people also want images, Events and whole manifests, for one
-Rollout or a namespace of them, so the command line keeps the JSON as it comes.
+The controller's store keeps only the fields that it decides by. People also want images, Events and whole manifests, so the
+command line keeps the JSON of whole objects.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """Which objects.
+    """The objects to follow.
 
     Args:
-        namespace: None for all.
+        namespace: None for all namespaces.
         query: `labelSelector`, `fieldSelector`.
-        optional: people who may not read them see the rest.
+        optional: if they may not be read, they are left out without an error.
     """
 
     kind: Kind
@@ -44,24 +44,24 @@ class Collection:
 
 
 class Followed:
-    """What is known now. `changed` is set on every change; whoever waits for it clears it."""
+    """The objects as they are now. `changed` is set on every change; whoever waits for it clears it."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
         self._objects: dict[Kind, dict[tuple[str, str], Manifest]] = {}
 
     def all(self, kind: Kind) -> tuple[Manifest, ...]:
-        """Objects of a kind, by namespace and name."""
+        """The objects of a kind, sorted by namespace and name."""
         objects = self._objects.get(kind, {})
         return tuple(objects[key] for key in sorted(objects))
 
     def replace(self, kind: Kind, objects: Iterable[Manifest]) -> None:
-        """A new list has come."""
+        """Takes a new list of a kind."""
         self._objects[kind] = {_key(thing): thing for thing in objects}
         self.changed.set()
 
     def put(self, kind: Kind, thing: Manifest, *, deleted: bool) -> None:
-        """One object changed or went."""
+        """Takes one object that was changed or deleted."""
         objects = self._objects.setdefault(kind, {})
         if deleted:
             objects.pop(_key(thing), None)
@@ -95,7 +95,7 @@ async def list_all(session: Session, collection: Collection) -> tuple[tuple[Mani
 async def following(session: Session, *collections: Collection) -> AsyncIterator[Followed]:
     """Lists the collections, then keeps them up to date for as long as the block lasts.
 
-    Raises: at the start what `Client` raises; in the block an ExceptionGroup when a watch cannot go on (`unwrapped` for one).
+    Raises: at the start what `Client` raises; in the block the first error of a watch that cannot go on.
     """
     followed = Followed()
     versions = await asyncio.gather(*(_first_list(session, followed, collection) for collection in collections))
@@ -135,7 +135,7 @@ async def _first_list(session: Session, followed: Followed, collection: Collecti
 
 
 async def _keep(session: Session, followed: Followed, collection: Collection, version: str) -> None:
-    """Watches for ever; lists again where the server has forgotten our resourceVersion; waits longer after each failure."""
+    """Watches for ever. Lists again when the server no longer has our resourceVersion; waits longer after each failure."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -152,7 +152,7 @@ async def _keep(session: Session, followed: Followed, collection: Collection, ve
 
 
 async def _watch(session: Session, followed: Followed, collection: Collection, version: str) -> str:
-    """One watch, to its clean end; returns the resourceVersion to go on from."""
+    """Reads one watch until it ends cleanly; returns the resourceVersion from which to go on."""
     query = {
         **collection.query,
         "watch": "true",

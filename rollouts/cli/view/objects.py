@@ -1,7 +1,7 @@
 """Reads API objects into the values that `cli/terminal` draws. Pure.
 
-Objects come as the server's JSON. Their spec was checked by the CRD's schema, their status may have been edited by anybody:
-what cannot be read is left out, never an error, because looking at a broken Rollout is when people need this most.
+Objects come as the server's JSON. The CRD's schema has checked their spec, but anybody may have edited their status. A value that
+cannot be read is left out and is no error, because people need this most when a Rollout is broken.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutObjects:
-    """One Rollout and what belongs to it, as the API server gave them."""
+    """One Rollout with its ReplicaSets, pods and Events, as the API server gave them."""
 
     rollout: Manifest
     replica_sets: tuple[Manifest, ...] = ()
@@ -75,15 +75,15 @@ def view_of(seen: RolloutObjects) -> RolloutView:
 
 
 def traffic_words(traffic: Traffic | None) -> str:
-    """What the routes are to do and what was confirmed: `5 % in force (Config)`, `5 % wanted, 1 % in force (Config)`."""
+    """The desired split and the confirmed one: `5 % confirmed (Config)`, `5 % desired, 1 % confirmed (Config)`."""
     if traffic is None:
         return ""
     wanted = _split_words(traffic.desired_percent, traffic.desired_routes)
     if traffic.observed_percent is None:
-        return f"{wanted} wanted, nothing confirmed yet"
+        return f"{wanted} desired, nothing confirmed yet"
     observed = _split_words(traffic.observed_percent, traffic.observed_routes)
     by = f" ({traffic.verified_by})" if traffic.verified_by is not None else ""
-    return f"{observed} in force{by}" if observed == wanted else f"{wanted} wanted, {observed} in force{by}"
+    return f"{observed} confirmed{by}" if observed == wanted else f"{wanted} desired, {observed} confirmed{by}"
 
 
 def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
@@ -91,7 +91,7 @@ def _split_words(percent: WeightPercent, routes: tuple[str, ...]) -> str:
 
 
 def status_of(rollout: Manifest) -> RolloutStatus:
-    """The Rollout's status; the defaults for what is missing or unreadable."""
+    """The Rollout's status, with defaults for what is missing or unreadable."""
     return status_from_wire(_mapping(rollout.get("status")))
 
 
@@ -113,7 +113,7 @@ def step_words(step: Mapping[str, Any]) -> str:
 
 
 def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
-    """Events, oldest first."""
+    """The lines of the Events, oldest first."""
     lines = [
         EventLine(
             at_s=_time(event.get("eventTime") or event.get("deprecatedLastTimestamp") or _created(event)),
@@ -127,7 +127,7 @@ def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
 
 
 def belongs_to(event: Manifest, rollout: Manifest) -> bool:
-    """Whether an Event is about this Rollout, not about one of the same name that was there before."""
+    """Whether an Event is about this Rollout, and not about an earlier one of the same name."""
     regarding = _mapping(event.get("regarding"))
     metadata = rollout["metadata"]
     return (
@@ -138,7 +138,7 @@ def belongs_to(event: Manifest, rollout: Manifest) -> bool:
 
 
 def controlled_by(candidate: Manifest, rollout: Manifest) -> bool:
-    """Whether `rollout` is the object's controller (uid): a label alone can be put on anything."""
+    """Whether `rollout` is the object's controller, by uid: a label proves nothing, because anybody can set it."""
     owners = _mapping(candidate.get("metadata")).get("ownerReferences") or ()
     return any(owner.get("controller") and owner.get("uid") == rollout["metadata"]["uid"] for owner in owners)
 
@@ -156,13 +156,13 @@ def number_of(replica_set: Manifest) -> int:
 
 
 def revision_of(thing: Manifest) -> str:
-    """Value of the revision's label on a ReplicaSet or pod, "" for none."""
+    """The revision label of a ReplicaSet or pod; "" for none."""
     revision: str = (_mapping(thing.get("metadata")).get("labels") or {}).get(REVISION, "")
     return revision
 
 
 def pod_line(pod: Manifest) -> PodLine:
-    """One pod: ready or not, and why not; as the controller sees it."""
+    """The line of one pod: ready or not, and why not, by the controller's own rules."""
     seen = pod_of(msgspec.convert(pod, PodObject))
     return PodLine(
         name=seen.name, created_at_s=seen.created_at_s, ready=seen.ready, deleting=seen.deleting, problem=seen.problem
@@ -194,7 +194,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
 
 
 def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:
-    """What the revision is for now: `active`, `preview`, `stable`, `canary`; none for an old one."""
+    """The roles of a revision: `active`, `preview`, `stable`, `canary`; none for an old revision."""
     if not revision:
         return ()
     if status.active_revision:
@@ -218,12 +218,12 @@ def _is_bad(condition: Condition, status: RolloutStatus) -> bool:
     if condition.type in _GOOD_WHEN_FALSE:
         return condition.status
     if condition.type == "Ready" and status.phase in (Phase.PROGRESSING, Phase.PAUSED):
-        return False  # an update under way is not bad news
+        return False  # not ready is normal during an update
     return not condition.status
 
 
 def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
-    """Those that are not good; several that say the same (`Ready`, `Stalled`, `Aborted`) on one line."""
+    """The conditions that are not good; those with the same message (`Ready`, `Stalled`, `Aborted`) share a line."""
     lines: dict[tuple[str, str], ConditionLine] = {}
     for condition in status.conditions:
         if not _is_bad(condition, status):

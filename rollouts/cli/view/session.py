@@ -17,7 +17,7 @@ USER_AGENT = "rollouts-cli"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What every command that talks to a cluster is given.
+    """The options of every command that talks to a cluster.
 
     Args:
         kubeconfig: None for $KUBECONFIG, ~/.kube/config, or the pod's own account.
@@ -34,7 +34,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """An open connection and what the commands ask of it."""
+    """An open connection, with its client, namespace, clock and timeout."""
 
     api: ApiServer
     client: Client
@@ -44,7 +44,7 @@ class Session:
 
 
 def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float) -> Session:
-    """A session on a connection that somebody else opened and will close."""
+    """A session on an open connection, which the caller closes."""
     clock = SystemClock()
     # A person at a terminal needs no lease: the fence is the controller's.
     client = Client(api, clock=clock, may_write=lambda: True, request_deadline_s=request_timeout_s)

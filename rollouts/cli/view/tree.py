@@ -1,4 +1,4 @@
-"""One Rollout as people see it: the values that a terminal or a dashboard shows. Pure."""
+"""The values that a terminal or a dashboard shows of one Rollout. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RevisionLine:
         number: counts up; 0 when it is not known.
         roles: `stable`, `canary`, `active`, `preview`; none for an old revision.
         images: of the template's containers.
-        leaves_at_s: when its pods are taken away; None when nobody decided so.
+        leaves_at_s: when it is scaled down; None when that is not planned.
     """
 
     revision: str
@@ -45,7 +45,7 @@ class RevisionLine:
 
 @dataclass(frozen=True, slots=True)
 class WaitLine:
-    """What the Rollout waits for; `deadline_s` None: for as long as it takes a person."""
+    """What the Rollout waits for; `deadline_s` is None when the wait is for a person."""
 
     reason: str
     message: str
@@ -55,7 +55,7 @@ class WaitLine:
 
 @dataclass(frozen=True, slots=True)
 class ConditionLine:
-    """A condition that is not as one would wish."""
+    """A condition that is not good."""
 
     type: str
     reason: str
@@ -79,10 +79,10 @@ class RolloutView:
 
     Args:
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
-        weight_percent: share of the canary; None where there is no weight.
-        traffic: what the data plane was last found to do, "" without routers.
+        weight_percent: the canary's share; None where there is no weight.
+        traffic: the desired split and the confirmed one, in words; "" without routers.
         steps: in the words of the manifest, `setWeight 25`.
-        step_index: the step being carried out; `len(steps)` when all are done.
+        step_index: the current step; `len(steps)` when all are done.
         problems: what is wrong with the spec, with paths.
         stale: the controller has not seen the latest spec yet.
         events: newest last.

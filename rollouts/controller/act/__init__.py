@@ -1,1 +1,1 @@
-"""From a Decision to calls, and from calls to the API server."""
+"""Turns a Decision into calls, and sends them to the API server."""

@@ -1,6 +1,6 @@
-"""Questions on the side of passes: each is a task of its own, its answer goes into the inbox, and its key back to the queue.
+"""Asks questions beside the passes: each is a task, its answer goes into the inbox, and its key back into the queue.
 
-A pass never waits for one. The same question is under way once; one that failed is asked again by the pass that it wakes.
+A pass never waits for an answer. The same question is under way only once. A question that failed wakes a pass, which asks again.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ log = structlog.get_logger()
 
 
 class Answers:
-    """Asks.
+    """Runs questions and stores their answers.
 
     Args:
-        planes: None when no data plane and no Prometheus can be asked.
-        lags: learns from what they answer; None where nobody wants to know.
+        planes: None when neither a data plane nor Prometheus can be asked.
+        lags: learns from the answers of data planes; None to learn nothing.
         questions: owns the tasks; they end with it.
     """
 
-    def __init__(  # noqa: PLR0913 - whom there is to ask, each by a name of its own
+    def __init__(  # noqa: PLR0913 - everything that can be asked, by name
         self,
         *,
         client: Client,
@@ -87,12 +87,12 @@ class Answers:
             self._asking[key, ask] = self._questions.create_task(self._question(key, uid, ask))
 
     def stop(self) -> None:
-        """Ends all questions: nobody will look at their answers."""
+        """Ends all questions, because no pass will read their answers."""
         for task in self._asking.values():
             task.cancel()
 
     async def _question(self, key: Key, uid: str, ask: Ask) -> None:
-        """One question to its end, with whatever answer; never fails the group."""
+        """Runs one question until it is answered or has failed; never fails the task group."""
         try:
             async with self._room(ask):
                 await self._answered(key, uid, ask)
@@ -103,7 +103,7 @@ class Answers:
                 "question_failed", rollout=str(key), question=type(ask).__name__, error=str(exc), again_in_s=again_s
             )
             self._queue.add_at(key, self._clock.monotonic_s() + again_s)
-        except Exception:  # a bug; whatever was answered, it is this Rollout's trouble alone
+        except Exception:  # a bug; it affects this Rollout alone, whatever the answer was
             log.exception(
                 "question_crashed", rollout=str(key), question=type(ask).__name__, again_in_s=ASK_AGAIN_CRASHED_S
             )
@@ -156,9 +156,7 @@ class Answers:
             return await read_route(ask, client=self._client, kinds=self._kinds, clock=self._clock)
         except ApiForbidden as exc:
             log.warning("route_forbidden", route=str(ask.route), why=str(exc))
-            return RouteAnswer(
-                asked_s=asked_s, message=f"{ask.route} may not be read by the controller; {_GRANT}: {exc}"
-            )
+            return RouteAnswer(asked_s=asked_s, message=f"the controller may not read {ask.route}; {_GRANT}: {exc}")
 
     async def _live(self, question: LiveQuestion) -> LiveSeen:
         if self._planes is None:
@@ -178,7 +176,7 @@ class Answers:
 
     async def _drained(self, key: Key, question: DrainQuestion, label_selector: str) -> DrainSeen:
         if self._planes is None:
-            message = "no data plane and no Prometheus is configured (--data-plane, --prometheus-url)"
+            message = "neither a data plane nor Prometheus is configured (--data-plane, --prometheus-url)"
             return DrainSeen(at_s=self._clock.now_s(), in_flight=None, message=message, streams=None)
         addresses, others = set[str](), set[str]()
         for pod in await self._list_pods(key, label_selector) if question.needs_addresses else ():
@@ -201,9 +199,9 @@ class Answers:
 
 
 async def read_route(ask: ReadRoute, *, client: Client, kinds: RouteKinds, clock: Clock) -> RouteAnswer:
-    """What the API server says of one route, and of what we own beside it.
+    """Reads one route, and the object that we own beside it.
 
-    Raises: what `Client` and `RouteKinds.find` raise, but ApiNotFound.
+    Raises: what `Client` and `RouteKinds.find` raise, except ApiNotFound.
     """
     asked_s = clock.monotonic_s()
     kind = await kinds.find(ask.kinds)
@@ -212,7 +210,7 @@ async def read_route(ask: ReadRoute, *, client: Client, kinds: RouteKinds, clock
     namespace = ask.route.namespace
     user = await _get_route(client, kind, namespace, ask.route.name)
     if user is None:
-        kinds.forget(ask.kinds)  # it is the route that is missing, or its kind
+        kinds.forget(ask.kinds)  # either the route is missing, or its kind
         kind = await kinds.find(ask.kinds)
         return RouteAnswer(asked_s=asked_s, kind=kind, message="" if kind is not None else missing(ask.kinds))
     if not ask.owned_name:

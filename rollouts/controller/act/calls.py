@@ -1,6 +1,6 @@
-"""What `render` produces and `act` performs: closed unions of calls to the API server, and of questions to it and others.
+"""What `render` produces and `act` performs: a closed union of calls to the API server, and one of questions to it and others.
 
-All objects are in the Rollout's namespace, but for routes, which name theirs.
+All objects are in the Rollout's namespace, except routes, which name theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rollouts.ports import DrainQuestion, LiveQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """POSTs a ReplicaSet. One that exists, is controlled by `owner_uid` and has the same `revision` is as good."""
+    """POSTs a ReplicaSet. An existing one with the same `revision` that `owner_uid` controls counts as created."""
 
     kind: Kind
     name: str
@@ -27,7 +27,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRoute:
-    """POSTs a route of `trafficRouting.own`; fields that the server does not know are refused. One that exists is a conflict."""
+    """POSTs a route of `trafficRouting.own`; the server refuses unknown fields. An existing route is a conflict."""
 
     kind: Kind
     name: str
@@ -42,10 +42,10 @@ class Patch:
     Args:
         body: a merge patch, or the operations of a JSON Patch; preconditions are in it.
         content_type: which of the two; a constant of ports.py.
-        leaves_watch: afterwards our label-filtered watch shows the object no more.
+        leaves_watch: after the patch, our label-filtered watch no longer shows the object.
         namespace: "" for the Rollout's.
         route: the route that is patched; None for other objects.
-        strict: fields that the server does not know are refused, not dropped.
+        strict: the server refuses unknown fields instead of dropping them.
     """
 
     kind: Kind
@@ -61,7 +61,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Patches an object that nobody controls, once a live read has shown that the Rollout is there and is not being deleted."""
+    """Patches an object that has no controller, after a live read has shown that the Rollout exists and is not being deleted."""
 
     patch: Patch
 
@@ -98,7 +98,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRolloutAnnotation:
-    """Removes an annotation of the Rollout while it has this value and the Rollout is the version that was decided on."""
+    """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision."""
 
     annotation: str
     value: str
@@ -106,7 +106,7 @@ class RemoveRolloutAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatus:
-    """Merge patch of `.status` of the Rollout while it is the version that was decided on."""
+    """Merge-patches the Rollout's `.status`, if the Rollout has not changed since the decision."""
 
     patch: Manifest
 
@@ -130,10 +130,10 @@ class ListPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRoute:
-    """Finds out which version of the kind the server has, and GETs one route and what we own beside it.
+    """Finds out which version of the kind the server has, and GETs one route and the object that we own beside it.
 
     Args:
-        kinds, owned_kinds: the versions, the best first.
+        kinds, owned_kinds: the versions, the preferred one first.
         owned_name: "" for nothing.
     """
 
@@ -152,7 +152,7 @@ class ReadClasses:
 
 @dataclass(frozen=True, slots=True)
 class AskDataPlanes:
-    """Asks the data planes of a route whether they do what it says in that version, once at a time."""
+    """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time."""
 
     route: RouteName
     resource_version: str
@@ -161,7 +161,7 @@ class AskDataPlanes:
 
 @dataclass(frozen=True, slots=True)
 class AskProbes:
-    """Asks the probes of `spec.drain` about a revision; its pods are listed first."""
+    """Asks the probes of `spec.drain` about a revision, after listing its pods."""
 
     question: DrainQuestion
     label_selector: str

@@ -1,4 +1,4 @@
-"""Sends Kubernetes Events, at best effort: never part of a pass, never a reason to fail one, dropped when too many wait."""
+"""Sends Kubernetes Events with best effort: outside of passes, which they never fail, and dropping them when too many wait."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class EventSender:
     """A bounded queue of Events and a few tasks that empty it.
 
     Args:
-        client: its own, so that its deadline is short; the fence holds for Events, too.
+        client: one with a short deadline; like other writes, Events are sent only by the leader.
     """
 
     def __init__(self, *, client: Client, telemetry: Telemetry) -> None:
         self._client = client
         self._telemetry = telemetry
-        self._waiting: deque[tuple[float, str, Manifest]] = deque()  # with the time before which it is not sent
+        self._waiting: deque[tuple[float, str, Manifest]] = deque()  # each with the earliest time to send it
         self._arrived = asyncio.Semaphore(0)
         self._sending = 0
         self._offered = 0
@@ -40,12 +40,12 @@ class EventSender:
         self._idle.set()
 
     def next_index(self) -> int:
-        """A number that tells Events of one microsecond apart, 0 to 999: their names are made from it and the time."""
+        """A number from 0 to 999 that makes the names of Events of one microsecond differ."""
         self._offered = (self._offered + 1) % 1_000
         return self._offered
 
     def offer(self, namespace: str, manifest: Manifest) -> None:
-        """Takes an Event to be sent soon, or drops it when 1,000 wait already."""
+        """Queues an Event, or drops it when 1,000 wait already."""
         if len(self._waiting) >= WAITING_MAX:
             self._telemetry.events_dropped.labels("too many waiting").inc()
             return
@@ -60,7 +60,7 @@ class EventSender:
                 senders.create_task(self._send_for_ever())
 
     async def drained(self, *, deadline_s: float) -> None:
-        """Returns when nothing waits any more, or at the deadline."""
+        """Returns when the queue is empty, or at the deadline."""
         try:
             async with asyncio.timeout(deadline_s):
                 await self._idle.wait()
@@ -78,7 +78,7 @@ class EventSender:
             except RolloutsError as exc:
                 self._telemetry.events_dropped.labels(type(exc).__name__).inc()
                 log.debug("event_dropped", namespace=namespace, error=str(exc))
-            except Exception:  # a bug; an Event is no reason to end
+            except Exception:  # a bug; a failed Event must not end the sender
                 self._telemetry.events_dropped.labels("crashed").inc()
                 log.exception("event_crashed", namespace=namespace)
             finally:

@@ -1,7 +1,7 @@
-"""Gives back routes and Services whose Rollout is gone: left alone they would lead to one revision's pods for ever.
+"""Releases routes and Services whose Rollout is gone: otherwise they would lead to the pods of one revision forever.
 
-Event-driven: a deleted Rollout and a route or Service that names an unknown one both bring their key to the queue, and a pass
-over a key without a Rollout ends here. An API error is never read as "the Rollout is gone".
+A deleted Rollout brings its key into the queue, and so does a route or Service that names an unknown Rollout. A pass over a key
+without a Rollout ends here. An API error never counts as "the Rollout is gone".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Orphans:
-    """Releases what a Rollout that no longer exists has managed."""
+    """Releases the routes and Services of a Rollout that no longer exists."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Orphans:
         self._routes = routes
 
     async def release(self, key: Key) -> int:
-        """Releases every route, then every Service, that Rollout `key`, which our store does not have, steers; answers how many.
+        """Releases every route, then every Service, of Rollout `key`, which is not in our store; returns how many.
 
-        Guarantees: nothing is written unless the store is complete and the API server itself says 404 for the Rollout.
-        Raises: what `Client` raises; some may have been released by then, the rest will be when it is tried again.
+        Guarantees: nothing is written unless the store is complete and the API server answers 404 for the Rollout.
+        Raises: what `Client` raises; some objects may be released by then, and the next try releases the rest.
         """
         names = self._managed.of(key)
         routes = self._read_routes(key)
@@ -67,9 +67,9 @@ class Orphans:
         except ApiNotFound:
             pass
         else:
-            return 0  # it has come back: its own pass will look after its Services
+            return 0  # it exists again, and its own pass handles its Services
         released = 0
-        for read in routes:  # first: a route that is given back sends nothing to the revision that a Service leaves
+        for read in routes:  # routes first: a released route sends nothing to the revision that a Service leaves
             released += await self._carry_out(key, _writes_to_route(key, read))
         for name in names:
             released += await self._carry_out(key, self._writes_to_service(key, name))
@@ -78,7 +78,7 @@ class Orphans:
     def _read_routes(self, key: Key) -> tuple[RouteRead, ...]:
         if self._routes is None:
             return ()
-        # The codec knows from its own note on the route between which Services it was managed.
+        # The codec's own note on the route names the Services between which it was managed.
         context = Context(rollout=key.name, namespace=key.namespace, stable=Destination(""), canary=Destination(""))
         found = self._routes.read(key, (), context, now_s=0.0, elsewhere=None).values()
         return tuple(each for each in found if each.objects is None or not _goes_too(each.objects.user))
@@ -92,10 +92,10 @@ class Orphans:
         return (Patch(kind=SERVICE, name=name, namespace=key.namespace, uid=uid, body=body, content_type=MERGE_PATCH),)
 
     async def _carry_out(self, key: Key, calls: Iterable[Write]) -> int:
-        """One call after the other; what is gone needs none. Answers how many objects of users were given back."""
+        """Sends the calls one by one and skips objects that are gone; returns how many objects of users were released."""
         released = 0
         for call in calls:
-            # What we own beside a route the garbage collector takes too, when it is in the Rollout's namespace.
+            # The garbage collector also takes the objects that we own beside routes, if they are in the Rollout's namespace.
             with suppress(ApiNotFound):
                 if isinstance(call, Delete):
                     await self._client.delete(call.kind, call.namespace, call.name, call.uid, call.resource_version)
@@ -124,10 +124,10 @@ def _writes_to_route(key: Key, read: RouteRead) -> tuple[Write, ...]:
 
 
 def _goes_too(route: Manifest) -> bool:
-    """We made it and the Rollout owns it, so the garbage collector takes it; told to leave it, it takes the owner off."""
+    """Whether the garbage collector deletes the route: we created it and the Rollout owns it. An orphaning delete ends that."""
     owners = route["metadata"].get("ownerReferences") or ()
     return is_made(route) and any(each.get("kind") == ROLLOUT.kind for each in owners)
 
 
 def _problem(route: Route) -> str:
-    return route.problem if isinstance(route, RouteSeen) else "it was not read"
+    return route.problem if isinstance(route, RouteSeen) else "the controller has not read the route"

@@ -1,7 +1,6 @@
-"""Carries calls out: writes one at a time and in order, stopping at the first failure; questions on the side.
+"""Carries out calls: writes in order, one at a time, up to the first failure; questions run beside them.
 
-Nothing here returns an answer to `decide`: what a write did comes back through the watch, what a question brought through the
-inbox.
+Nothing here answers `decide`: the effect of a write comes back through the watch, and the answer to a question through the inbox.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 _POD_METADATA = (
-    "metadata that follows the role of pods needs the right to patch pods: set the chart's podMetadata, or take canaryMetadata, "
-    "stableMetadata, activeMetadata and previewMetadata out of the strategy"
+    "the controller may not patch pods, and metadata that follows the role of pods needs that: set the chart's podMetadata, or "
+    "remove canaryMetadata, stableMetadata, activeMetadata and previewMetadata from the strategy"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutVersion:
-    """The Rollout that was decided on, in the version that was decided on."""
+    """The Rollout and its version that the decision was made on."""
 
     key: Key
     uid: str
@@ -55,10 +54,10 @@ class RolloutVersion:
 
 
 class Performer:
-    """Performs what `render` wrote down.
+    """Performs the calls of `render`.
 
     Args:
-        answers: asks the questions; their tasks end with its group.
+        answers: runs the questions; their tasks end with its group.
     """
 
     def __init__(
@@ -81,13 +80,13 @@ class Performer:
         self._answers = answers
 
     async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
-        """Makes the calls in order and answers how many were writes. Questions only start here.
+        """Makes the calls in order and returns how many were writes. Questions only start here.
 
-        Guarantees: a write is sent after all before it have succeeded, after the fence has agreed, and with a deadline.
+        Guarantees: a write is sent after all writes before it have succeeded, only while this process leads, and with a deadline.
         Cancellation: safe; whether a write happened shows in the next snapshot.
 
         Raises: what `Client` raises, for the first write that failed; ApiConflict also when an object is gone; ApiExists
-        when another owner has a name that we need.
+        when an object of another owner has a name that we need.
         """
         writes = 0
         version = target.resource_version
@@ -108,7 +107,7 @@ class Performer:
         return writes
 
     async def _confirm(self, target: RolloutVersion) -> None:
-        """Reads the Rollout live: what is adopted for one that is going would go with it.
+        """Reads the Rollout live: a ReplicaSet that is adopted for a Rollout in deletion would be deleted with it.
 
         Source: `RecheckDeletionTimestamp` of pkg/controller/controller_ref_manager.go. Raises: ApiConflict; what `Client` raises.
         """
@@ -120,17 +119,17 @@ class Performer:
             raise ApiConflict(f"Rollout {key} is gone") from exc
         if live.uid != target.uid or live.deletion_timestamp is not None:
             self._barrier.wrote(key, ROLLOUT, key.name, resource_version=live.resource_version, uid=live.uid)
-            raise ApiConflict(f"Rollout {key} is being deleted, or is another one by now")
+            raise ApiConflict(f"Rollout {key} is being deleted, or was deleted and created again")
 
     async def _write_rollout(
         self, target: RolloutVersion, version: str, call: RemoveRolloutAnnotation | WriteStatus
     ) -> str:
-        """Writes to the Rollout as it was at `version`; answers the version that this made, for the next write."""
+        """Writes to the Rollout as it was at `version`; returns the new version, for the next write."""
         key = target.key
         try:
             match call:
                 case WriteStatus(patch=patch):
-                    # With a resourceVersion in it a merge patch of an older view is a conflict, not an overwrite.
+                    # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
                     body = {"metadata": {"resourceVersion": version}, "status": patch}
                     answer = await self._client.patch(
                         ROLLOUT,
@@ -154,7 +153,7 @@ class Performer:
                 case _:
                     assert_never(call)
         except ApiNotFound as exc:
-            # Nothing more is made for it meanwhile: the garbage collector would take it, and each would bring a pass.
+            # No further object is created for it: the garbage collector would delete each one, and each would cause a pass.
             self._barrier.wrote(key, ROLLOUT, key.name, resource_version=None, uid=target.uid)
             raise ApiConflict(f"Rollout {key} is gone") from exc
         except ApiConflict:
@@ -174,7 +173,7 @@ class Performer:
                 await self._patch(key, call)
             case Delete():
                 where = call.namespace or key.namespace
-                with suppress(ApiNotFound):  # that is what was wanted
+                with suppress(ApiNotFound):  # it is gone already, as wanted
                     await self._client.delete(call.kind, where, call.name, call.uid, call.resource_version)
                 self._barrier.wrote(key, call.kind, call.name, resource_version=None, uid=call.uid, namespace=where)
             case Evict():
@@ -187,11 +186,11 @@ class Performer:
             answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER)
             made = metadata_of(answer)
         except ApiExists as exc:
-            # Most likely ours: the answer to an earlier attempt was lost, or our view is behind.
+            # Most likely it is ours: the answer to an earlier attempt was lost, or our store is behind.
             try:
                 made = metadata_of(await self._client.get(call.kind, key.namespace, call.name))
             except ApiNotFound:
-                raise ApiConflict(f"{call.kind.kind} {call.name} went while it was looked at") from exc
+                raise ApiConflict(f"{call.kind.kind} {call.name} was deleted while the controller read it") from exc
             if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
                 raise ApiExists(f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout") from exc
             if made.deletion_timestamp is not None:
@@ -220,13 +219,13 @@ class Performer:
         except ApiForbidden as exc:
             raise ApiForbidden(f"{_POD_METADATA}: {exc}" if call.kind == POD else str(exc)) from exc
         except ApiInvalid as exc:
-            if "metadata.uid" in str(exc):  # another object has the name by now
+            if "metadata.uid" in str(exc):  # another object now has the name
                 raise ApiConflict(str(exc)) from exc
             raise
         finally:
             self._forget_answers(key, call)
         if table is not None and (shown or not call.leaves_watch):
-            # What leaves our filtered watch without having been in it would never be shown.
+            # An object that leaves our filtered watch without having been in it would never be shown.
             written = metadata_of(answer)
             self._barrier.wrote(
                 key, call.kind, call.name, resource_version=written.resource_version, uid=call.uid, namespace=where
@@ -244,9 +243,9 @@ class Performer:
                         kind, where, call.name, call.manifest, APPLY_PATCH, field_manager=FIELD_MANAGER
                     )
         except ApiExists as exc:
-            raise ApiConflict(f"{kind.kind} {call.name} exists by now") from exc
+            raise ApiConflict(f"{kind.kind} {call.name} already exists") from exc
         except ApiNotFound as exc:
-            raise ApiConflict(f"{kind.kind} {call.name} cannot be made: its namespace or its kind is gone") from exc
+            raise ApiConflict(f"{kind.kind} {call.name} cannot be created: its namespace or its kind is gone") from exc
         finally:
             self._inbox.route_changed(key, call.route)
         if self._watched(kind, where) is not None:
@@ -255,7 +254,7 @@ class Performer:
             self._barrier.wrote(key, kind, call.name, resource_version=version, uid=made.uid, namespace=where)
 
     def _watched(self, kind: Kind, namespace: str) -> Table[Any] | None:
-        """Where a write will be shown; None when no watch will."""
+        """The table whose watch will show a write; None when no watch does."""
         table = self._store.watched(kind)
         return table if table is not None and table.covers(namespace) else None
 
@@ -275,5 +274,5 @@ class Performer:
             self._queue.add(key)
             return
         except (ApiNotFound, ApiConflict):
-            pass  # gone already, or another pod has its name
+            pass  # the pod is gone, or another pod has its name
         self._inbox.pods_changed(key)

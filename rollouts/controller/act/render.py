@@ -1,4 +1,4 @@
-"""A decision in core's words to calls in the API server's. Pure."""
+"""Turns a decision, in the words of `core`, into calls to the API server. Pure."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ Plain: TypeAlias = (
     | AskService
     | AskPods
 )
-"""The intents that have nothing to do with routes."""
+"""The intents that do not concern routes."""
 
 
 def render(
     snapshot: Snapshot, intent: Intent, routes: Mapping[RouteName, RouteRead] = MappingProxyType({})
 ) -> tuple[Write | Ask, ...]:
-    """The calls that carry `intent` out, in order: one, or for a route as many as its codec needs, none when it is so already.
+    """The calls that carry out `intent`, in order: one; for a route as many as its codec needs, or none when nothing differs.
 
     Args:
-        routes: what was read of the snapshot's routes.
+        routes: the snapshot's routes, as they were read.
 
-    Raises: Unroutable, when a codec cannot say what is wanted; ApiConflict, when a route is not the one that was decided on.
+    Raises: Unroutable, when a codec cannot express the split; ApiConflict, when a route has changed since the decision.
     """
     match intent:
         case SetTraffic() | MakeRoute() | ReleaseRoute() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
@@ -132,7 +132,7 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
 
 
 def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 0) -> tuple[WriteStatus | None, bool]:
-    """The write that makes `.status` say `status`, and whether it can wait for more to say.
+    """The write that brings `.status` to `status`, and whether it can be deferred.
 
     Args:
         before: `.status` as the API server has it.
@@ -145,12 +145,12 @@ def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 
 
 
 def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int, instance: str) -> Manifest:
-    """The Event that tells people.
+    """The Kubernetes Event for a notice.
 
     Args:
         at_s: wall clock.
-        index: 0 to 999, tells Events of one microsecond apart.
-        instance: which process says so.
+        index: 0 to 999; makes the names of Events of one microsecond differ.
+        instance: the process that reports the Event.
     """
     name = event_name(rollout.name, at_s=at_s, index=index)
     return event(rollout, notice, at_s=at_s, name=name, instance=instance)

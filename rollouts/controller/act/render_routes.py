@@ -1,4 +1,4 @@
-"""What is decided about routes, to calls: the codec's operations with our guard and marks around them. Pure."""
+"""Turns intents about routes into calls: the codec's operations, with our precondition and marks around them. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RouteIntent: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute | AskRoute | AskF
 def render_routing(
     snapshot: Snapshot, intent: RouteIntent, routes: Mapping[RouteName, RouteRead]
 ) -> tuple[Write | Ask, ...]:
-    """The calls that carry `intent` out, in order. Raises: Unroutable; ApiConflict."""
+    """The calls that carry out `intent`, in order. Raises: Unroutable; ApiConflict."""
     match intent:
         case SetTraffic(route=name, resource_version=version, split=split, settled=settled, anew=anew):
             read, provider, objects = _readable(routes, name, version)
@@ -84,16 +84,21 @@ def render_routing(
 def _make(rollout: Rollout, read: RouteRead, split: Split) -> CreateRoute:
     place = read.place
     if place.own is None or place.provider is None:
-        raise ApiConflict(f"{place.route} is not to be made")
+        raise ApiConflict(f"the controller does not create {place.route}: trafficRouting.own has no manifest for it")
     ours = marked(made_route(place.own, rollout), marks_of(read))
     manifest = _planned(ours, place.provider, read, split)
     return CreateRoute(kind=place.target.kinds[0], name=place.target.name, manifest=manifest, route=place.route)
 
 
 def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: Objects, split: Split) -> Patch:
-    """In one patch, so that the split holds while the rest changes. What we own beside the route follows in the next pass."""
+    """Rewrites the route from its manifest, in one patch, so that the split holds while the rest changes.
+
+    The object that we own beside the route follows in the next pass.
+    """
     if read.place.own is None:
-        raise ApiConflict(f"{read.place.route} is not ours to write anew")
+        raise ApiConflict(
+            f"the controller does not rewrite {read.place.route}: trafficRouting.own has no manifest for it"
+        )
     marks = marks_of(read)
     anew = marked(made_anew(objects.user, read.place.own, without=LEDGER), marks)
     final = _planned(anew, provider, read, split)
@@ -105,11 +110,11 @@ def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: 
 
 
 def _planned(user: Manifest, provider: Provider, read: RouteRead, split: Split) -> Manifest:
-    """The object as the codec plans it to be, for a share alone, which it writes at once. Raises: Unroutable."""
+    """The object as the codec plans it, for a split without managed routes, which a codec writes at once. Raises: Unroutable."""
     try:
         ops = provider.plan(Objects(user), read.place.target, read.context, split)
-    except UNREADABLE as exc:  # no API server has seen it
-        why = f"trafficRouting.own has nothing that its codec can read ({type(exc).__name__}: {exc})"
+    except UNREADABLE as exc:  # no API server has validated it
+        why = f"the provider cannot read its manifest in trafficRouting.own ({type(exc).__name__}: {exc})"
         raise Unroutable(f"{read.place.route}: {why}") from exc
     for op in ops:
         if isinstance(op, PatchUser):
@@ -118,17 +123,17 @@ def _planned(user: Manifest, provider: Provider, read: RouteRead, split: Split) 
 
 
 def question_about(place: Place) -> ReadRoute:
-    """What is to be read of a place."""
+    """The question that reads the objects of a place."""
     target = place.target
     owned_kinds = (target.owned_kinds or target.kinds) if target.owned_name else ()
     return ReadRoute(route=place.route, kinds=target.kinds, owned_name=target.owned_name, owned_kinds=owned_kinds)
 
 
 def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Write, ...]:
-    """The calls that give a route back; () when nothing of ours is on it.
+    """The calls that release a route; () when nothing of ours is on it.
 
-    Our marks go last, for without them nobody would come back to a release that broke off. Where the user's object is changed
-    and one of ours deleted, the first comes alone, so that the route never points at what is gone; the pass that sees it goes on.
+    Our marks go last: without them no pass would finish a release that broke off. When the user's object changes and one of ours
+    is deleted, the change comes alone, so that the route never points at a deleted object; the pass that sees it does the rest.
     """
     ops = provider.release(objects, read.place.target, read.context)
     patched = tuple(operation for op in ops if isinstance(op, PatchUser) for operation in op.operations)
@@ -140,7 +145,7 @@ def release(read: RouteRead, provider: Provider, objects: Objects) -> tuple[Writ
 
 
 def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, ...]) -> Iterable[Write]:
-    """In the codec's order; the marks go with the first patch of the user's object, or in one of their own."""
+    """The writes in the codec's order; our marks go with the first patch of the user's object, or in a patch of their own."""
     marks = marks_of(read)
     target = read.place.target
     patched = False
@@ -180,7 +185,7 @@ def _patch(read: RouteRead, objects: Objects, body: list[Mapping[str, object]]) 
 
 def _delete(read: RouteRead, objects: Objects) -> Delete:
     if objects.owned is None:
-        raise ApiConflict(f"what {read.place.route} points at is gone already")
+        raise ApiConflict(f"the object beside {read.place.route} is gone already")
     seen = objects.owned["metadata"]
     return Delete(
         kind=read.owned_kind,
@@ -196,16 +201,16 @@ def _readable(
 ) -> tuple[RouteRead, Provider, Objects]:
     read = routes.get(name)
     if read is None or read.objects is None or not isinstance(read.route, RouteSeen):
-        raise ApiConflict(f"{name} was not read")
+        raise ApiConflict(f"the controller has not read {name} yet")
     if read.route.resource_version != resource_version:
-        raise ApiConflict(f"{name} is not the version that was decided on")
+        raise ApiConflict(f"{name} has changed since the decision")
     if read.place.provider is None:
         raise Unroutable(f"{name}: {read.route.problem}")
     return read, read.place.provider, read.objects
 
 
 def marks_of(read: RouteRead) -> Marks:
-    """What we write on a place beside its codec's part."""
+    """The marks that we write on a place, besides the codec's part."""
     target = read.place.target
     rollout = Key(read.context.namespace, read.context.rollout)
     managed_by = managed_by_text(rollout, namespace=target.namespace)
@@ -220,7 +225,7 @@ def _manifests(read: RouteRead) -> tuple[Manifest, ...]:
 
 
 def _ask_drained(rollout: Rollout, status: RolloutStatus, revision: str, routes: Iterable[RouteRead]) -> AskProbes:
-    """The Service is the one that left the revision last; without one, none is told."""
+    """The question whether a revision is drained. It names the Service that left the revision last, or none."""
     left = [cutover.service for cutover in status.cutovers if cutover.from_revision == revision]
     gateways = dict.fromkeys(gateway for read in routes for gateway in read.gateways)
     return AskProbes(

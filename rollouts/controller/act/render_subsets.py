@@ -1,4 +1,4 @@
-"""What is decided about subsets of a DestinationRule, to calls. Pure."""
+"""Turns intents about subsets of a DestinationRule into calls. Pure."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from rollouts.traffic.istio.subsets import pointed
 def render_subset(
     rollout: Rollout, intent: SwitchService | AskService, routes: Mapping[RouteName, RouteRead]
 ) -> tuple[Write | Ask, ...]:
-    """The calls that carry `intent` about a subset out: one for each object that has to change. Raises: ApiConflict."""
+    """The calls that carry out `intent` about a subset: one for each object that must change. Raises: ApiConflict."""
     rule = rule_of(routes)
     if rule is None:
-        raise ApiConflict(f"no DestinationRule was read for {intent.name}")
+        raise ApiConflict(f"the controller has not read a DestinationRule for {intent.name} yet")
     match intent:
         case AskService():
             host = host_name(rule)
@@ -43,15 +43,15 @@ def render_subset(
 
 
 def _point(rollout: Rollout, intent: SwitchService, rule: RouteRead) -> tuple[Write, ...]:
-    """The rule first: what it selects is exact from then on, whatever its host selects besides."""
+    """The writes: the rule first, because from then on its subset is exact, whatever else its host selects."""
     host = rule.host
     if host is None or rule.objects is None or not isinstance(rule.route, RouteSeen):
-        raise ApiConflict(f"{rule.place.route} was not read")
+        raise ApiConflict(f"the controller has not read {rule.place.route} yet")
     if intent.resource_version != version_of(rule.route.resource_version, host.metadata.resource_version):
-        raise ApiConflict(f"{rule.place.route} is not the version that was decided on")
+        raise ApiConflict(f"{rule.place.route} has changed since the decision")
     name = intent.name
     if not isinstance(name, SubsetName):
-        raise ApiConflict(f"{intent.name} is no subset of {rule.place.route}")
+        raise ApiConflict(f"{intent.name} is not a subset of {rule.place.route}")
     writes: list[Write] = []
     user, marks = rule.objects.user, marks_of(rule)
     ops = pointed(marked(user, marks), name.subset, intent.revision)

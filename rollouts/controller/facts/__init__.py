@@ -1,1 +1,1 @@
-"""What the controller knows of the cluster as a whole, not of one Rollout."""
+"""What the controller knows about the cluster as a whole, not about one Rollout."""

@@ -1,4 +1,4 @@
-"""Data planes that the operator named, and routers that TrafficProviders declare with a way to ask them: one answer to both."""
+"""Joins the data planes that the operator named and the routers that TrafficProviders declare with a way to ask them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rollouts.traffic.declared.probe import DeclaredProbe
 
 
 class AllDataPlanes:
-    """A router that says itself how it is asked is asked so, whatever `--data-plane` names.
+    """Asks a router as its TrafficProvider declares, whatever `--data-plane` names, and all others as `--data-plane` names.
 
     Args:
-        providers: those that there are now; read at each question.
+        providers: the current providers; read at each question.
     """
 
     def __init__(self, planes: DataPlanes, *, probes: DeclaredProbes, providers: Mapping[str, Provider]) -> None:

@@ -1,6 +1,6 @@
-"""What the classes of Gateways say that they support, asked when a step needs more than a share of the requests.
+"""The features that the classes of Gateways support, asked when a step needs more than a share of the requests.
 
-Nothing is watched: a class changes its features when its product is upgraded, and an answer is good for a minute.
+Nothing is watched: a class changes its features only when its product is upgraded. An answer is valid for a minute.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class _Known:
 
 
 class GatewayClasses:
-    """By Gateway, as `namespace/name`: the features that its class names; none for a class that names none."""
+    """The features of each Gateway's class, by `namespace/name`; empty for a class that names none."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._known: dict[str, _Known] = {}
 
     def known(self, gateways: Iterable[str]) -> frozenset[str] | None:
-        """What all of `gateways` support; None when one of them was not asked in the last minute."""
+        """The features that all of `gateways` support; None when one of them was not asked about in the last minute."""
         found: frozenset[str] | None = None
         for name in gateways:
             known = self._known.get(name)
@@ -68,7 +68,7 @@ class GatewayClasses:
         return frozenset() if found is None else found
 
     async def ask(self, gateways: Iterable[str], *, client: Client) -> None:
-        """Reads each Gateway and its class. One that is missing, or may not be read, names no feature.
+        """Reads each Gateway and its class. One that is missing, or that the controller may not read, has no features.
 
         Raises: ApiUnavailable, ApiThrottled.
         """

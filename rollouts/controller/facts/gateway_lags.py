@@ -1,8 +1,8 @@
-"""How long gateways take from a route to what they do: measured whenever one is asked until it says that a split is live.
+"""How long gateways take to follow a route: measured whenever the controller asks one until a split is live.
 
-A gateway learns of pods that go as it learns of weights, from the API server, so that pods have to sleep for as long before they
-end (`core/context/drain_numbers.py`). Nothing is kept beyond the process: without measurements the general numbers hold;
-updates measure anew.
+A gateway learns from the API server of pods that terminate, as it learns of weights. So pods must sleep for as long before they
+end (`core/context/drain_numbers.py`). Measurements end with the process: without them the general numbers hold, and updates
+measure again.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.ports import Clock, LiveQuestion
 
 KEPT = 50  # measurements of a gateway
-LEAST = 3  # before anything is said
+LEAST = 3  # measurements before a lag is given
 
 MOST_S = 30.0
-"""Longer is a proxy that was cut off or down, which the wait for its weights tells; pods cannot outlive that."""
+"""The longest lag that counts. A longer one is a proxy that was cut off or down, and no sleep of pods is long enough for that."""
 
-_ROUTES_MOST = 1_000  # that are remembered
+_ROUTES_MOST = 1_000  # routes that are remembered
 _T = TypeVar("_T")
 
 log = structlog.get_logger()
 
 
 class GatewayLags:
-    """Measures, from the questions and their answers."""
+    """Measures lags from questions to data planes and their answers."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
@@ -39,15 +39,15 @@ class GatewayLags:
         self._measured: dict[str, deque[float]] = {}
 
     def asked(self, question: LiveQuestion) -> None:
-        """A route is seen to say something, and its data plane is asked about it; the first time is what counts."""
+        """Notes when the data plane was first asked about a split of a route."""
         version, route = question.resource_version, question.route
         if self._began.get(route, ("", 0.0))[0] != version:
             _put(self._began, route, (version, self._clock.monotonic_s()))
 
     def answered(self, question: LiveQuestion, seen: LiveSeen) -> None:
-        """What it answered. Counters of requests say what is done, and not since when.
+        """Takes the answer. Counters of requests do not count: they show what proxies do, but not since when.
 
-        A route that is live for the first time may have waited for its gateway, or for pods: only changes are measured.
+        Only changes are measured: a route that is live for the first time may have waited for its gateway, or for pods.
         """
         version, began_s = self._began.get(question.route, ("", 0.0))
         if not seen.live or seen.by is not VerifiedBy.CONFIG or version != question.resource_version:
@@ -60,9 +60,9 @@ class GatewayLags:
                 self._learn(name, lag_s)
 
     def slowest_s(self, names: Iterable[str]) -> float | None:
-        """In whole seconds, rounded up, of the slowest of these gateways; None when nothing was measured often enough.
+        """The lag of the slowest of these gateways, in whole seconds, rounded up; None without enough measurements.
 
-        The longest time of a gateway may be an accident of ours, so the longest but one is told.
+        The longest time of a gateway may be an accident on our side, so its second longest counts.
         """
         known = [sorted(self._measured[each])[-2] for each in names if len(self._measured.get(each, ())) >= LEAST]
         return float(math.ceil(max(known))) if known else None
@@ -82,5 +82,5 @@ def _put(routes: OrderedDict[RouteName, _T], route: RouteName, value: _T) -> Non
 
 
 def names_of(gateways: tuple[str, ...], route: RouteName) -> tuple[str, ...]:
-    """Whom a measurement is of: the gateways, or all of the router's where the route does not tell them."""
+    """The gateways that a measurement is about; all gateways of the router when the route names none."""
     return gateways or (route.router,)

@@ -1,6 +1,6 @@
-"""The traffic providers that there are now: the fixed ones, and those that TrafficProviders of the cluster declare.
+"""The current traffic providers: the fixed ones, and those that TrafficProviders of the cluster declare.
 
-Whoever watches the cluster keeps it up to date; readers look a name up as in any mapping, and may ask why one is not there.
+The watch of TrafficProviders keeps the mapping up to date. Readers look up names, and may ask why one is missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import unknown
 
 MISSED_MAX = 1_000
-"""Names are Rollouts' authors' to write: no more of them are kept than anybody waits for."""
+"""Most missed names that are kept. The authors of Rollouts choose them, so their number must have a limit."""
 
 Fixed: TypeAlias = Mapping[str, Provider]
 
@@ -20,8 +20,8 @@ Fixed: TypeAlias = Mapping[str, Provider]
 class LiveProviders(Mapping[str, Provider]):
     """Providers by name. A fixed one keeps its name, whatever is declared.
 
-    `version` counts changes: what was derived from an older one is to be derived again. `missed` are names that somebody asked
-    for in vain, and of which there is no declaration.
+    `version` counts changes: values derived from an older version must be derived again. `missed` has the names that were asked
+    for and that nothing declares.
     """
 
     def __init__(self, fixed: Fixed) -> None:
@@ -44,7 +44,7 @@ class LiveProviders(Mapping[str, Provider]):
         return len(self.fixed) + sum(name not in self.fixed for name in self._declared)
 
     def undecided(self, name: str) -> bool:
-        """It cannot be told yet whether there is a provider of that name: nothing was listed, or it is still being tried."""
+        """Whether it is not known yet if a provider of that name exists: nothing was listed, or the provider is being tried."""
         if name in self:
             return False
         if name in self._why_not:
@@ -53,7 +53,7 @@ class LiveProviders(Mapping[str, Provider]):
         return not self._listed
 
     def why_not(self, name: str) -> str:
-        """What to tell about a name that is not here."""
+        """Why there is no provider of that name, for people."""
         why = self._why_not.get(name)
         if name not in self._why_not:
             self._miss(name)
@@ -63,38 +63,38 @@ class LiveProviders(Mapping[str, Provider]):
         if len(self.missed) < MISSED_MAX:
             self.missed[name] = None
 
-    # For whoever watches.
+    # For the watch of TrafficProviders.
 
     def listed(self) -> None:
-        """Every declaration is known from now on."""
+        """Notes that all declarations are known from now on."""
         if not self._listed:
             self._listed = True
             self.version += 1
 
     def has(self, provider: Provider) -> None:
-        """A declaration that may be used."""
+        """Adds a declaration that may be used."""
         self._why_not.pop(provider.name, None)
         self._declared[provider.name] = provider
         self.version += 1
 
     def lacks(self, name: str, why: str | None) -> None:
-        """A declaration that may not be used; `why` is None while it is being tried."""
+        """Notes a declaration that may not be used; `why` is None while it is being tried."""
         self._declared.pop(name, None)
         self._why_not[name] = why
         self.version += 1
 
     def gone(self, name: str) -> None:
-        """A declaration that is there no longer."""
+        """Forgets a declaration that was deleted."""
         self._declared.pop(name, None)
         self._why_not.pop(name, None)
         self.version += 1
 
 
 def why_not(name: str, providers: Mapping[str, Provider]) -> str:
-    """What to tell about a name that is not among `providers`."""
+    """Why `providers` has no provider of that name, for people."""
     return providers.why_not(name) if isinstance(providers, LiveProviders) else unknown(name, providers)
 
 
 def undecided(name: str, providers: Mapping[str, Provider]) -> bool:
-    """Whether it cannot be told yet; never for providers that are fixed."""
+    """Whether it is not known yet if a provider of that name exists; never for a fixed mapping."""
     return isinstance(providers, LiveProviders) and providers.undecided(name)

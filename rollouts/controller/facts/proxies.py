@@ -1,12 +1,13 @@
-"""What the cluster says about itself that waits depend on: how nodes proxy Services, and whether pods can sleep natively.
+"""Facts about the cluster that waits depend on: how nodes proxy Services, and whether pods can sleep natively.
 
-Asked once at the start and once an hour, for all Rollouts together; every question is optional. What is refused (403) or absent
-(404) is not known, which is a condition of the Rollouts and never a failure. What was known stays when an answer is late.
+The controller asks at the start and once an hour, for all Rollouts together. Every question is optional: an answer that is
+refused (403) or absent (404) leaves the fact unknown, which becomes a condition of the Rollouts and never a failure. When an
+answer is late, the last known facts stay.
 
 The order: ConfigMap `kube-system/kube-proxy` (kubeadm), `kube-proxy-config` (EKS), the DaemonSet's arguments, `cilium-config`.
-A ConfigMap says the same for all nodes; kernels differ, and the oldest counts. kube-proxy's own `/proxyMode` and metrics are on
-each node's loopback address by default, so they cannot be asked from a Pod; where the configuration binds its metrics elsewhere,
-the lag of the proxies is learnt from them (`probes/kube_proxy.py`).
+A ConfigMap holds for all nodes; kernels differ, and the oldest counts. kube-proxy's own `/proxyMode` and metrics are on each
+node's loopback address by default, so a Pod cannot reach them; where the configuration binds its metrics elsewhere, the lag of
+the proxies is learnt from them (`probes/kube_proxy.py`).
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
 
 NAMESPACE = "kube-system"
 CONFIG_MAPS = (("kube-proxy", "config.conf"), ("kube-proxy-config", "config"))
-"""Name and key of a KubeProxyConfiguration: kubeadm's, EKS's."""
+"""Names and keys of ConfigMaps with a KubeProxyConfiguration: kubeadm's, then EKS's."""
 
 FRESH_S = 3600.0  # a proxy mode changes with the cluster's configuration, kernels with its nodes
-AGAIN_S = 60.0  # after an answer that did not come
+AGAIN_S = 60.0  # after a question without an answer
 VERSION_DEADLINE_S = 15.0
-NATIVE_SLEEP = (1, 34)  # KEP-3960 and KEP-4818 are GA; the kubelets of an older one may still drop the field
+NATIVE_SLEEP = (1, 34)  # KEP-3960 and KEP-4818 are GA; kubelets of an older cluster may drop the field
 
 METRICS_DEADLINE_S = 5.0
 METRICS_PORT = 10249
@@ -54,10 +55,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What is known of the cluster.
+    """The known facts about the cluster.
 
     Args:
-        native_sleep: its pods can have a `preStop.sleep`.
+        native_sleep: pods can have a `preStop.sleep`.
     """
 
     proxy: ProxyFacts = ProxyFacts()
@@ -65,12 +66,12 @@ class ClusterFacts:
 
 
 class AskNodes(Protocol):
-    """`probes.kube_proxy.learnt_lag_s`: what the nodes' kube-proxies say of their lag."""
+    """The type of `probes.kube_proxy.learnt_lag_s`: asks the nodes' kube-proxies for their lag."""
 
     async def __call__(
         self, addresses: Sequence[str], *, port: int, min_sync_period_s: float, deadline_s: float
     ) -> float | None:
-        """Seconds; None when nothing can be learnt. Raises: nothing that a node could cause."""
+        """The lag in seconds; None when it cannot be learnt. Raises: nothing that a node could cause."""
         ...
 
 
@@ -80,7 +81,7 @@ class Proxies:
     Args:
         declared: the proxy mode that the administrator names; None to find out.
         on_change: called when the facts differ from before.
-        ask_nodes: asks kube-proxies whose metrics are within reach; None to ask no node.
+        ask_nodes: asks kube-proxies whose metrics can be reached; None to ask no node.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Proxies:
     ) -> None:
         self.facts = ClusterFacts()
         self.asked = asyncio.Event()
-        """Set once the first answers have come, or did not."""
+        """Set after the first round of questions, answered or not."""
         self._client = client
         self._api = api
         self._declared = declared
@@ -102,7 +103,7 @@ class Proxies:
         self._ask_nodes = ask_nodes
 
     async def run(self) -> None:
-        """Asks, and asks again, until it is cancelled."""
+        """Asks again and again, until it is cancelled."""
         while True:
             good = await self._ask()
             self.asked.set()
@@ -116,14 +117,14 @@ class Proxies:
                 await question()
             except RolloutsError as exc:
                 good = False
-                log.warning("proxies_not_asked", error=type(exc).__name__, why=str(exc), again_in_s=AGAIN_S)
-            except Exception:  # a bug, or an answer of a shape that nobody expected: what was known stays known
+                log.warning("cluster_facts_not_read", error=type(exc).__name__, why=str(exc), again_in_s=AGAIN_S)
+            except Exception:  # a bug, or an answer of an unexpected form: the last known facts stay
                 good = False
-                log.exception("proxies_not_understood", again_in_s=AGAIN_S)
+                log.exception("cluster_facts_crashed", again_in_s=AGAIN_S)
         if self.facts != before:
             proxy = self.facts.proxy
             tell = log.warning if proxy.mode is ProxyMode.UNKNOWN else log.info
-            tell("proxies", mode=proxy.mode, known_by=proxy.known_by, native_sleep=self.facts.native_sleep)
+            tell("proxy_mode", mode=proxy.mode, known_by=proxy.known_by, native_sleep=self.facts.native_sleep)
             self._on_change()
         return good
 
@@ -140,10 +141,10 @@ class Proxies:
 async def proxy_facts(
     client: Client, *, declared: ProxyMode | None = None, ask_nodes: AskNodes | None = None
 ) -> ProxyFacts:
-    """How the nodes bring connections to pods, the worst of them.
+    """How the nodes proxy Services; where nodes differ, the worst of them counts.
 
     Args:
-        declared: taken as the mode; only kernels are then asked for, where they matter.
+        declared: the mode, if it is given; then only kernels are asked for, where they matter.
         ask_nodes: see `Proxies`.
 
     Raises: TransientError, when the API server does not answer; ApiInvalid.
@@ -151,7 +152,7 @@ async def proxy_facts(
     facts, tried = None, list[str]()
     port: int | None = None
     if declared is not None:
-        facts = ProxyFacts(mode=declared, known_by=f"--proxy-mode {declared} says so")
+        facts = ProxyFacts(mode=declared, known_by=f"--proxy-mode {declared} is set")
     for name, key in CONFIG_MAPS if facts is None else ():
         data = await _config_map(client, name, tried)
         if data is not None and (facts := _from_config(data.get(key, ""), name)) is not None:
@@ -162,8 +163,8 @@ async def proxy_facts(
     if facts is None:
         facts = _from_cilium(await _config_map(client, "cilium-config", tried))
     if facts is None:
-        remedy = "name the mode with --proxy-mode (in the chart: proxyMode)"
-        facts = ProxyFacts(known_by=f"nothing says how nodes proxy Services ({'; '.join(tried)}); {remedy}")
+        remedy = "set the mode with --proxy-mode (in the chart: proxyMode)"
+        facts = ProxyFacts(known_by=f"nothing says how the nodes proxy Services ({'; '.join(tried)}); {remedy}")
     nodes: list[_Node] | None = None
     if facts.mode in (ProxyMode.IPVS, ProxyMode.UNKNOWN):
         nodes = await _nodes(client)
@@ -175,7 +176,7 @@ async def proxy_facts(
 
 
 async def _learnt_lag_s(nodes: Sequence[_Node], facts: ProxyFacts, *, port: int, ask_nodes: AskNodes) -> float | None:
-    """What every node's kube-proxy was seen to take; None when a node has no address or nothing can be learnt."""
+    """The measured lag of the nodes' kube-proxies; None when a node has no address, or nothing can be learnt."""
     addresses = [next((one.address for one in each.status.addresses if one.type == "InternalIP"), "") for each in nodes]
     if not addresses or "" in addresses:
         return None
@@ -194,12 +195,12 @@ async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> 
     except ApiNotFound:
         tried.append(f"no {kind.kind} {NAMESPACE}/{name}")
     except ApiForbidden:
-        tried.append(f"{kind.kind} {NAMESPACE}/{name} may not be read")
+        tried.append(f"reading {kind.kind} {NAMESPACE}/{name} is forbidden")
     return None
 
 
 def _configuration(text: str) -> Mapping[str, Any]:
-    """A KubeProxyConfiguration; {} when the text is none."""
+    """The KubeProxyConfiguration in a text; {} when it has none."""
     import yaml  # noqa: PLC0415 - the connection's library needs it; the controller does not until here
 
     try:
@@ -210,7 +211,7 @@ def _configuration(text: str) -> Mapping[str, Any]:
 
 
 def _metrics_port(address: object) -> int | None:
-    """Where a node's kube-proxy can be asked from a Pod: `0.0.0.0`, `0.0.0.0:10249`, `[::]:10249`; None for the loopback."""
+    """The port at which a Pod can ask a node's kube-proxy: `0.0.0.0`, `0.0.0.0:10249`, `[::]:10249`; None for the loopback."""
     if not isinstance(address, str) or not address:
         return None
     host, colon, port = address.rpartition(":")
@@ -224,7 +225,7 @@ def _metrics_port(address: object) -> int | None:
 
 
 def _from_config(text: str, name: str) -> ProxyFacts | None:
-    """From a KubeProxyConfiguration; None when the text is none. An empty mode is iptables (kube-proxy on Linux)."""
+    """The facts in a KubeProxyConfiguration; None when the text is none. An empty mode is iptables (kube-proxy on Linux)."""
     config = _configuration(text)
     if not config:
         return None
@@ -237,13 +238,13 @@ def _from_config(text: str, name: str) -> ProxyFacts | None:
         mode=mode,
         known_by=f"ConfigMap {NAMESPACE}/{name} says {mode}",
         min_sync_period_s=_period_s(part.get("minSyncPeriod")),
-        ipvs_tcp_timeout_s=_seconds(ipvs.get("tcpTimeout")) or None,  # 0 keeps the kernel's
+        ipvs_tcp_timeout_s=_seconds(ipvs.get("tcpTimeout")) or None,  # 0 keeps the kernel's timeout
         ipvs_tcp_fin_timeout_s=_seconds(ipvs.get("tcpFinTimeout")) or None,
     )
 
 
 async def _from_daemon_set(client: Client, tried: list[str]) -> ProxyFacts | None:
-    """From kube-proxy's arguments, `--proxy-mode ipvs` or `--proxy-mode=ipvs`; no such flag says nothing."""
+    """The facts in kube-proxy's arguments, `--proxy-mode ipvs` or `--proxy-mode=ipvs`; None without that flag."""
     answer = await _optional(client, DAEMON_SET, "kube-proxy", tried)
     if answer is None:
         return None
@@ -267,12 +268,12 @@ def _from_cilium(data: Mapping[str, str] | None) -> ProxyFacts | None:
         return None
     return ProxyFacts(
         mode=ProxyMode.OTHER,
-        known_by=f"ConfigMap {NAMESPACE}/cilium-config says that Cilium stands in for kube-proxy",
+        known_by=f"ConfigMap {NAMESPACE}/cilium-config says that Cilium replaces kube-proxy",
     )
 
 
 async def _nodes(client: Client) -> list[_Node] | None:
-    """All of them; None when they may not be listed."""
+    """All nodes; None when the controller may not list them."""
     nodes: list[_Node] = []
     token = ""
     while True:
@@ -288,7 +289,7 @@ async def _nodes(client: Client) -> list[_Node] | None:
 
 
 def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
-    """None when there are no nodes, or when one names no version."""
+    """The oldest kernel's version; None when there are no nodes, or when one names no version."""
     kernels: list[tuple[int, int]] = []
     for node in nodes:
         found = _KERNEL.match(node.status.node_info.kernel_version)
@@ -299,7 +300,7 @@ def _oldest_kernel(nodes: Sequence[_Node]) -> tuple[int, int] | None:
 
 
 def _mode(word: object) -> ProxyMode | None:
-    """What kube-proxy's word means on Linux."""
+    """The mode that kube-proxy's word means on Linux."""
     known = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)
     return next((each for each in known if each == word), None)
 
@@ -314,7 +315,7 @@ def _flag(words: Sequence[str], name: str) -> str:
 
 
 def _period_s(value: object) -> float:
-    """`minSyncPeriod`; what is not given is the default of 1 s, also for ipvs, whose default is none."""
+    """`minSyncPeriod` in seconds. When it is not given, 1 s, also for ipvs, which has no default."""
     seconds = _seconds(value) if value is not None else None
     return DEFAULT_MIN_SYNC_S if seconds is None else seconds
 

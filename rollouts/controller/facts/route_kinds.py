@@ -1,10 +1,10 @@
-"""Which version of a route's kind the server has, asked when the first Rollout names one; from then on the kind is watched.
+"""Which version of a route's kind the server has: asked when the first Rollout names the kind, which is watched from then on.
 
-A Rollout may have gone, or have dropped its router, while no controller ran: so at the start the routers that the administrator
-named are looked through once for routes that carry our label. A kind without any costs no watch.
+A Rollout may be deleted, or drop its router, while no controller runs. So at the start the controller looks once for routes with
+our label of the routers that the administrator named. A kind without such routes costs no watch.
 
-Pure readers (`known`) never ask; `find` does, on the side of a pass. Only what is there is remembered: a CRD that is missing may
-be installed at any moment, and each question about it asks again.
+`known` never asks; `find` does, beside a pass. Only versions that exist are remembered: a missing CRD may be installed at any
+moment, so each question about it asks again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ log = structlog.get_logger()
 
 
 class RouteKinds:
-    """The versions that are served.
+    """The versions that the server has.
 
     Args:
-        on_found: called once for each kind that a Rollout's route has, when it is known that the server has it.
+        on_found: called once for each kind of a Rollout's route, when the server is known to have it.
     """
 
     def __init__(self, *, api: ApiServer, on_found: Callable[[Kind], None]) -> None:
@@ -44,11 +44,11 @@ class RouteKinds:
         self._told: set[Kind] = set()
 
     def known(self, kinds: tuple[Kind, ...]) -> Kind | None:
-        """The version that the server has; None when it has none, or nobody has asked."""
+        """The version that the server has; None when it has none, or when nobody has asked yet."""
         return self._found.get(kinds)
 
     async def find(self, kinds: tuple[Kind, ...]) -> Kind | None:
-        """The best of `kinds` that the server has, None when it has none of them. Asks unless it is known.
+        """The first of `kinds` that the server has, None when it has none of them. Asks unless it is known.
 
         Raises: ApiUnavailable, ApiForbidden.
         """
@@ -60,22 +60,22 @@ class RouteKinds:
         return found
 
     def learn(self, kinds: tuple[Kind, ...], found: Kind) -> None:
-        """The server has this one of `kinds`."""
+        """Notes that the server has this one of `kinds`."""
         self._found[kinds] = found
         if found not in self._told:
             self._told.add(found)
             self._on_found(found)
 
     def forget(self, kinds: tuple[Kind, ...]) -> None:
-        """The server said 404: the CRD, or this version of it, may be gone, so the next question asks again."""
+        """Forgets a version after a 404: the CRD, or this version of it, may be gone, so the next question asks again."""
         self._found.pop(kinds, None)
 
     async def look_for_managed(
         self, routers: Iterable[tuple[Kind, ...]], *, client: Client, namespaces: Iterable[str]
     ) -> None:
-        """Learns every kind of which there is a route with our label in one of `namespaces` ("" is all of them).
+        """Learns every kind that has a route with our label in one of `namespaces` ("" is all of them).
 
-        Raises: nothing: what could not be asked is told in the log, and is looked at when a Rollout names it.
+        Raises: nothing: a failed question is logged, and asked again when a Rollout names the kind.
         """
         for kinds in routers:
             try:
@@ -83,7 +83,7 @@ class RouteKinds:
                 if found is not None and await _any_managed(client, found, namespaces):
                     self.learn(kinds, found)
             except RolloutsError as exc:
-                log.warning("routes_not_looked_for", kind=kinds[0].kind, error=type(exc).__name__, why=str(exc))
+                log.warning("managed_routes_not_searched", kind=kinds[0].kind, error=type(exc).__name__, why=str(exc))
 
 
 async def _any_managed(client: Client, kind: Kind, namespaces: Iterable[str]) -> bool:
@@ -99,7 +99,7 @@ _ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
 
 
 def kinds_of(provider: object) -> tuple[tuple[Kind, ...], ...]:
-    """The kinds that a traffic provider's module names as `KINDS`: versions of one, or versions by name; () without it."""
+    """The kinds in `KINDS` of a traffic provider's module, each with its versions; () without `KINDS`."""
     named = getattr(sys.modules.get(type(provider).__module__), "KINDS", ())
     return tuple(named.values()) if isinstance(named, Mapping) else (tuple(named),) if named else ()
 
@@ -112,7 +112,7 @@ def kinds_named(provider: Provider | None, kind: str) -> tuple[Kind, ...]:
 
 
 def missing(kinds: tuple[Kind, ...]) -> str:
-    """What to tell people when the server has no version of a kind."""
+    """The message when the server has no version of a kind."""
     kind = kinds[0]
     versions = " or ".join(each.version for each in kinds)
     return (

@@ -1,4 +1,4 @@
-"""Sets this process's clock by the API server's, and says so when that changes anything."""
+"""Sets this process's clock by the API server's, and logs each correction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ log = structlog.get_logger()
 
 
 def following(clock: SystemClock) -> OnDate:
-    """What a connection is to do with the server's Date headers."""
+    """The callback with which a connection passes on the server's Date headers."""
 
     def on_date(date_s: float) -> None:
         if corrected_s := clock.heard(date_s):
-            log.warning("clock_corrected", by_s=round(corrected_s, 1), why="the API server's Date says another time")
+            log.warning(
+                "clock_corrected",
+                by_s=round(corrected_s, 1),
+                why="the API server's Date header differs",
+            )
 
     return on_date

@@ -1,4 +1,4 @@
-"""How long a route is given to take effect where nobody can be asked: the operator's figures before the codecs'."""
+"""Settle times: how long to wait for a route where no data plane can be asked. The operator's figures override the codecs'."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SettleTimes: TypeAlias = Mapping[str, float]
 
 
 def parse_settle_times(texts: Iterable[str]) -> SettleTimes:
-    """From flags: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`. A router may be one that the cluster declares later.
+    """Parses flags: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`. The cluster may declare the router later.
 
     Raises: SettingsInvalid for the first text that cannot be used, naming it and the remedy.
     """
@@ -27,8 +27,8 @@ def parse_settle_times(texts: Iterable[str]) -> SettleTimes:
         name, _, number = text.partition("=")
         if not all(name.split("/")) or name.count("/") > 1 or (seconds := _seconds(number)) is None:
             raise SettingsInvalid(
-                f"--settle-time: {text!r} is neither ROUTER=SECONDS nor NAMESPACE/GATEWAY=SECONDS, for example alb=120,"
-                f" up to {MOST_S:g}"
+                f"--settle-time: {text!r} is neither ROUTER=SECONDS nor NAMESPACE/GATEWAY=SECONDS; for example alb=120;"
+                f" the most is {MOST_S:g}"
             )
         if name in times:
             raise SettingsInvalid(f"--settle-time: {name} is given twice")
@@ -37,9 +37,9 @@ def parse_settle_times(texts: Iterable[str]) -> SettleTimes:
 
 
 def settle_s(declared: SettleTimes, *, router: str, target: Target, gateways: tuple[str, ...]) -> float:
-    """Within how many seconds every proxy does what the route says; of several gateways the slowest one's.
+    """The seconds within which every proxy follows the route; of several gateways, the slowest one's.
 
-    What is declared for a gateway goes before what is for its router, and that before the codec's own figure.
+    A figure for the gateway overrides one for its router, and that overrides the codec's own.
     """
     codecs = SETTLE_S if target.settle_s is None else target.settle_s
     otherwise = declared.get(router, codecs)

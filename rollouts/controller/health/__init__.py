@@ -1,1 +1,1 @@
-"""What the process says of itself over HTTP."""
+"""The process's health and metrics over HTTP."""

@@ -1,4 +1,4 @@
-"""Whether this process sees the cluster well enough to lead, and when it has been blind for so long that another one should."""
+"""Whether this process sees the cluster well enough to lead, and whether it should give up the lease to another one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, Kind
 
 BLIND_MAX_S = 180.0
-"""How long a kind's watches may fail before the lease is given up: a dead connection is noticed after 150 s, an API server's
-restart takes one to two minutes, and the back-off tries at least six times within."""
+"""How long a kind's watches may fail before the process gives up the lease: a dead connection is noticed after 150 s, a restart
+of an API server takes one to two minutes, and the back-off tries at least six times meanwhile."""
 
 _CRD_REMEDY = "rollouts crds | kubectl apply -f -"
 
@@ -24,17 +24,17 @@ log = structlog.get_logger()
 
 
 class Readiness:
-    """What /readyz says, and the two events that leading depends on.
+    """The answer of /readyz, and the two events that leading depends on.
 
     Args:
-        wake_all: wants a pass over every Rollout, so that each can say what it waits for.
+        wake_all: requests a pass over every Rollout, so that each can report what it waits for.
     """
 
     def __init__(self, store: Store, *, wake_all: Callable[[], None]) -> None:
         self.ready = asyncio.Event()
-        """Everything was listed once; set by whoever waits for that."""
+        """Everything was listed once. The code that waits for the lists sets it."""
         self.blind = asyncio.Event()
-        """A kind's watches have failed for BLIND_MAX_S: the process should end, and begin again without the lease."""
+        """A kind's watches have failed for BLIND_MAX_S: the process should exit, which gives up the lease, and start again."""
         self._store = store
         self._wake_all = wake_all
         self._crd_missing = False
@@ -47,15 +47,15 @@ class Readiness:
         if unlisted := [_told(each) for each in tables if not each.synced.is_set()]:
             return f"not listed yet: {', '.join(unlisted)}"
         if failing := [_told(each) for each in tables if _failing_s(each) >= FAILED_TELL_S]:
-            return f"watches fail: {', '.join(failing)}"
+            return f"these watches fail: {', '.join(failing)}"
         return "" if self.ready.is_set() else "starting"
 
     def crd_is_there(self) -> None:
-        """A Rollout was seen, or a list of them."""
+        """Notes that the CRD is installed: a Rollout was seen, or a list of them."""
         self._crd_missing = False
 
     def on_problem(self, kind: Kind, error: RolloutsError) -> None:
-        """A watch had to pause or to list again (`watch.OnProblem`)."""
+        """Notes and logs that a watch had to pause or to list again (`watch.OnProblem`)."""
         missing = kind == ROLLOUT and isinstance(error, ApiNotFound)
         if missing and not self._crd_missing:
             log.error("crd_missing", why=str(error), remedy=_CRD_REMEDY)
@@ -66,18 +66,20 @@ class Readiness:
             self._judge(self._store.table(kind))
 
     def _judge(self, table: Table[Any]) -> None:
-        """A watch of a kind that everything depends on failed again: first its Rollouts say so, then another process leads."""
+        """Judges a failed watch of a kind that every pass needs: first the Rollouts report it, later another process leads."""
         failing_s = _failing_s(table)
         if failing_s >= BLIND_MAX_S and not self.blind.is_set():
-            remedy = f"see whether the ServiceAccount may list and watch {table.kind.plural}"
-            log.error("blind", kind=table.kind.kind, failing_s=round(failing_s), why=_told(table), remedy=remedy)
+            remedy = f"check that the controller's ServiceAccount may list and watch {table.kind.plural}"
+            log.error(
+                "watches_failed", kind=table.kind.kind, failing_s=round(failing_s), why=_told(table), remedy=remedy
+            )
             self.blind.set()
         elif any(each.failing_for_s(now_s=table.now_s()) >= FAILED_TELL_S for each in table.watches().values()):
             self._wake_all()
 
 
 def _failing_s(table: Table[Any]) -> float:
-    """For how long none of the kind's watches has worked: in one namespace of several it is those Rollouts' trouble alone."""
+    """For how long none of the kind's watches has worked. A watch of one namespace among several affects only its Rollouts."""
     return min(each.failing_for_s(now_s=table.now_s()) for each in table.watches().values())
 
 

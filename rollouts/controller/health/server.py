@@ -1,7 +1,7 @@
-"""The small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request a connection.
+"""A small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request for each connection.
 
-Probes need no port of their own, as nobody can take their room: every connection has its deadlines, and where there are too many
-the oldest one goes, whatever it is doing. A probe is answered within milliseconds, so it is never the oldest one.
+Probes need no port of their own, because no client can crowd them out: every connection has deadlines, and when there are too
+many, the oldest one is closed. A probe is answered within milliseconds, so it is never the oldest one.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class HealthServer:
     async def listening(self, address: Address) -> AsyncIterator[int]:
         """Serves while the context is open; yields the port (the system's choice for port 0).
 
-        Raises: SettingsInvalid, when the address cannot be listened on.
+        Raises: SettingsInvalid, when the server cannot listen on the address.
         """
         try:
             server = await asyncio.start_server(self._serve, address.host or None, address.port, limit=HEAD_MAX_BYTES)
         except OSError as exc:
             raise SettingsInvalid(
-                f"--metrics-address {address.host}:{address.port} cannot be listened on ({exc}); choose another, or 0 for none"
+                f"cannot listen on --metrics-address {address.host}:{address.port} ({exc}); choose another address, or 0 for none"
             ) from exc
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
-            server.close()  # connections that are open end by their deadlines
+            server.close()  # open connections end at their deadlines
 
     def answer(self, method: str, path: str) -> tuple[int, str, bytes]:
         """Status, content type and body for one request."""
@@ -61,7 +61,7 @@ class HealthServer:
             case "/metrics":
                 return 200, CONTENT_TYPE, self._exposition()
             case "/healthz" | "/livez":
-                return 200, _PLAIN, b"ok\n"  # that the event loop answers is the whole check
+                return 200, _PLAIN, b"ok\n"  # an answer shows that the event loop runs, and that is the whole check
             case "/readyz":
                 why = self._not_ready()
                 return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
@@ -88,7 +88,7 @@ class HealthServer:
             async with asyncio.timeout(ANSWER_DEADLINE_S):
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # a peer that is slow, gone or talks nonsense is not our trouble
+            pass  # the peer is slow, gone or sends nonsense; nothing to do
         finally:
             self._open.pop(writer, None)
             writer.close()

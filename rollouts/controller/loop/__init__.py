@@ -1,1 +1,1 @@
-"""One pass over one Rollout, and the status that it writes."""
+"""Runs one pass over one Rollout, and writes its status."""

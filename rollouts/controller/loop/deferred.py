@@ -1,4 +1,4 @@
-"""Writes of status that can wait a little: a later pass often has more to say, and one write costs as much as another."""
+"""Writes of status that can wait a little: a later pass often changes more, and one write for both is cheaper than two."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from rollouts.objects import Key
 from rollouts.ports import Clock
 
 COUNTERS_DEFERRED_S = 5.0
-"""Pod counts, and what the same phase waits for: written when they differ and nothing was done to the Rollout for so long."""
+"""How long a changed pod count, or a changed wait in the same phase, stays unwritten after the last action on the Rollout."""
 
 HELD_MAX_S = 30.0
-"""The longest that anything stays unwritten while more and more is done to its Rollout."""
+"""The longest that a change stays unwritten while actions on its Rollout follow each other."""
 
 HELD_WRITES_PER_S = 4.0
-"""Of all Rollouts together: with hundreds in motion the API server has better things to do than to count their pods."""
+"""Deferred writes of all Rollouts together: with hundreds of updates, pod counts must not crowd out other requests."""
 
 CROWDED_MAX_S = 120.0
-"""The longest that anything stays unwritten because others are in motion, too."""
+"""The longest that a change stays unwritten because other Rollouts have deferred writes too."""
 
 ANSWER_DEFERRED_S = 1.0
-"""A pass that asks something and changes nothing: the pass with the answer follows within milliseconds."""
+"""How long a pass that only asks defers its write: the pass with the answer follows within milliseconds."""
 
 
 class DeferredStatus:
-    """What each key has unwritten, and since when. RAM only: a restart lengthens the wait and the progress deadline, no more."""
+    """The unwritten status of each key, and since when. In RAM only: a restart lengthens a wait and the progress deadline."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class DeferredStatus:
         self._decided: dict[Key, tuple[RolloutStatus, RolloutStatus]] = {}
 
     def wait_s(self, key: Key, *, patience_s: float) -> float:
-        """Seconds that the write may still be put off; 0 when it is due."""
+        """Seconds that the write may still be deferred; 0 when it is due."""
         now_s = self._clock.monotonic_s()
         since_s = self._since_s.setdefault(key, now_s)
         crowd_s = min(CROWDED_MAX_S, len(self._since_s) / HELD_WRITES_PER_S)
@@ -40,24 +40,24 @@ class DeferredStatus:
         return max(0.0, max(due_s, since_s + crowd_s) - now_s)
 
     def moved(self, key: Key) -> None:
-        """Something was done to the Rollout: more will be to say soon, so what is unwritten may wait for it."""
+        """Notes an action on the Rollout: its status changes again soon, so an unwritten one may wait for that."""
         if key in self._since_s:
             self._moved_s[key] = self._clock.monotonic_s()
 
     def hold(self, key: Key, read: RolloutStatus, decided: RolloutStatus) -> None:
-        """Remembers a status that was decided on `read` and is not written yet."""
+        """Remembers a status that was decided from `read` and is not written yet."""
         self._decided[key] = (read, decided)
 
     def recalled(self, key: Key, read: RolloutStatus) -> RolloutStatus:
-        """The status that was decided on `read` and not written; `read` when there is none.
+        """The status that was decided from `read` and not written; `read` when there is none.
 
-        It differs in what only tells people more of the same, and in the progress clock, which is exact by it.
+        It differs from `read` only in texts and counts for people, and in the progress clock, which stays exact this way.
         """
         before, decided = self._decided.get(key, (read, read))
         return decided if before == read else read
 
     def settled(self, key: Key) -> None:
-        """There is nothing unwritten any more."""
+        """Notes that nothing is unwritten any more."""
         self._decided.pop(key, None)
         self._since_s.pop(key, None)
         self._moved_s.pop(key, None)

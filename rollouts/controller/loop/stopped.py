@@ -1,4 +1,4 @@
-"""The status of a Rollout that cannot go on until a person changes something outside of its spec. Pure."""
+"""The status of a Rollout that cannot continue until a person changes something outside its spec. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
 
 
 def reason_of(error: TerminalError) -> Reason:
-    """The word for what stopped a pass."""
+    """The reason for the error that stopped a pass."""
     match error:
         case ApiForbidden():
             return Reason.API_FORBIDDEN
@@ -32,11 +32,11 @@ def reason_of(error: TerminalError) -> Reason:
 def stopped_status(
     status: RolloutStatus, *, reason: Reason, message: str, generation: int, now_s: float
 ) -> RolloutStatus:
-    """The last status with the trouble in it, in kstatus' terms; nothing that the failed pass wanted to claim.
+    """The last status with the error added, in kstatus' conditions, and with nothing that the failed pass decided.
 
     Args:
         status: as the API server has it.
-        generation: of the Rollout that was decided on.
+        generation: of the Rollout that the pass observed.
     """
     message = message[:MESSAGE_MAX]
     conditions = {condition.type: condition for condition in status.conditions}

@@ -1,6 +1,6 @@
-"""One pass over one Rollout, from its key to one log line; and the one place where what goes wrong in it is handled.
+"""Runs one pass over one Rollout, from its key to one log line, and handles everything that goes wrong in it.
 
-No object's content can end the process: whatever a pass raises is counted, logged and confined to its key.
+No object's content can end the process: whatever a pass raises is counted, logged and affects only its key.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from rollouts.objects import Key
 from rollouts.ports import Clock
 from rollouts.telemetry import Telemetry, pass_span
 
-PASS_DEADLINE_S = 60.0  # each request in it has a shorter one of its own
+PASS_DEADLINE_S = 60.0  # each request in it has a shorter deadline of its own
 REQUEUE_MIN_S = 0.01
-REQUEUE_MAX_S = 300.0  # a look costs no request, and the wall clock may have been set meanwhile
+REQUEUE_MAX_S = 300.0  # a pass costs no request, and the wall clock may have been set meanwhile
 POISONED_RETRY_S = 30.0
-POISONED_HOLD_S = 1.0  # events that keep touching a poisoned object get no more than a pass a second
+POISONED_HOLD_S = 1.0  # events about a poisoned object cause at most one pass a second
 FORBIDDEN_RETRY_S = 60.0
-REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we would see
+REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we see
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ _ASKS = ReadService | ListPods | ReadRoute | AskDataPlanes | AskProbes
 
 @dataclass(slots=True)
 class _Pass:
-    """What one pass has done so far: the canonical log line."""
+    """What one pass has done so far: the content of its log line."""
 
     key: Key
     writes: int = 0
@@ -80,7 +80,7 @@ class _Pass:
 
 
 class Worker:
-    """Takes keys from the queue, one after the other. Any number of workers share all of its parts."""
+    """Takes keys from the queue, one after the other. All workers share the same parts."""
 
     def __init__(  # noqa: PLR0913 - the picture of one pass, in its order
         self,
@@ -108,7 +108,7 @@ class Worker:
         self._identity = identity
 
     async def run(self) -> None:
-        """Works until the queue is closed; the pass that has begun is finished."""
+        """Works until the queue is closed, and finishes a pass that has begun."""
         while (key := await self._queue.take()) is not None:
             try:
                 if self._barrier.holds_back(key):
@@ -119,7 +119,7 @@ class Worker:
                 self._queue.done(key)
 
     async def reconcile(self, key: Key) -> None:
-        """One pass and the handling of its failure. Raises: nothing but cancellation."""
+        """Runs one pass and handles its failure. Raises: nothing but cancellation."""
         began_s = self._clock.monotonic_s()
         this = _Pass(key)
         outcome = "failed"
@@ -138,7 +138,7 @@ class Worker:
                 log.debug if isinstance(exc, ApiConflict) else log.warning
             )  # a conflict is how two writers share an object
             tell("reconcile_failed", rollout=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
-        except TerminalError as exc:  # the trouble could not even be written into status
+        except TerminalError as exc:  # the error could not even be written into status
             self._count(type(exc))
             retry_in_s = self._queue.failed(key, retry_in_s=FORBIDDEN_RETRY_S)
             log.error(
@@ -165,7 +165,7 @@ class Worker:
             self._queue.succeeded(this.key)
 
     async def _pass(self, this: _Pass) -> None:
-        """Observe, decide, render, act: the picture in ARCHITECTURE.md."""
+        """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""
         observed = self._observer.observe(this.key)
         refused: Unroutable | None = None
         match observed:
@@ -180,7 +180,7 @@ class Worker:
                 self._count(ObjectUnreadable)
                 self._tell(observed.metadata, (Notice(Reason.OBJECT_UNREADABLE, why, warning=True),))
                 log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
-                return  # the watch brings its key when it can be read
+                return  # the watch brings its key again when it can be read
             case Unreadable():
                 decision = decide_invalid(
                     status=observed.status,
@@ -201,7 +201,7 @@ class Worker:
         this.rollout, this.decision = observed, decision
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
         if refused is not None:
-            # What comes before it, growing above all, does not depend on a route that cannot say what the step asks for.
+            # The calls before it, such as growing, do not depend on a route that cannot express what the step asks for.
             this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
             raise refused
         status = self._status_due(this, observed, decision, calls)
@@ -211,9 +211,9 @@ class Worker:
         self._telemetry.set_phase(this.key, decision.status.phase)
 
     def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
-        """What has nothing to do is not held up by a watch: its status stays, and it is looked at again.
+        """Leaves the status of a healthy Rollout as it is when only a watch fails, and looks again later.
 
-        Raises: the trouble, otherwise.
+        Raises: `trouble`, otherwise.
         """
         status = seen.snapshot.status
         settled = status.phase is Phase.HEALTHY and status.observed_generation == seen.metadata.generation
@@ -223,7 +223,7 @@ class Worker:
         self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
 
     def _with_deferred(self, key: Key, seen: Seen) -> Seen:
-        """The same with what was decided and not written yet: the progress clock runs from when something moved."""
+        """`seen` with the status that was decided and not written yet, so that the progress clock stays exact."""
         read = seen.snapshot.status
         deferred = self._deferred.recalled(key, read)
         return seen if deferred is read else replace(seen, snapshot=replace(seen.snapshot, status=deferred))
@@ -231,7 +231,7 @@ class Worker:
     async def _carry_out(
         self, this: _Pass, metadata: Metadata, decision: Decision, calls: list[Write | Ask], status: WriteStatus | None
     ) -> None:
-        """The calls and the write of status, in the decision's order; Events once the status is written."""
+        """Performs the calls and the write of status, in the decision's order, and then sends the Events."""
         target = _target(this.key, metadata)
         status_first = decision.status_first and status is not None
         if status is not None and status_first:
@@ -249,7 +249,7 @@ class Worker:
     def _status_due(
         self, this: _Pass, observed: _Rollout, decision: Decision, calls: list[Write | Ask]
     ) -> WriteStatus | None:
-        """The write of status, unless nothing differs or it can wait a little (then a time is set)."""
+        """The write of status; None when nothing differs or the write can wait (then a later pass is queued)."""
         if isinstance(observed, Seen) and decision.status == observed.snapshot.status:
             self._deferred.settled(this.key)
             return None
@@ -259,7 +259,7 @@ class Worker:
             self._deferred.settled(this.key)
             return None
         asks = sum(isinstance(call, _ASKS) for call in calls)
-        # A question's answer may change what is to be said, so what is said meanwhile would be a write too many.
+        # The answer to a question may change the status again, so a write before it would be one too many.
         asks_only = asks > 0 and asks == len(calls) and not decision.notices
         if not can_wait and not asks_only:
             return write
@@ -280,7 +280,7 @@ class Worker:
             self._queue.add_at(this.key, self._clock.monotonic_s() + this.requeue_in_s)
 
     async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
-        """Says in status and in an Event why the Rollout cannot go on; nobody tries again until something changes."""
+        """Reports in status and in an Event why the Rollout cannot continue, and retries only after a long time or a change."""
         self._count(type(error))
         reason, message = reason_of(error), str(error)
         before = rollout.snapshot.status if isinstance(rollout, Seen) else rollout.status
@@ -302,8 +302,8 @@ class Worker:
     def _retry_transient(self, key: Key, error: Exception) -> float:
         if isinstance(error, ApiThrottled):
             return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
-        # A conflict needs a newer view, which the watch brings, and with it the key: the back-off is for when it brings
-        # nothing that a decision reads.
+        # A conflict needs a newer view. The watch brings it, and queues the key. The back-off is for a change that no
+        # decision reads, which queues nothing.
         return self._queue.failed(key)
 
     def _tell(self, metadata: Metadata, notices: tuple[Notice, ...]) -> None:
@@ -339,7 +339,7 @@ class Worker:
 
 
 def _rendered(seen: Seen, decision: Decision) -> tuple[list[Write | Ask], Unroutable | None]:
-    """The calls for the intents in their order, up to one that a route cannot carry out, and why it cannot."""
+    """The calls for the intents in order, up to the first that a route cannot express, and why it cannot."""
     calls: list[Write | Ask] = []
     for intent in decision.intents:
         try:
@@ -354,5 +354,5 @@ def _target(key: Key, metadata: Metadata) -> RolloutVersion:
 
 
 def _now_s(rollout: _Rollout) -> float:
-    """The pass's one reading of the wall clock."""
+    """The wall clock as the pass read it, once."""
     return rollout.snapshot.now_s if isinstance(rollout, Seen) else rollout.now_s

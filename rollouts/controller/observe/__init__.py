@@ -1,1 +1,1 @@
-"""What is seen of one Rollout at one instant."""
+"""Observes one Rollout at one instant."""

@@ -1,7 +1,7 @@
-"""Routes in other namespaces than the Rollout's: what is told of those that their owners keep from us. No I/O.
+"""Routes in other namespaces than the Rollout's: what a Rollout may learn of routes that their owners do not share. No I/O.
 
-A controller that may read every namespace is asked by people who may not. So a route that its owner does not open to the
-Rollout's namespace is told in the same words as one that does not exist, and what it says is not read.
+The controller may read every namespace, and the authors of Rollouts may not. So a route whose owner does not allow the Rollout's
+namespace is reported in the same words as one that does not exist, and its content is not read.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rollouts.objects import Key, Kind
 def as_told_to(
     key: Key, name: RouteName, kind: Kind, absent: Route, user: RouteObject | None, *, now_s: float
 ) -> tuple[Route, RouteObject | None]:
-    """What Rollout `key` is told of a route: why there is none, or the route.
+    """The route as Rollout `key` may see it, or why there is none.
 
-    One that its owner closed while it carries the Rollout's mark is still told: what it brings where is not known any more, and
-    no pod may go as long as that is so.
+    A route that its owner no longer shares is still visible while it carries the Rollout's mark: nobody knows any more where its
+    requests go, and no pod may be removed meanwhile.
 
     Args:
-        absent: why there is none, as far as `user` is None.
+        absent: why there is no route; used when `user` is None.
     """
     if name.namespace == key.namespace or (user is not None and (lets(user, key.namespace) or marked_by(user) == key)):
         return absent, user
@@ -35,6 +35,6 @@ def as_told_to(
 
 
 def how_to_allow(namespace: str, name: RouteName, kind: Kind) -> str:
-    """What the route's owner would have to do for Rollouts of `namespace`."""
+    """What the route's owner must do to allow Rollouts of `namespace`, with the command."""
     command = f"kubectl annotate {kind.plural}.{kind.group} -n {name.namespace} {name.name} {ALLOW_FROM}={namespace}"
-    return f"its owner has to allow Rollouts of namespace {namespace}: {command}"
+    return f"its owner must allow Rollouts of namespace {namespace}: {command}"

@@ -1,4 +1,4 @@
-"""What is seen of one Rollout at one instant: the store, the inbox and one reading of the clock. No await, no network."""
+"""Observes one Rollout at one instant, from the store, the inbox and one reading of the clock. No await, no network."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is no such Rollout."""
+    """The Rollout does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,9 @@ class Seen:
     """A Rollout whose spec can be carried out.
 
     Args:
-        status_wire: `.status` as the API server has it: what a patch is computed against.
-        routes: what stands behind the snapshot's routes: what a write to one is computed against.
-        trouble: why the snapshot does not show everything, so that nothing may be decided on it; None when it does.
+        status_wire: `.status` as the API server has it; a patch is computed against it.
+        routes: the objects behind the snapshot's routes; a write to a route is computed against them.
+        trouble: why the snapshot is incomplete, so that nothing may be decided on it; None when it is complete.
     """
 
     metadata: Metadata
@@ -93,7 +93,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """A Rollout whose spec cannot be carried out, and everything that is wrong with it."""
+    """A Rollout whose spec cannot be carried out, with all its problems."""
 
     metadata: Metadata
     problems: tuple[SpecProblem, ...]
@@ -104,7 +104,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Illegible:
-    """A Rollout that the watch brought and nobody can read: its status cannot be written, as it is not known."""
+    """A Rollout object that cannot be decoded. Its status is unknown, so it cannot be written either."""
 
     metadata: Metadata
     trouble: ObjectUnreadable
@@ -112,7 +112,7 @@ class Illegible:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """It names a traffic provider that may be declared in the cluster, and that is not known yet; then its key comes again."""
+    """A Rollout that names a traffic provider which is not known yet. Its key is queued again when the provider is known."""
 
 
 Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
@@ -120,10 +120,10 @@ Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A spec, once for each (uid, generation): parsing costs more than all else in a pass.
+    """A parsed spec, kept for each (uid, generation): parsing costs more than the rest of a pass.
 
     Args:
-        providers: version of the providers that there were.
+        providers: version of the providers that it was parsed with.
     """
 
     generation: int
@@ -136,9 +136,9 @@ class Observer:
     """Takes snapshots.
 
     Args:
-        routes: reads the routes that the spec's routers name; None where they are of no concern.
-        facts: what is known of the cluster now; by default nothing is, so that the waits are the safe ones.
-        lags: what was measured of gateways; None for nothing.
+        routes: reads the routes that the spec's routers name; None to read no routes.
+        facts: returns the known facts about the cluster; by default nothing is known, and the waits are the safe ones.
+        lags: the measured lags of gateways; None without measurements.
     """
 
     def __init__(
@@ -222,12 +222,12 @@ class Observer:
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
     def forget(self, uid: str) -> None:
-        """Drops what was parsed of a Rollout that is gone."""
+        """Drops the parsed spec of a Rollout that is gone."""
         self._parsed.pop(uid, None)
         self._read.pop(uid, None)
 
     def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
-        """What `.status` says, read once for each version of the object: most passes follow from something else."""
+        """The Rollout's status, read once for each version of the object, because most passes have another cause."""
         uid = rollout.metadata.uid
         known = self._read.get(uid)
         if known is None or known[0] is not rollout:
@@ -238,7 +238,7 @@ class Observer:
         return known[1], known[2]
 
     def _parse(self, rollout: RolloutObject) -> _Parsed | None:
-        """What the spec says; None while it cannot be told."""
+        """The parsed spec; None while one of its providers is not known yet."""
         metadata = rollout.metadata
         providers = self._routes.version if self._routes is not None else 0
         parsed = self._parsed.get(metadata.uid)
@@ -266,7 +266,7 @@ class Observer:
         return self._routes.read(key, parsed.places, context, now_s=now_s, elsewhere=status.elsewhere)
 
     def _with_gateways(self, proxy: ProxyFacts, routes: Iterable[RouteRead]) -> ProxyFacts:
-        """The same with what was measured of the Rollout's gateways."""
+        """`proxy` with the measured lag of the Rollout's gateways."""
         names = {name for each in routes for name in names_of(each.gateways, each.place.route)}
         lag_s = self._lags.slowest_s(names) if self._lags is not None and names else None
         return proxy if lag_s is None else replace(proxy, gateway_lag_s=lag_s)
@@ -287,7 +287,7 @@ class Observer:
         }
 
     def _host(self, key: Key, name: str) -> ServiceObject | None:
-        """The Service of that name as it is watched, or was answered."""
+        """The Service of that name, from its watch or from an answer."""
         watched: ServiceObject | None = self._services.get(key.namespace, name) if name else None
         if watched is not None or not name:
             return watched
@@ -304,7 +304,7 @@ class Observer:
         *,
         now_s: float,
     ) -> dict[ServiceRef, Service]:
-        """The subsets of a DestinationRule, which core takes for Services."""
+        """The subsets of a DestinationRule, which are Services to core."""
         name = host_name(rule)
         revision_of = {each.name: each.revision for each in replica_sets}
         host = services.get(name) or self._service(key, name, template_labels, revision_of, now_s=now_s)
@@ -330,15 +330,15 @@ class Observer:
 def _beside(
     subsets: Mapping[ServiceRef, Service], services: Mapping[ServiceRef, Service], *, host: str
 ) -> dict[ServiceRef, Service]:
-    """The subsets, and the Services without their host, which they stand for.
+    """The subsets, and the Services without the subsets' host, which the subsets stand for.
 
-    While it is not known which one that is, any Service that we steer may be it, and none may be given back.
+    While the host is not known, any Service that we manage may be it, and none may be released.
     """
     return {**subsets, **{name: each for name, each in services.items() if host and name != host}}
 
 
 def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
-    """Whom a Rollout's routes split the requests between."""
+    """The two destinations between which a Rollout's routes split the requests."""
     stable, canary, ping_pong = "", "", False
     match with_roles(spec.strategy, status):
         case Canary(stable_service=stable_service, canary_service=canary_service, ping_pong=ping_pong):
@@ -395,7 +395,7 @@ def _ready_by_revision(slices: Iterable[EndpointSliceObject], revision_of: Mappi
     revisions: dict[str, str] = {}
     for each in slices:
         for endpoint in each.endpoints or ():
-            if endpoint.conditions.ready is False:  # absent means "unknown", which consumers take for ready
+            if endpoint.conditions.ready is False:  # absent means "unknown", which consumers treat as ready
                 continue
             target = endpoint.target_ref
             if target is None or target.kind != "Pod":

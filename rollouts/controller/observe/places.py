@@ -1,4 +1,4 @@
-"""The places where a Rollout's traffic is split, as its spec names them: what the routers' settings say."""
+"""The places where a Rollout's traffic is split, as the router settings in its spec name them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Providers: TypeAlias = Mapping[str, Provider]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place where a Rollout's traffic is split, as its spec says it.
+    """One place where a Rollout's traffic is split.
 
     Args:
-        provider: None when the place is known only by our marks, and no codec has the name that they give.
-        named: the spec names it; else only our marks tell of it.
-        own: the manifest of which we make it (`trafficRouting.own`); None for a user's object.
+        provider: None when the place is known only by our marks, and they name a provider that does not exist.
+        named: whether the spec names it; otherwise only our marks show it.
+        own: the manifest from which we create it (`trafficRouting.own`); None for a user's object.
     """
 
     route: RouteName
@@ -42,7 +42,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
     """
     places: dict[RouteName, Place] = {}
     problems: list[SpecProblem] = []
-    asked: dict[tuple[str, str], SpecProblem] = {}  # once for each router, not for each of its objects
+    asked: dict[tuple[str, str], SpecProblem] = {}  # one problem for each router, not for each of its objects
     for router in routing_of(spec.strategy).routers:
         path = router_path(router.name)
         provider = providers.get(router.name)
@@ -60,7 +60,7 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
         for target in targets:
             route = RouteName(router.name, target.kinds[0].kind, target.namespace, target.name)
             if route in places:
-                problems.append(SpecProblem(path, f"names {route} twice; once is enough"))
+                problems.append(SpecProblem(path, f"names {route} twice; remove one of them"))
             places[route] = Place(route, provider, target)
             if isinstance(spec.strategy, Canary):
                 for each in impossible(spec.strategy, provider, target):
@@ -72,10 +72,10 @@ def places_of(spec: RolloutSpec, providers: Providers, *, namespace: str) -> tup
 
 
 def name_problems(target: Target) -> Iterator[str]:
-    """Names come from settings that only their provider knows, and end in the paths of URLs."""
+    """Problems with the names of a target. They are from settings that only its provider knows, and become parts of URLs."""
     if target.namespace and (
         problem := namespace_problem(target.namespace)
-    ):  # "": a file of a Rollout that is in none yet
+    ):  # "": a Rollout in a file, without a namespace
         yield f"namespace {problem}"
     for name in filter(None, (target.name, target.owned_name)):
         if problem := name_problem(name):
@@ -83,7 +83,7 @@ def name_problems(target: Target) -> Iterator[str]:
 
 
 def is_at(place: Place, manifest: Manifest, *, namespace: str) -> bool:
-    """Whether the manifest, in `namespace` when it names none, is that of the object at that place."""
+    """Whether the manifest describes the object at that place; `namespace` holds for a manifest that names none."""
     metadata, route = manifest.get("metadata") or {}, place.route
     of_kind = (manifest.get("apiVersion"), manifest.get("kind")) in [
         (kind.api_version, kind.kind) for kind in place.target.kinds
@@ -98,20 +98,23 @@ def _put_own(places: dict[RouteName, Place], own: Iterable[Manifest], namespace:
         place = next((each for each in places.values() if is_at(each, manifest, namespace=namespace)), None)
         if place is None:
             what = f"{manifest['apiVersion']} {manifest['kind']} {manifest['metadata']['name']}"
-            yield SpecProblem(path, f"{what} is named by no router of trafficRouting; name it there, or leave it out")
+            yield SpecProblem(path, f"no router of trafficRouting names {what}; name it there, or remove it")
         elif place.route.namespace != namespace:
-            yield SpecProblem(f"{path}.metadata.namespace", "must be the Rollout's own, with which the object goes")
+            yield SpecProblem(
+                f"{path}.metadata.namespace",
+                "must be the Rollout's namespace: the object is deleted together with the Rollout",
+            )
         elif place.target.subsets:
-            yield SpecProblem(path, f"{place.route} splits nothing; keep it as an object of yours")
+            yield SpecProblem(path, f"{place.route} does not split requests; keep it as an object of your own")
         elif place.own is not None:
-            yield SpecProblem(path, f"is {place.route} a second time; once is enough")
+            yield SpecProblem(path, f"contains {place.route} a second time; remove one of them")
         else:
             kinds = tuple(each for each in place.target.kinds if each.api_version == manifest["apiVersion"])
             places[place.route] = replace(place, own=manifest, target=replace(place.target, kinds=kinds))
 
 
 def routing_of(strategy: Strategy) -> TrafficRouting:
-    """The spec's traffic routing; an empty one where there is none."""
+    """The spec's traffic routing; an empty one when the spec has none."""
     match strategy:
         case Canary(traffic_routing=TrafficRouting() as routing):
             return routing

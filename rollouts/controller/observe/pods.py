@@ -1,4 +1,4 @@
-"""Pods as the API server lists them, to pods as `decide` knows them. Pure."""
+"""Turns pods as the API server lists them into pods as `decide` sees them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECODER: Decoder[PodObject] = Decoder(PodObject)
 
 
 def pod_page(data: bytes) -> Page[PodObject]:
-    """One page of a list of pods. Raises: ApiUnavailable, when it is none, or a pod in it cannot be read."""
+    """One page of a list of pods. Raises: ApiUnavailable, when it is not such a page, or when a pod in it cannot be read."""
     page = _DECODER.page(data)
     for each in page.unreadable:
         raise ApiUnavailable(f"pod {each.metadata.namespace}/{each.metadata.name} cannot be read: {each.why}")
@@ -39,7 +39,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})  # the ReplicaSet does not count the
 
 
 def pod_of(seen: PodObject) -> Pod:
-    """One pod, with what keeps it from being ready in the kubelet's or scheduler's words; "" while it is simply starting."""
+    """One pod, with the kubelet's or the scheduler's reason why it is not ready; "" while it is simply starting."""
     metadata = seen.metadata
     conditions = {condition.type: condition for condition in seen.status.conditions or ()}
     ready = conditions.get("Ready", ObjectCondition()).status == "True"

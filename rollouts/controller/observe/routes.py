@@ -1,6 +1,6 @@
-"""The routes of one Rollout: which ones its spec names, and what is seen of each, read by the codec of its router. No I/O.
+"""The routes of one Rollout: those that its spec names, each read by the codec of its router. No I/O.
 
-What cannot be read is a value too: a route that nobody asked for yet, one that is not there, one whose codec refuses it.
+A route that cannot be read is a value too: one that nobody asked for yet, one that does not exist, one that its codec refuses.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from rollouts.traffic.gateway_api.parents import GROUP
 from rollouts.traffic.istio.subsets import host_of
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What a codec may raise for an object that no API server has checked."""
+"""What a codec may raise for an object that no API server has validated."""
 
 READ_MAX = 4_000  # routes kept decoded, a few KB each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRead:
-    """A place, what core is told of it, and what a write to it needs.
+    """A place, its route as core sees it, and what a write to it needs.
 
     Args:
-        objects: None when it was not read.
-        gateways: whose data planes do it.
-        host: of a DestinationRule, the Service whose pods its subsets are of; None while that was not read.
+        objects: None when the route was not read.
+        gateways: those whose data planes follow the route.
+        host: for a DestinationRule, the Service whose pods are in its subsets; None while it was not read.
     """
 
     place: Place
@@ -73,12 +73,12 @@ class RouteRead:
 
 @dataclass(slots=True)
 class RouteReader:
-    """Reads routes from the store where they are watched, else from the inbox.
+    """Reads routes from the store if they are watched, otherwise from the inbox.
 
     Args:
         planes: None when no data plane can be asked.
-        classes: None to take every feature of the Gateway API for supported.
-        settle_times: what the operator declared.
+        classes: None to treat every feature of the Gateway API as supported.
+        settle_times: the operator's figures.
     """
 
     store: Store
@@ -96,12 +96,12 @@ class RouteReader:
         return places_of(spec, self.providers, namespace=namespace)
 
     def undecided(self, spec: RolloutSpec) -> bool:
-        """It cannot be told yet whether there is a provider for each of the spec's routers."""
+        """Whether it is not known yet if each of the spec's routers has a provider."""
         return any(undecided(router.name, self.providers) for router in routing_of(spec.strategy).routers)
 
     @property
     def version(self) -> int:
-        """Counts changes of what providers there are: the places of a spec may be others then."""
+        """Counts changes of the providers, because the places of a spec may change with them."""
         return self.providers.version if isinstance(self.providers, LiveProviders) else 0
 
     def read(
@@ -113,12 +113,12 @@ class RouteReader:
         now_s: float,
         elsewhere: Iterable[RouteName] | None = (),
     ) -> dict[RouteName, RouteRead]:
-        """What is seen of every place, then of every route that Rollout `key` still steers and no place names any more.
+        """Reads every place, then every route that Rollout `key` still manages and no place names any more.
 
         Args:
-            elsewhere: the routes in other namespaces that the Rollout's status records as managed by it; None for a Rollout that
-                is gone, and its record with it: then a mark counts that the route's owner allows, for what comes of it is
-                a write to that route alone.
+            elsewhere: the routes in other namespaces that the Rollout's status records as managed by it. None for a Rollout that
+                is gone together with its record: then a mark counts if the route's owner allows it, because the only result is
+                a write to that route.
         """
         named = {place.route: place for place in places}
         rule = next((each for each in named.values() if each.target.subsets), None)
@@ -133,7 +133,7 @@ class RouteReader:
     def _read_by_subsets(
         self, key: Key, rule: Place, places: Iterable[Place], context: Context, *, now_s: float
     ) -> dict[RouteName, RouteRead]:
-        """Which destinations are meant is known only when the DestinationRule, which names their host, was read."""
+        """Reads routes between subsets: the destinations are known only after the DestinationRule, which names their host."""
         rule_read = self._read(key, rule, context, now_s=now_s)
         problem = ""
         try:
@@ -154,7 +154,7 @@ class RouteReader:
     def left_behind(
         self, key: Key, read: Iterable[RouteRead] = (), *, elsewhere: Iterable[RouteName] | None = ()
     ) -> Iterator[Place]:
-        """The routes that Rollout `key` steers without being among `read`; objects that it owns are none."""
+        """The routes that Rollout `key` manages and that are not in `read`, without the objects that it owns."""
         read = tuple(read)
         named = {each.place.route for each in read}
         yield from (place for name in elsewhere or () if name not in named and (place := self._recorded(name)))
@@ -172,7 +172,7 @@ class RouteReader:
                 yield self._left(managed)
 
     def _left(self, managed: ManagedRouteObject) -> Place:
-        """A place that only its marks tell of."""
+        """A place that only our marks show."""
         table = self.store.watched(managed.kind)
         seen: RouteObject | None = table.get(managed.namespace, managed.name) if table is not None else None
         marks = (seen.metadata.annotations or {}) if seen is not None else {}
@@ -187,7 +187,7 @@ class RouteReader:
         return Place(route, self.providers.get(router), target, named=False)
 
     def _recorded(self, name: RouteName) -> Place | None:
-        """The place that a record in status tells of; None while no codec has the name that it gives."""
+        """The place that a record in status names; None while the provider that it names does not exist."""
         provider = self.providers.get(name.router)
         kinds = kinds_named(provider, name.kind)
         if not kinds:
@@ -203,7 +203,7 @@ class RouteReader:
         absent, user, owned = self._objects(key, place, kind, owned_kind, now_s=now_s)
         absent, user = as_told_to(key, place.route, kind, absent, user, now_s=now_s)
         if owned is not None and not place.named and not _is_ours(owned, key):
-            owned = None  # a mark alone makes nothing ours: what is taken for ours is deleted
+            owned = None  # a mark alone does not make it ours: we delete objects that are ours
         if user is None:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
@@ -229,7 +229,7 @@ class RouteReader:
     def _objects(
         self, key: Key, place: Place, kind: Kind, owned_kind: Kind, *, now_s: float
     ) -> tuple[Route, RouteObject | None, RouteObject | None]:
-        """The user's object and ours, or why there is none."""
+        """The user's object and ours beside it, or why there is none."""
         target = place.target
         user = self._watched(kind, target.namespace, target.name)
         if user is not None:
@@ -267,7 +267,7 @@ class RouteReader:
             uid=user.metadata.uid,
             resource_version=version,
             split=None,
-            problem=f"no traffic provider has the name {place.route.router!r}, so nobody knows how to give it back",
+            problem=f"no traffic provider is named {place.route.router!r}, so the controller cannot release the route",
             managed_by=_managed_by(user, context),
             named=place.named,
             can_be_asked=asked_by is not None,
@@ -280,13 +280,15 @@ class RouteReader:
             return seen
         if not lets(user, context.namespace):
             remedy = how_to_allow(context.namespace, place.route, target.kinds[0])
-            return replace(seen, problem=f"its owner allows it no longer; {remedy}")
+            return replace(seen, problem=f"its owner no longer allows this Rollout to manage it; {remedy}")
         if owned is not None and not _is_ours(owned, Key(context.namespace, context.rollout)):
-            problem = f"{owned.metadata.name}, which is to be ours beside it, exists and is not; rename or delete it"
+            problem = (
+                f"{owned.metadata.name}, which it needs beside it, exists and is not the Rollout's; rename or delete it"
+            )
             return replace(seen, problem=problem)
         anew = why_anew(objects.user, place.own) if place.own is not None else ""
         if anew and not is_made(objects.user) and not seen.managed_by:
-            problem = "exists and was not made by a Rollout; delete it, or take it out of trafficRouting.own"
+            problem = "it exists, and no Rollout created it; delete it, or remove it from trafficRouting.own"
             return replace(seen, problem=problem)
         split, problem = _split(provider, objects, place, context)
         return replace(
@@ -301,7 +303,7 @@ class RouteReader:
     def _features(
         self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]
     ) -> frozenset[Feature] | None:
-        """As far as the class of the gateways knows them, or the spec says that it does; None when it was not asked yet."""
+        """The features that the gateways' class, or the spec, says are supported; None when the class was not asked yet."""
         if target.kinds[0].group != GROUP or self.classes is None:
             return found
         supported = self.classes.known(gateways)
@@ -310,12 +312,14 @@ class RouteReader:
         return found & features_of_class(supported | frozenset(target.options.get("features") or ()))
 
     def _manifest(self, kind: Kind, seen: RouteObject) -> Manifest:
-        """The whole object, decoded once for each version. Nobody may change it. Raises: Unroutable, for one that is too deep."""
+        """The whole object, decoded once for each version; read-only. Raises: Unroutable, when it is nested too deeply."""
         uid = seen.metadata.uid
         known = self._decoded.get(uid)
         if known is None or known[0] is not seen:
             if _is_deep(seen):
-                raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; make it flatter")
+                raise Unroutable(
+                    f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting"
+                )
             known = self._decoded[uid] = (seen, manifest_of(kind, seen))
             if len(self._decoded) > READ_MAX:
                 self._decoded.popitem(last=False)
@@ -323,12 +327,12 @@ class RouteReader:
 
 
 def _is_deep(seen: RouteObject) -> bool:
-    """Deeper than codecs, which are recursive, are sure to follow; no router's kind is half as deep."""
+    """Whether it is nested deeper than the recursive codecs can follow; no router's kind is half as deep."""
     return any(is_deeper(bytes(each), most_levels=LEVELS_MAX) for each in (seen.spec, seen.status))
 
 
 def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
-    """The object as the API server gave it, without what is never read of its metadata."""
+    """The object as the API server gave it, without the metadata that is never read."""
     manifest: Manifest = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -341,12 +345,12 @@ def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
 
 
 def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
-    """Between which subsets of which host; None while the rule is still to be read. Raises: Unroutable."""
+    """The context with the two subsets as destinations; None while the rule was not read. Raises: Unroutable."""
     match rule.route:
         case RouteUnasked():
             return None
         case RouteAbsent(message=message):
-            raise Unroutable(message or "it does not exist; create it or take it out of trafficRouting")
+            raise Unroutable(message or "it does not exist; create it or remove it from trafficRouting")
         case RouteSeen():
             pass
     if rule.objects is None or rule.place.target.subsets is None:
@@ -357,7 +361,7 @@ def _between_subsets(rule: RouteRead, context: Context) -> Context | None:
 
 
 def _is_ours(owned: RouteObject, key: Key) -> bool:
-    """Whether an object beside a route is one that Rollout `key` made there: it carries its mark, and is controlled by it."""
+    """Whether Rollout `key` created an object beside a route: the object has its mark, and is controlled by it."""
     owners = owned.metadata.owner_references or ()
     controlled = any(is_rollout(owner) and owner.name == key.name for owner in owners)
     return manager_of(owned) == key and controlled and owned.metadata.namespace == key.namespace
@@ -371,25 +375,27 @@ def _split(provider: Provider, objects: Objects, place: Place, context: Context)
     except UNREADABLE as exc:
         if place.named:
             raise
-        # The spec no longer says what its codec reads by; to give it back, the codec needs its own note alone.
+        # The spec no longer has the settings that its codec reads by; to release it, the codec needs only its own note.
         return None, f"the spec no longer names it ({type(exc).__name__})"
 
 
 def _to_be_made(absent: RouteAbsent, place: Place, own: Manifest, context: Context) -> RouteAbsent:
-    """The same, with whether its manifest is one that its codec can steer."""
+    """`absent`, with whether we create it, or why its codec cannot manage its manifest."""
     if place.provider is None:
         return absent
     try:
         _, problem = _split(place.provider, Objects(own), place, context)
     except UNREADABLE as exc:
-        problem = f"it is nothing that its codec can read ({type(exc).__name__}: {exc})"
+        problem = f"the provider cannot read it ({type(exc).__name__}: {exc})"
     if problem:
-        return replace(absent, message=f"{place.route} is not made: as trafficRouting.own has it, {problem}")
+        return replace(
+            absent, message=f"{place.route} cannot be created from its manifest in trafficRouting.own: {problem}"
+        )
     return replace(absent, ours=True)
 
 
 def _managed_by(route: RouteObject, context: Context) -> str:
-    """Name of the Rollout that manages the route, with its namespace where that is not the Rollout's that asks."""
+    """Name of the Rollout that manages the route, with its namespace if that differs from the observed Rollout's."""
     managed_by = manager_of(route)
     if managed_by is None:
         return ""

@@ -1,7 +1,7 @@
-"""Whether everything that a pass over one Rollout would decide on can be seen: readable objects, by watches that work.
+"""Whether a pass can see everything that it decides on: its objects are readable, and their watches work.
 
-What cannot be seen is not absent: a ReplicaSet that cannot be read still has its pods. So nothing is decided, and status
-says why.
+An object that cannot be seen is not absent: a ReplicaSet that cannot be read still has its pods. So nothing is decided, and
+status says why.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
 from rollouts.ports import Clock
 
-FAILED_TELL_S = 90.0  # the longest pause between two attempts is 60 s: at least one more has failed, so it is no blip
+FAILED_TELL_S = 90.0  # the longest pause between two attempts is 60 s, so at least two attempts have failed
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Looks at what the watches say of themselves.
+    """Judges from the state of the watches what can be seen.
 
     Args:
-        clock: dates the beginning of a failure for people.
+        clock: dates the beginning of a failure, for messages.
     """
 
     store: Store
@@ -58,8 +58,8 @@ class Sight:
             if failing_s >= FAILED_TELL_S:
                 since = datetime.fromtimestamp(self.clock.now_s() - failing_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
                 return WatchFailed(
-                    f"the watch of {kind.plural} fails since {since}, so nothing is decided until it works: {watch.trouble}; "
-                    f"see whether the controller's ServiceAccount may list and watch {kind.plural}"
+                    f"the watch of {kind.plural} has failed since {since}; nothing is decided until it works: {watch.trouble}; "
+                    f"check that the controller's ServiceAccount may list and watch {kind.plural}"
                 )
         return None
 
@@ -84,15 +84,15 @@ class Sight:
                     yield kind, found
 
     def _of(self, kind: Kind, namespace: str) -> Iterable[UnreadableObject]:
-        """Those of a namespace: as a rule there is none in the whole cluster."""
+        """The unreadable objects of a kind in a namespace; usually there is none in the whole cluster."""
         table: Table[Any] = self.store.table(kind)
         return [each for where, each in table.unreadable.items() if where[0] == namespace] if table.unreadable else ()
 
 
 def unreadable(kind: Kind, seen: UnreadableObject) -> ObjectUnreadable:
-    """What is said of an object that cannot be read."""
+    """The error for an object that cannot be read."""
     metadata = seen.metadata
     where = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
     return ObjectUnreadable(
-        f"{kind.kind} {where} cannot be read, so nothing is decided until it can: {seen.why}; mend it or delete it"
+        f"the controller cannot read {kind.kind} {where}, and decides nothing until it can: {seen.why}; repair it or delete it"
     )

@@ -1,7 +1,7 @@
 """Subsets of a DestinationRule as core sees them: Services, each of which selects one revision. No I/O.
 
-Two objects stand behind each: the rule, whose labels say which revision it is, and the Service that is the rule's host, whose
-EndpointSlices show which pods are ready. Both carry our marks before a subset counts as managed, so that both are watched.
+Each subset is read from two objects: the rule, whose labels name the revision, and the Service that is the rule's host, whose
+EndpointSlices show the ready pods. A subset counts as managed when both carry our marks, so that both are watched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rule_of(routes: Mapping[RouteName, RouteRead]) -> RouteRead | None:
 
 
 def host_name(rule: RouteRead) -> str:
-    """Name of the Service that is the rule's host; "" while that is not known."""
+    """Name of the Service that is the rule's host; "" while it is not known."""
     if rule.objects is None:
         return ""
     try:
@@ -42,7 +42,7 @@ def subset_services(
     """The two subsets by their names in core.
 
     Args:
-        host: what is known of the Service that is the rule's host, by its name.
+        host: by its name, the Service that is the rule's host, as far as it is known.
         template_labels: of the Rollout's pod template.
         ready: ready endpoints in the host's slices, per revision.
     """
@@ -62,7 +62,7 @@ def _subset_service(
         case RouteUnasked(), _:
             return ServiceUnasked(name)
         case RouteAbsent(route=route, at_s=at_s, message=message), _:
-            missing = message or f"{route} does not exist; create it or take it out of trafficRouting"
+            missing = message or f"{route} does not exist; create it or remove it from trafficRouting"
             return ServiceAbsent(name, at_s, missing)
         case RouteSeen() as seen, Objects(user=user):
             pass
@@ -100,11 +100,11 @@ def _subset_service(
 
 
 def _owner(rule: str, host: str, *, ours: str) -> str:
-    """Who else has one of the two objects; else `ours` once both are, and nobody before."""
+    """The other Rollout that manages one of the two objects; otherwise `ours` if both are marked as ours, or ""."""
     other = next((each for each in (rule, host) if each not in ("", ours)), "")
     return other or (ours if rule == host == ours else "")
 
 
 def version_of(rule: str, host: str) -> str:
-    """The version of a subset, which is two objects: it changes when one of them does."""
+    """The version of a subset, which changes with each of its two objects."""
     return f"{rule}/{host}"

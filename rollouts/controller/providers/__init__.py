@@ -1,1 +1,1 @@
-"""TrafficProviders: watched, judged, and offered to Rollouts."""
+"""Watches TrafficProviders, judges them, and offers them to Rollouts."""

@@ -1,4 +1,4 @@
-"""TrafficProviders: from an object to a provider, how it is tried on the API server, and what its status says. No watch here.
+"""Turns a TrafficProvider into a provider, tries it on the API server, and builds its status. The watch is elsewhere.
 
 A trial is a dry run: each object of the declaration's tests is created with `dryRun=All`, so that the router's own CRD and the
 cluster's admission policies judge it and nothing is stored.
@@ -35,24 +35,24 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.declared.codec import Declared, declared, managed_in_test, says_in_test
 from rollouts.traffic.registry import REFUSED
 
-REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we would see
+REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we see
 UNAVAILABLE_AGAIN_S = 15.0
-MESSAGE_MAX = 8_000  # characters: a status is not the place for whole objects
+MESSAGE_MAX = 8_000  # characters: a status must not contain whole objects
 
 _NOT_ALLOWED = "cannot create resource"
-"""The API server's own words when RBAC forbids; a webhook that says no answers 403 too, in words of its own."""
+"""The API server's own words when RBAC forbids a request; a webhook that refuses also answers 403, in other words."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came out.
+    """The verdict on a TrafficProvider.
 
     Args:
-        ready: Rollouts may use it.
-        reason: one of `core/model/reasons.py`, or what an earlier version said.
-        again_in_s: when to try again; None for not before it changes.
+        ready: whether Rollouts may use it.
+        reason: one of `core/model/reasons.py`, or one that an earlier version wrote.
+        again_in_s: when to try again; None to wait for a change.
     """
 
     ready: bool
@@ -62,7 +62,7 @@ class Judged:
 
 
 def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider]) -> Declared:
-    """The provider that a TrafficProvider declares, its own tests run.
+    """The provider that a TrafficProvider declares, after running its tests.
 
     Args:
         fixed: providers whose names are taken.
@@ -79,8 +79,8 @@ def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider
         below = [SpecProblem(f"spec.{each.path}", each.message) for each in exc.problems]
         problems += [each for each in below if each.path not in told]
     except Exception as exc:
-        # No object's content can end the process, whatever it makes of a declaration.
-        log.exception("traffic_provider_broke", name=name)
+        # No object's content can end the process, whatever error it causes.
+        log.exception("traffic_provider_declaration_crashed", name=name)
         problems.append(SpecProblem("spec", f"cannot be used: {type(exc).__name__} {exc}"))
     if problems or found is None:
         raise SpecInvalid(tuple(problems))
@@ -88,18 +88,18 @@ def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider
 
 
 def invalid(exc: SpecInvalid) -> Judged:
-    """A declaration that is wrong in itself."""
+    """The verdict on a declaration that is wrong in itself."""
     return Judged(False, Reason.INVALID_SPEC, "; ".join(map(str, exc.problems))[:MESSAGE_MAX])
 
 
 async def tried(
     provider: Declared, spec: Mapping[str, Any], *, api: ApiServer, client: Client, namespace: str
 ) -> Judged:
-    """What the API server makes of the objects in the declaration's tests.
+    """Tries the objects of the declaration's tests on the API server, in dry runs.
 
     Args:
-        spec: what `provider` was made of.
-        namespace: where they would be created.
+        spec: the spec of `provider`.
+        namespace: where the objects would be created.
 
     Raises: NotLeader.
     """
@@ -120,18 +120,18 @@ async def tried(
                 if says_in_test(provider, written) != want:
                     return _not_known_again(f"{path}.result", written)
             except Unroutable as exc:
-                message = f"{path}.result: what the API server makes of it cannot be managed: {exc}"
+                message = f"{path}.result: the controller cannot manage the object as the API server returns it: {exc}"
                 return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
     except NotLeader:
         raise
     except RolloutsError as exc:
-        message = f"could not be tried: {exc}; it will be tried again"
+        message = f"the API server could not be asked to try its tests: {exc}; the controller tries again"
         return Judged(False, Reason.NOT_TRIED, message[:MESSAGE_MAX], UNAVAILABLE_AGAIN_S)
-    return Judged(True, Reason.TRIED, "its tests pass, and the API server takes their objects")
+    return Judged(True, Reason.TRIED, "its tests pass, and the API server accepts their objects")
 
 
 async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, namespace: str) -> Judged | Manifest:
-    """The object that would have been created; or what ends the trial."""
+    """The object as the API server would create it, or the verdict that ends the trial."""
     try:
         answer = await client.create(kind, namespace, _as_new(manifest, kind), FIELD_MANAGER, dry_run=True, strict=True)
     except TransientError:
@@ -139,9 +139,9 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
     except ApiForbidden as exc:
         if _NOT_ALLOWED in str(exc):
             message = (
-                f"its tests pass; the API server was not asked about their objects, since the controller may not create "
-                f"{kind.plural}.{kind.group} in namespace {namespace}, not even in a dry run. A Role there with apiGroups: "
-                f"[{kind.group}], resources: [{kind.plural}], verbs: [create] would allow it"
+                f"its tests pass; the API server was not asked about their objects, because the controller may not create "
+                f"{kind.plural}.{kind.group} in namespace {namespace}, not even in a dry run. To allow it, add a Role there with "
+                f"apiGroups: [{kind.group}], resources: [{kind.plural}], verbs: [create]"
             )
             return Judged(True, Reason.NOT_TRIED, message)
         return _refused(path, exc)
@@ -152,10 +152,10 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
 
 
 def _not_known_again(path: str, made: Manifest) -> Judged:
-    """What the API server adds to a copied rule hides it from us: the rule would be made again and again."""
+    """The verdict when the API server adds fields to a copied rule: we would not recognize it, and create it again and again."""
     message = (
-        f"{path}: the API server makes something else of it, which is not known again; write what it adds to a copied rule into "
-        f"header.template: {made.get('spec')}"
+        f"{path}: the API server changes the object, and the provider no longer recognizes its own rule; write the fields "
+        f"that the API server adds to a copied rule into header.template: {made.get('spec')}"
     )
     return Judged(False, Reason.TEST_REFUSED, message[:MESSAGE_MAX], REFUSED_AGAIN_S)
 
@@ -179,14 +179,14 @@ def _as_new(manifest: Manifest, kind: Kind) -> Manifest:
 
 def _taken(name: str, fixed: Mapping[str, Provider]) -> str:
     if name in fixed:
-        return f"{name} is the name of a provider that comes with the controller; take another one, such as my-{name}"
+        return f"{name} is the name of a provider that comes with the controller; use another name, such as my-{name}"
     if name in REFUSED:
-        return f"{name} is a name that the controller refuses ({REFUSED[name]}); take another one, such as my-{name}"
+        return f"the controller refuses the name {name} ({REFUSED[name]}); use another name, such as my-{name}"
     return ""
 
 
 def status_of(judged: Judged, *, generation: int, before: Manifest, now_s: float) -> Manifest:
-    """`.status` that says it; equal to `before` when nothing differs. Conditions in kstatus form."""
+    """`.status` for a verdict, with conditions in kstatus form; equal to `before` when nothing differs."""
     old = {each.get("type"): each for each in before.get("conditions") or () if isinstance(each, dict)}
     conditions = []
     for kind, holds in (("Ready", judged.ready), ("Stalled", not judged.ready)):
@@ -207,7 +207,7 @@ def status_of(judged: Judged, *, generation: int, before: Manifest, now_s: float
 
 
 def judged_before(status: Manifest, *, generation: int) -> Judged | None:
-    """What an earlier controller, or another one, found of that generation, if it was Ready."""
+    """The verdict of an earlier or another controller on that generation, if it was Ready; else None."""
     said = _ready(status, generation)
     if said.get("status") != "True":
         return None
@@ -215,12 +215,12 @@ def judged_before(status: Manifest, *, generation: int) -> Judged | None:
 
 
 def is_shown(status: Manifest, *, generation: int) -> bool:
-    """Whether a status says of that generation if it is Ready."""
+    """Whether a status says if that generation is Ready."""
     return _ready(status, generation).get("status") in ("True", "False")
 
 
 def _ready(status: Manifest, generation: int) -> Manifest:
-    """The condition Ready of that generation; empty when there is none."""
+    """The Ready condition for that generation; empty when there is none."""
     for each in status.get("conditions") or ():
         if isinstance(each, dict) and (each.get("type"), each.get("observedGeneration")) == ("Ready", generation):
             return each

@@ -1,10 +1,10 @@
-"""Watches TrafficProviders and judges each of their generations: its own tests at once, then a dry run on the API server.
+"""Watches TrafficProviders and judges each generation of them: first by its own tests, then by a dry run on the API server.
 
-Every controller watches and reads them; only the one that leads tries them and writes their status. What was found Ready
-before is believed for its generation, so that a restart interrupts no rollout and costs no request.
+Every controller watches and reads them; only the leader tries them and writes their status. A generation whose status says Ready
+is believed, so that a restart interrupts no rollout and costs no request.
 
-A cluster without the CRD, or a controller that may not watch cluster-scoped objects, has none: that is told once, and looked at
-again only while a Rollout names a provider that nobody knows.
+Without the CRD, or without the right to watch cluster-scoped objects, there are none: the controller logs that once, and looks
+again only while a Rollout names an unknown provider.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 
 class _NoneHere(Exception):
-    """The watch was refused in a way that trying again at once does not mend."""
+    """The watch was refused in a way that another try at once does not change."""
 
     def __init__(self, why: RolloutsError) -> None:
         super().__init__(str(why))
@@ -65,13 +65,13 @@ class _NoneHere(Exception):
 
 @dataclass(slots=True)
 class _Entry:
-    """One TrafficProvider as it is now.
+    """The current state of one TrafficProvider.
 
     Args:
         provider: None when the declaration is wrong in itself.
-        judged: None while it is to be tried.
-        try_at_s: monotonic time from which it is to be tried, maybe again; None for not before it changes.
-        unsaid: what was judged is not in its status yet.
+        judged: None while it was not tried yet.
+        try_at_s: monotonic time of the next try; None to wait for a change.
+        unsaid: whether the verdict is not in its status yet.
     """
 
     seen: TrafficProviderObject
@@ -82,16 +82,16 @@ class _Entry:
 
 
 class TrafficProviders:
-    """Keeps `providers` as the cluster has them.
+    """Keeps `providers` up to date with the cluster.
 
     Args:
-        namespace: where objects are tried, the controller's own.
-        named: whether some Rollout names the provider; asked seldom.
-        on_change: told the name whenever what it means has changed, `providers` first.
-        on_ready: told of each provider that Rollouts may use from now on.
+        namespace: where objects are tried; the controller's own.
+        named: whether some Rollout names the provider; called rarely.
+        on_change: called with a provider's name after `providers` has changed for it.
+        on_ready: called with each provider that Rollouts may use from now on.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and whom to tell
+    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and callbacks
         self,
         *,
         api: ApiServer,
@@ -105,7 +105,7 @@ class TrafficProviders:
         on_ready: Callable[[Declared], None],
     ) -> None:
         self.listed = asyncio.Event()
-        """Set when it is known which there are, even if there are none."""
+        """Set when all TrafficProviders are known, even if there are none."""
         self._api = api
         self._client = client
         self._clock = clock
@@ -144,11 +144,11 @@ class TrafficProviders:
             await self._wanted()
 
     async def judge(self) -> NoReturn:
-        """Tries what is to be tried and writes status, while this controller leads. Cancellation: safe."""
+        """Tries TrafficProviders and writes their status while this controller leads. Cancellation: safe."""
         self._due_s = dict.fromkeys(self._entries, 0.0)
         for entry in self._entries.values():
             if entry.provider is not None and self._found_before(entry.seen) is None:
-                entry.try_at_s = 0.0  # whoever led before found something else since we looked
+                entry.try_at_s = 0.0  # the former leader has reached another verdict since
         while True:
             self._work.clear()
             now_s = self._clock.monotonic_s()
@@ -162,12 +162,12 @@ class TrafficProviders:
                     pass
                 continue
             for name in due:
-                self._due_s.pop(name, None)  # it may have gone while another one was looked after
+                self._due_s.pop(name, None)  # it may have been deleted while another one was handled
                 if name in self._entries:
                     await self._look_after(name, self._entries[name])
 
     def _changed(self, _kind: Kind, before: TrafficProviderObject | None, after: TrafficProviderObject | None) -> None:
-        """One difference in the cluster."""
+        """Follows one change in the cluster."""
         name = (after or before or TrafficProviderObject()).metadata.name
         if after is None:
             self._gone(name)
@@ -183,16 +183,16 @@ class TrafficProviders:
         self._do(name)
 
     def _unreadable(self, _kind: Kind, seen: UnreadableObject) -> None:
-        """Its router is not managed by what was declared before: nobody knows whether that still holds."""
+        """Withdraws a provider whose object cannot be read: nobody knows whether its former declaration still holds."""
         name = seen.metadata.name
         log.error("object_unreadable", kind=TRAFFIC_PROVIDER.kind, name=name, why=seen.why)
         self._entries.pop(name, None)
         self._due_s.pop(name, None)
-        self._providers.lacks(name, f"it cannot be read: {seen.why}; make it smaller")
+        self._providers.lacks(name, f"the controller cannot read it: {seen.why}; make it smaller")
         self._on_change(name)
 
     def _read(self, name: str, seen: TrafficProviderObject) -> None:
-        """A new generation."""
+        """Reads a new generation."""
         try:
             provider = provider_of(name, _spec(seen), self._providers.fixed)
         except SpecInvalid as exc:
@@ -212,7 +212,7 @@ class TrafficProviders:
         return judged_before(_status(seen), generation=seen.metadata.generation)
 
     def _conclude(self, name: str, entry: _Entry, judged: Judged, *, said: bool = False) -> None:
-        """What the entry means from now on; `said` when its status is where we have it from."""
+        """Records a verdict on the entry, and offers or withdraws its provider; `said` when the verdict is from its status."""
         before, entry.judged = entry.judged, judged
         entry.unsaid = not said and (entry.unsaid or judged != before)
         if before is not None and before.ready == judged.ready and (judged.ready or before.message == judged.message):
@@ -226,7 +226,7 @@ class TrafficProviders:
         self._on_change(name)
 
     async def _look_after(self, name: str, entry: _Entry) -> None:
-        """Tries it, unless its generation has been, and says so in its status. Raises: nothing but cancellation."""
+        """Tries an entry if that is due, and writes its status. Raises: nothing but cancellation."""
         try:
             if (
                 entry.provider is not None
@@ -234,19 +234,19 @@ class TrafficProviders:
                 and entry.try_at_s <= self._clock.monotonic_s()
             ):
                 await self._try(name, entry, entry.provider)
-            if self._entries.get(name) is entry and entry.judged is not None:  # else another one has come meanwhile
+            if self._entries.get(name) is entry and entry.judged is not None:  # otherwise a newer entry has replaced it
                 await self._write_status(name, entry, entry.judged)
             if entry.try_at_s is not None:
                 self._do(name, at_s=entry.try_at_s)
         except (ApiConflict, ApiNotFound):
-            return  # it has changed, or is gone; the watch brings that
+            return  # it has changed, or is gone; the watch shows that
         except NotLeader:
             self._do(name, at_s=self._clock.monotonic_s() + UNAVAILABLE_AGAIN_S)
         except RolloutsError as exc:
             again_in_s = UNAVAILABLE_AGAIN_S if isinstance(exc, TransientError) else REFUSED_AGAIN_S
             log.warning("traffic_provider_status_not_written", name=name, why=str(exc), retry_in_s=again_in_s)
             self._do(name, at_s=self._clock.monotonic_s() + again_in_s)
-        except Exception:  # a bug; the others are looked after all the same
+        except Exception:  # a bug; the other providers are not affected
             log.exception("traffic_provider_crashed", name=name, retry_in_s=REFUSED_AGAIN_S)
             self._do(name, at_s=self._clock.monotonic_s() + REFUSED_AGAIN_S)
 
@@ -258,7 +258,7 @@ class TrafficProviders:
         self._conclude(name, entry, judged)
 
     async def _write_status(self, name: str, entry: _Entry, judged: Judged) -> None:
-        """Says what is new, once: another installation may judge the same object otherwise, and they must not fight over it."""
+        """Writes a new verdict once. Another installation may judge the same object differently, and the two must not fight."""
         metadata, before = entry.seen.metadata, _status(entry.seen)
         wanted = status_of(judged, generation=metadata.generation, before=before, now_s=self._clock.now_s())
         if wanted == before or (is_shown(before, generation=metadata.generation) and not entry.unsaid):
@@ -274,16 +274,16 @@ class TrafficProviders:
         entry.unsaid = False
 
     def _do(self, name: str, *, at_s: float = 0.0) -> None:
-        """It is to be looked after at that monotonic time, or before."""
+        """Schedules the entry for that monotonic time, or before."""
         self._due_s[name] = min(at_s, self._due_s.get(name, at_s))
         self._work.set()
 
-    # Whether there are any.
+    # Whether there are any TrafficProviders.
 
     async def _when_listed(self, table: Table[Any]) -> None:
         await table.synced.wait()
         self._told = False
-        for name in [each for each in self._entries if table.get("", each) is None]:  # went while nobody watched
+        for name in [each for each in self._entries if table.get("", each) is None]:  # deleted while the watch was down
             self._gone(name)
         self._set_listed()
         self._providers.missed.clear()
@@ -299,7 +299,7 @@ class TrafficProviders:
             return
         self.listed.set()
         self._providers.listed()
-        for name in tuple(self._providers.missed):  # they wait for this
+        for name in tuple(self._providers.missed):  # their Rollouts wait for this
             self._on_change(name)
 
     def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
@@ -308,7 +308,7 @@ class TrafficProviders:
         log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
 
     def _tell_none(self, why: RolloutsError) -> None:
-        if isinstance(why, ApiNotFound):  # with the CRD went its objects
+        if isinstance(why, ApiNotFound):  # the CRD is gone, and its objects with it
             for name in tuple(self._entries):
                 self._gone(name)
         if not self._told:
@@ -316,12 +316,12 @@ class TrafficProviders:
             remedy = (
                 "rollouts crds | kubectl apply -f -"
                 if isinstance(why, ApiNotFound)
-                else "a ClusterRole with get, list and watch of trafficproviders.rollouts.dev, unless nobody is to use any"
+                else "to use TrafficProviders, grant get, list and watch of trafficproviders.rollouts.dev in a ClusterRole"
             )
             log.info("no_traffic_providers", why=str(why), remedy=remedy)
 
     async def _wanted(self) -> None:
-        """Returns when it is time to look again whether there are any."""
+        """Returns when it is time to look again for TrafficProviders."""
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             missed = self._providers.missed
@@ -347,6 +347,6 @@ def _status(seen: TrafficProviderObject) -> Manifest:
 def _object(data: bytes) -> Manifest:
     try:
         value = msgspec.json.decode(data) if data else {}
-    except RecursionError:  # then it lacks everything, which is told
+    except RecursionError:  # then all its fields are missing, which is reported
         return {}
     return value if isinstance(value, dict) else {}

@@ -1,1 +1,1 @@
-"""Which Rollout a change or an answer is about, and when its key gets its next pass."""
+"""Finds the Rollouts that a change or an answer concerns, and schedules their next passes."""

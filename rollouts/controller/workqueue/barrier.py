@@ -1,7 +1,7 @@
 """Read your writes: a pass waits until the store shows everything that earlier passes of its key have written.
 
-`cluster/store.py` knows what is behind; this knows which key waits for it, and brings the key back when it has come: by the
-watch's event, not by polling. A write that is never shown is given up by the store after 30 s.
+`cluster/store.py` knows which writes are not shown yet. The barrier knows which key waits for them, and queues the key again at
+the watch's event, without polling. The store gives up after 30 s on a write that is never shown.
 """
 
 from __future__ import annotations
@@ -25,16 +25,21 @@ class Barrier:
     def wrote(
         self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str, namespace: str = ""
     ) -> None:
-        """Remembers a write of a pass over `key` to an object, in its namespace unless one is given; None for a deletion."""
+        """Remembers that a pass over `key` wrote an object.
+
+        Args:
+            resource_version: None for a deletion.
+            namespace: "" for that of `key`.
+        """
         self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid)
         self._written.setdefault(key, set()).add((kind, namespace or key.namespace, name))
 
     def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
-        """Remembers that the server has a newer version than this one: nothing is decided on it again."""
+        """Remembers that the server has a newer version than this one, so no pass decides on this one again."""
         self.wrote(key, kind, name, resource_version=str(int(resource_version) + 1), uid=uid)
 
     def holds_back(self, key: Key) -> bool:
-        """Whether the store is behind our writes; the key comes back by itself when it no longer is."""
+        """Whether the store is behind our writes; if so, the key is queued again when it no longer is."""
         written = self._written.get(key)
         if written is None:
             return False
@@ -49,10 +54,10 @@ class Barrier:
         return True
 
     def shown(self, kind: Kind, namespace: str, name: str) -> None:
-        """The watch has shown a change of an object."""
+        """Notes that the watch has shown a change of an object, and queues the keys that waited for it."""
         for key in self._waiters.pop((kind, namespace, name), ()):
             self._queue.add(key)
 
     def forget(self, key: Key) -> None:
-        """The Rollout is gone."""
+        """Forgets a Rollout that is gone."""
         self._written.pop(key, None)

@@ -1,4 +1,4 @@
-"""Answers to what passes asked for, until the next pass looks. RAM only: whatever is lost here is asked again."""
+"""Keeps answers to the questions of passes until the next pass reads them. In RAM only: a lost answer is asked for again."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rollouts.core.model.traffic import LiveSeen, RouteName
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 
-SERVICE_ANSWER_S = 10.0  # a Service that is not watched may have changed since
-POD_LISTS_MAX = 1_000  # of Rollouts at once; the longest unused one goes first
+SERVICE_ANSWER_S = 10.0  # a Service that is not watched may change unseen
+POD_LISTS_MAX = 1_000  # Rollouts whose lists are kept; the least recently used one is dropped first
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAnswer:
-    """What the API server said of one Service.
+    """The API server's answer about one Service.
 
     Args:
         service: None when it does not exist.
-        asked_s: monotonic, when the question was sent: the answer is at least as new.
+        asked_s: monotonic time of the question; the answer is at least as new.
     """
 
     service: ServiceObject | None
@@ -32,13 +32,13 @@ class ServiceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteAnswer:
-    """What the API server said of one route.
+    """The API server's answer about one route.
 
     Args:
         kind, owned_kind: in the version that the server has; None when it has none.
-        user, owned: None when it does not exist.
-        message: why there is none, when that is not simply its name.
-        asked_s: monotonic, when the question was sent: the answer is at least as new.
+        user, owned: the user's object and ours beside it; None when it does not exist.
+        message: why there is no route; "" when simply no object has its name.
+        asked_s: monotonic time of the question; the answer is at least as new.
     """
 
     asked_s: float
@@ -85,21 +85,21 @@ class Inbox:
         self._route_askers.setdefault((route.namespace, route.name), set()).add(key)
 
     def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> None:
-        """Takes what the data planes of a route said."""
+        """Takes the answer of a route's data planes."""
         self._live.setdefault(key, {})[route] = answer
 
     def put_drained(self, key: Key, revision: str, answer: DrainSeen) -> None:
-        """Takes what the drain probes said of a revision."""
+        """Takes the answer of the drain probes about a revision."""
         self._drained.setdefault(key, {})[revision] = answer
 
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
-        """Remembers that a PodDisruptionBudget said no."""
+        """Remembers that a PodDisruptionBudget refused an eviction."""
         self._refusals[key] = refusal
 
     def service(self, key: Key, name: str) -> ServiceAnswer | None:
-        """The answer about Service `name`; None when there is none, or it describes a Service as it was 10 s ago.
+        """The answer about Service `name`; None when there is none, or when it says that the Service exists and is over 10 s old.
 
-        How long "there is none" may be believed is for `decide` to judge.
+        How long "it does not exist" remains valid is for `decide` to judge.
         """
         answer = self._services.get(key, {}).get(name)
         if answer is None or (answer.service is not None and self.age_s(answer) > SERVICE_ANSWER_S):
@@ -107,18 +107,18 @@ class Inbox:
         return answer
 
     def route(self, key: Key, route: RouteName) -> RouteAnswer | None:
-        """The answer about a route; None when there is none, or it describes a route as it was 10 s ago."""
+        """The answer about a route; None when there is none, or when it says that the route exists and is over 10 s old."""
         answer = self._routes.get(key, {}).get(route)
         if answer is None or (answer.user is not None and self.age_s(answer) > SERVICE_ANSWER_S):
             return None
         return answer
 
     def live(self, key: Key, route: RouteName) -> LiveSeen | None:
-        """What the data planes said last; whether it is about this version of the route is for `decide` to judge."""
+        """The last answer of the data planes; `decide` judges whether it is about this version of the route."""
         return self._live.get(key, {}).get(route)
 
     def drained(self, key: Key) -> Mapping[str, DrainSeen]:
-        """What the drain probes said last, by revision; how old it may be is for `decide` to judge."""
+        """The last answers of the drain probes, by revision; `decide` judges how old they may be."""
         return self._drained.get(key, {})
 
     def age_s(self, answer: ServiceAnswer | RouteAnswer) -> float:
@@ -126,7 +126,7 @@ class Inbox:
         return self._clock.monotonic_s() - answer.asked_s
 
     def pods(self, key: Key) -> PodsSeen | None:
-        """The last list of the Rollout's pods; how old it may be is for `decide` to judge."""
+        """The last list of the Rollout's pods; `decide` judges how old it may be."""
         return self._pods.get(key)
 
     def refusal(self, key: Key) -> EvictionRefused | None:
@@ -134,7 +134,7 @@ class Inbox:
         return self._refusals.get(key)
 
     def askers(self, namespace: str, service: str) -> frozenset[Key]:
-        """Rollouts that asked about a Service: they want to know when it comes under somebody's steering."""
+        """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
         return frozenset(self._askers.get((namespace, service), ()))
 
     def route_askers(self, namespace: str, name: str) -> frozenset[Key]:
@@ -142,19 +142,19 @@ class Inbox:
         return frozenset(self._route_askers.get((namespace, name), ()))
 
     def route_changed(self, key: Key, route: RouteName) -> None:
-        """We wrote to the route: an older answer says nothing any more."""
+        """Drops the answer about a route after a write to it."""
         self._routes.get(key, {}).pop(route, None)
 
     def service_changed(self, key: Key, name: str) -> None:
-        """We wrote to the Service, or it is watched now: an older answer says nothing any more."""
+        """Drops the answer about a Service after a write to it, or when it is watched now."""
         self._services.get(key, {}).pop(name, None)
 
     def pods_changed(self, key: Key) -> None:
-        """We wrote to a pod: the list must be read again."""
+        """Drops the list of pods after a write to one of them."""
         self._pods.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """The Rollout is gone."""
+        """Forgets a Rollout that is gone."""
         self._services.pop(key, None)
         for name in self._asked.pop(key, ()):
             askers = self._askers[(key.namespace, name)]

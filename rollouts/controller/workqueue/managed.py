@@ -1,7 +1,7 @@
-"""Which Services and routes each Rollout manages, by the annotation that it left on them: indexes over what is watched.
+"""Which Services and routes each Rollout manages, by its annotation on them: indexes over the watched objects.
 
 Anybody may write an annotation. In the Rollout's own namespace it is believed: whoever writes there may change the Rollout too.
-A route elsewhere is one that its owner allows Rollouts of that namespace to manage (`rollouts.dev/allow-rollouts-from`), and it
+In other namespaces the route's owner must allow Rollouts of that namespace (`rollouts.dev/allow-rollouts-from`), and the route
 counts for a Rollout only when its spec names it, or its status records that it did (`controller/observe/routes.py`).
 """
 
@@ -21,7 +21,7 @@ def managed_by(service: ServiceObject) -> str:
 
 
 class ManagedServices:
-    """Both directions, each O(1). May be lost at any moment: the watch's first list fills it again."""
+    """The managed Services, looked up by Service and by Rollout in O(1). The watch's first list fills it."""
 
     def __init__(self) -> None:
         self._names: dict[Key, set[str]] = {}
@@ -37,7 +37,7 @@ class ManagedServices:
             self._names.setdefault(owner, set()).add(after.metadata.name)
 
     def of(self, key: Key) -> tuple[str, ...]:
-        """Names of the Services that Rollout `key` steers, sorted."""
+        """Names of the Services that Rollout `key` manages, sorted."""
         return tuple(sorted(self._names.get(key, ())))
 
 
@@ -48,7 +48,7 @@ def _owner(service: ServiceObject) -> Key | None:
 
 @dataclass(frozen=True, slots=True)
 class ManagedRouteObject:
-    """Where a route is that some Rollout manages."""
+    """Where a managed route is."""
 
     kind: Kind
     namespace: str
@@ -56,7 +56,7 @@ class ManagedRouteObject:
 
 
 class ManagedRouteObjects:
-    """The routes of every kind that is watched; what a Rollout owns beside its routes is not among them."""
+    """The managed routes of every watched kind, without the objects that a Rollout owns beside its routes."""
 
     def __init__(self) -> None:
         self._routes: dict[Key, set[tuple[Kind, str, str]]] = {}
@@ -72,35 +72,35 @@ class ManagedRouteObjects:
             self._routes.setdefault(owner, set()).add((kind, after.metadata.namespace, after.metadata.name))
 
     def keys(self) -> tuple[Key, ...]:
-        """Every Rollout that manages a route, also those that are gone."""
+        """Every Rollout that manages a route, including those that are gone."""
         return tuple(self._routes)
 
     def of(self, key: Key) -> tuple[ManagedRouteObject, ...]:
-        """The routes that Rollout `key` steers, in order of kind, namespace and name."""
+        """The routes that Rollout `key` manages, in order of kind, namespace and name."""
         found = self._routes.get(key, ())
         return tuple(sorted((ManagedRouteObject(kind, space, name) for kind, space, name in found), key=str))
 
 
 def _is_beside(route: RouteObject) -> bool:
-    """What we own beside a user's route; one that we made in a user's place is managed as a user's."""
+    """Whether we own the object beside a user's route. A route of `trafficRouting.own` is managed like a user's."""
     if MADE_FROM in (route.metadata.annotations or {}):
         return False
     return any(is_rollout(owner) for owner in route.metadata.owner_references or ())
 
 
 def is_rollout(owner: OwnerReference) -> bool:
-    """Whether an owner is a Rollout that controls the object, by what the reference says."""
+    """Whether an owner reference names a Rollout as the controller of the object."""
     return owner.controller and owner.kind == ROLLOUT.kind and owner.api_version.startswith(f"{ROLLOUT.group}/")
 
 
 def manager_of(route: RouteObject) -> Key | None:
-    """The Rollout that manages `route`: in the route's namespace, or in another one that the route's owner allows."""
+    """The Rollout that manages `route`, in the route's namespace or in another one that the route's owner allows."""
     marked = marked_by(route)
     return marked if marked is not None and lets(route, marked.namespace) else None
 
 
 def marked_by(route: RouteObject) -> Key | None:
-    """The Rollout that the annotation names, whoever wrote it; in the route's namespace, unless it names another."""
+    """The Rollout that the annotation names, whoever wrote it; in the route's namespace unless it names another one."""
     text = (route.metadata.annotations or {}).get(MANAGED_BY, "")
     namespace, _, name = text.rpartition("/")
     marked = Key(namespace or route.metadata.namespace, name)
@@ -108,10 +108,10 @@ def marked_by(route: RouteObject) -> Key | None:
 
 
 def lets(route: RouteObject, namespace: str) -> bool:
-    """Whether Rollouts of that namespace may manage the route: those of its own may, others as far as its owner allows."""
+    """Whether Rollouts of that namespace may manage the route: it is the route's namespace, or its owner allows it."""
     return route.metadata.namespace == namespace or allows(route.metadata.annotations or {}, namespace)
 
 
 def managed_by_text(rollout: Key, *, namespace: str) -> str:
-    """What the annotation says on a route in `namespace`, so that `manager_of` reads it back."""
+    """The annotation's value on a route in `namespace`, as `manager_of` reads it."""
     return rollout.name if rollout.namespace == namespace else str(rollout)

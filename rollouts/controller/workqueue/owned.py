@@ -1,7 +1,7 @@
-"""Which ReplicaSets and pods are a Rollout's: those of its namespace whose owner reference says all of what it is.
+"""Which ReplicaSets and pods belong to a Rollout: those of its namespace whose owner reference matches it in every part.
 
-An owner reference is text that anybody may write who may write the object. One from another namespace counts for nothing, as for
-the garbage collector; one that lies about the kind or the name is none of ours. Source:
+Whoever may write an object may write its owner references. A reference from another namespace does not count, as for the garbage
+collector; nor does one with a wrong kind or name. Source:
 https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents
 """
 
@@ -21,7 +21,7 @@ def replica_sets_of(table: Table[ReplicaSetObject], key: Key, uid: str) -> tuple
 
 
 def is_controlled_by(metadata: Metadata, key: Key, uid: str) -> bool:
-    """Whether an object in the namespace of `key` says in full that the Rollout of that key and uid controls it."""
+    """Whether the owner reference of an object in the namespace of `key` matches the Rollout of that key and uid in all parts."""
     owners = metadata.owner_references or ()
     return any(is_rollout(each) and (each.name, each.uid) == (key.name, uid) for each in owners)
 

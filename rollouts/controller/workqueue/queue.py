@@ -1,11 +1,11 @@
-"""The work queue: which Rollout is looked at next. One entry a key, never two workers on one key, and fair to namespaces.
+"""The work queue: which Rollout gets the next pass. One entry for each key, one worker at a time on a key, fair to namespaces.
 
-Turns go round the namespaces that have a key ready, and within a namespace it is first come first served. A namespace may hold up
-to twice as many workers as are free, so one whose passes are slow (an admission webhook that takes 10 s) never holds them all: of
-32 the first such namespace gets 22, the next ones what keeps that proportion, and a worker stays free. This is the dynamic
-threshold of Choudhury and Hahne (IEEE/ACM ToN 6:2, 1998), which needs no setting: a namespace alone still gets two thirds.
+Namespaces that have a ready key take turns, and within a namespace keys are first in, first out. A namespace may hold up to twice
+as many workers as are free, so one with slow passes (an admission webhook that takes 10 s) never holds them all: of 32 workers,
+the first such namespace gets 22, the next ones keep to the same proportion, and a worker stays free. This is the dynamic
+threshold of Choudhury and Hahne (IEEE/ACM ToN 6:2, 1998), which needs no setting: a single namespace still gets two thirds.
 
-It knows nothing of Rollouts. Single-threaded: every method is to be called on the event loop that `take` runs on.
+The queue knows nothing of Rollouts. It is single-threaded: call every method on the event loop that `take` runs on.
 """
 
 from __future__ import annotations
@@ -24,25 +24,23 @@ SHARE_OF_FREE = 2  # workers that a namespace may hold for each one that is free
 
 
 class WorkQueue:
-    """Keys that want a pass: now, or at a time.
+    """Keys that need a pass, now or at a given time.
 
-    Guarantees: a key added while it is worked on is handed out again after `done`; a key added many times while it waits is
-    handed out once; no key overtakes another of its namespace that became ready before it; every operation is O(1), but that
-    `take` passes over the namespaces that hold their share, which are fewer than workers.
+    Guarantees: a key added during its pass is handed out again after `done`; a key added many times while it waits is handed out
+    once; no key overtakes another of its namespace that became ready before it; every operation is O(1), except that `take` skips
+    the namespaces that hold their share, which are fewer than the workers.
 
     Args:
-        clock: for times; waiting is the event loop's.
+        clock: for times; the event loop does the waiting.
         rng: for the jitter of back-offs.
-        workers: how many there are that take.
+        workers: the number of workers that take keys.
     """
 
     def __init__(self, *, clock: Clock, rng: random.Random, workers: int) -> None:
         self._clock = clock
         self._rng = rng
         self._workers = workers
-        self._ready: OrderedDict[str, deque[Key]] = (
-            OrderedDict()
-        )  # by namespace, whose turn is next first; none is empty
+        self._ready: OrderedDict[str, deque[Key]] = OrderedDict()  # by namespace, in the order of turns; none is empty
         self._waiting: set[Key] = set()  # all keys in _ready
         self._held: dict[str, int] = {}  # active keys by namespace
         self._active: set[Key] = set()
@@ -65,7 +63,7 @@ class WorkQueue:
         return len(self._active)
 
     def add(self, key: Key) -> None:
-        """Wants a pass as soon as a worker is free (and not before a hold of `failed` is over)."""
+        """Requests a pass as soon as a worker is free, but not during a hold of `failed`."""
         held_until_s = self._held_until_s.get(key, 0.0)
         if held_until_s > self._clock.monotonic_s():
             self.add_at(key, held_until_s)
@@ -77,7 +75,7 @@ class WorkQueue:
             self._wake_one()
 
     def add_at(self, key: Key, monotonic_s: float) -> None:
-        """Wants a pass at `monotonic_s`, unless an earlier time was asked for; `take` forgets it."""
+        """Requests a pass at `monotonic_s`, unless an earlier one was requested; `take` forgets the time."""
         if self._due_s.get(key, float("inf")) <= monotonic_s:
             return
         self._due_s[key] = monotonic_s
@@ -85,9 +83,9 @@ class WorkQueue:
         self._set_timer()
 
     async def take(self) -> Key | None:
-        """The next key, marked as being worked on; None once the queue is closed.
+        """The next key, marked as active; None once the queue is closed.
 
-        A time set for the key is forgotten: the pass that begins will say when the next one is due.
+        It forgets a time set for the key: the pass that begins says when the next one is due.
         Cancellation: safe; no key is lost.
         """
         while not self._closed:
@@ -105,14 +103,14 @@ class WorkQueue:
                 await taker
             except asyncio.CancelledError:
                 if taker.done() and not taker.cancelled():
-                    self._wake_one()  # the wake-up that we got is somebody else's now
+                    self._wake_one()  # passes our wake-up on to another worker
                 elif taker in self._takers:
                     self._takers.remove(taker)
                 raise
         return None
 
     def done(self, key: Key) -> None:
-        """The pass is over; the key is handed out again if it was added meanwhile."""
+        """Notes that the pass is over, and queues the key again if it was added meanwhile."""
         self._active.discard(key)
         self._held[key.namespace] -= 1
         if not self._held[key.namespace]:
@@ -129,16 +127,16 @@ class WorkQueue:
         self._held_until_s.pop(key, None)
 
     def failed(self, key: Key, *, retry_in_s: float | None = None, hold_s: float = 0.0) -> float:
-        """Wants another pass after a failure; answers in how many seconds.
+        """Requests another pass after a failure; returns in how many seconds.
 
         Args:
             retry_in_s: None for an exponential back-off with jitter, 0.05 s to 30 s by the number of failures in a row.
-            hold_s: for so long not even an event brings the key back.
+            hold_s: during this time not even an event causes a pass.
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if retry_in_s is None:
-            # Between half and the whole, so that keys that failed together do not come back together.
+            # Between half of it and all of it, so that keys that failed together do not return together.
             whole_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures, 16))
             retry_in_s = whole_s * self._rng.uniform(0.5, 1.0)
         now_s = self._clock.monotonic_s()
@@ -153,7 +151,7 @@ class WorkQueue:
         self._due_s.pop(key, None)
 
     def close(self) -> None:
-        """Hands out no more keys; every `take` returns None. Passes that have begun go on."""
+        """Hands out no more keys: every `take` returns None. Passes that have begun continue."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -162,7 +160,7 @@ class WorkQueue:
             self._wake_one()
 
     def _next(self) -> Key | None:
-        """The first key of the next namespace that may hold one more worker; then it is another one's turn."""
+        """The first key of the next namespace that may hold one more worker; then the next namespace has its turn."""
         free = max(1, self._workers - len(self._active))
         for _ in range(len(self._ready)):
             namespace, keys = self._ready.popitem(last=False)
@@ -192,7 +190,7 @@ class WorkQueue:
 
     def _ring(self) -> None:
         self._timer = None
-        # Loops round their timers, so what is due within a millisecond is due.
+        # Event loops round their timers, so a time within the next millisecond counts as due.
         now_s = self._clock.monotonic_s() + 0.001
         while self._heap and self._heap[0][0] <= now_s:
             due_s, namespace, name = heapq.heappop(self._heap)

@@ -1,4 +1,4 @@
-"""What is watched from the start, whatever the Rollouts name, and how it is kept."""
+"""The kinds that the controller always watches, whatever the Rollouts name, and the tables for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WATCHED: tuple[tuple[Kind, str], ...] = (
     (SERVICE, f"{MANAGED}={MANAGED_VALUE}"),
     (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
 )
-"""Kinds and label selectors. Nothing can be decided while one of them is not seen."""
+"""Kinds and label selectors. Nothing is decided until all of them are listed."""
 
 WATCHED_KINDS = tuple(kind for kind, _ in WATCHED)
 

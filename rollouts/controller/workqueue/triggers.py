@@ -1,6 +1,6 @@
-"""Which Rollouts want a pass after one change in the cluster. No scans, and no pass for what no decision reads.
+"""Which Rollouts need a pass after one change in the cluster. No scans, and no pass for fields that no decision reads.
 
-The reason for a wake-up goes no further than this: `decide` looks at the world, not at what happened to it.
+The reason for a wake-up is not passed on: `decide` looks at the world, not at what happened to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | Endpoint
 
 
 def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
-    """Tells the Rollouts of a namespace by the value of `rollouts.dev/name`; those with a name too long for it are sought."""
+    """Finds the Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
 
     def named(namespace: str, value: str) -> Iterable[Key]:
         if len(value) < LABEL_VALUE_MAX:
@@ -42,10 +42,10 @@ def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Itera
 
 
 class Triggers:
-    """From a change to the keys it concerns.
+    """Finds the keys that a change concerns.
 
     Args:
-        inbox: knows which Rollouts asked about a Service or a route that was not watched then.
+        inbox: knows which Rollouts asked about a Service or a route while it was not watched.
         find_service: the watched Service of that namespace and name.
         named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
     """
@@ -65,8 +65,8 @@ class Triggers:
         """Rollouts whose next decision may differ after this change.
 
         Args:
-            before: None for an object that is new (to a label-filtered watch, too).
-            after: None for one that is gone.
+            before: None for an object that is new, or new to a label-filtered watch.
+            after: None for an object that is gone.
         """
         if before is not None and after is not None and _says_the_same(before, after):
             return frozenset()
@@ -91,7 +91,7 @@ class Triggers:
                 assert_never(seen)
 
     def _keys_of_replica_set(self, metadata: Metadata) -> Iterable[Key]:
-        """Its controller, if that is a Rollout; where there is none, whoever may adopt it."""
+        """The controller of a ReplicaSet, if that is a Rollout; without a controller, the Rollouts that may adopt it."""
         if metadata.controller_uid is None:
             return self._named(metadata.namespace, (metadata.labels or {}).get(NAME, ""))
         return _controller_keys(metadata)
@@ -122,7 +122,7 @@ def _says_the_same(before: Watched, after: Watched) -> bool:
             return before.spec == after.spec
         case EndpointSliceObject(), EndpointSliceObject():
             return before.endpoints == after.endpoints
-        case RouteObject(), RouteObject():  # who has taken it stands in its status
+        case RouteObject(), RouteObject():  # its status says which gateways accepted it
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
         case _:
             return False

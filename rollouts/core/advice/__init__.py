@@ -1,1 +1,1 @@
-"""What in a manifest or in the cluster loses requests or bends shares, with the remedy."""
+"""What in a manifest or in the cluster loses requests or changes shares, with the remedy."""

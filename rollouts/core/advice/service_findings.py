@@ -10,17 +10,16 @@ in iptables and nftables mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, named_services
+from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
-from rollouts.core.model.snapshot import Service, ServiceSeen
 from rollouts.objects import Manifest
 
 DNS_TTL_S = 30  # CoreDNS as kubeadm configures it
@@ -69,21 +68,7 @@ def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding,
     return tuple(each for each in found if each is not None)
 
 
-def managed_findings(strategy: Strategy, services: Iterable[Service]) -> tuple[tuple[str, Finding], ...]:
-    """The findings about the seen Services that the strategy names, each with its Service's name.
-
-    A Service that is missing or has no selector stops the update, and that wait reports it.
-    """
-    named = named_services(strategy)
-    return tuple(
-        (str(each.name), finding)
-        for each in services
-        if isinstance(each, ServiceSeen) and each.name in named
-        for finding in trait_findings(each.traits, relation=Relation.MANAGED)
-    )
-
-
-@lru_cache(maxsize=256)  # every pass calls it; most Services are alike
+@lru_cache(maxsize=256)  # every pass asks; most Services are alike
 def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Finding, ...]:
     """What the fields of a Service do to shares and cutovers."""
     found = (

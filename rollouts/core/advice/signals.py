@@ -21,7 +21,7 @@ _REDIRECTION = re.compile(r"\d*[<>].*")
 
 
 class Reach(StrEnum):
-    """What happens to a SIGTERM."""
+    """Whether a SIGTERM reaches the app."""
 
     REACHES = "reaches"  # or the command line gives no reason for doubt
     DEPENDS = "depends"  # some shells give way to their last command, others stay

@@ -41,23 +41,23 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
     A route that was not read yet may say anything. Proxies that were never found to do anything may do anything: those of a new
     Rollout, and of one whose status was wiped. A route that was released, or is about to be, brings what it did, or nothing.
     """
-    traffic = seen.status.traffic
+    traffic, routes = seen.status.traffic, seen.routes.values()
     percents, reaches = _recorded(traffic)
-    managed = any(not isinstance(each, RouteSeen) or each.named for each in seen.routes.values())
-    if managed and (traffic is None or traffic.observed_percent is None):
-        percents += (0, 100)
+    if traffic is None or traffic.observed_percent is None:
+        managed = [each for each in routes if not isinstance(each, RouteSeen) or each.named]
+        percents += (0, 100) if managed else ()
     for released in seen.status.given_back:
         percents += (0, released.percent)
-    for route in seen.routes.values():
+    for route in routes:
         percents += _may_bring(route)
-    return _range(percents, reaches=reaches or bool(seen.status.given_back), routes=seen.routes.values())
+    return _range(percents, reaches=reaches or bool(seen.status.given_back), routes=routes)
 
 
 def known_weight(seen: Snapshot) -> EffectiveWeight:
     """The range by what is on record and by what the routes that the spec names were read to say; nothing is supposed."""
     percents, reaches = _recorded(seen.status.traffic)
     named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
-    percents += tuple(each.split.share * 100 for each in named if each.split is not None)
+    percents += tuple([each.split.share * 100 for each in named if each.split is not None])
     return _range(percents, reaches=reaches, routes=named)
 
 
@@ -82,8 +82,10 @@ def _may_bring(route: Route) -> tuple[WeightPercent, ...]:
             assert_never(never)
 
 
-def _range(percents: Iterable[WeightPercent], *, reaches: bool, routes: Iterable[Route]) -> EffectiveWeight:
-    percents = tuple(percents)
+def _range(percents: tuple[WeightPercent, ...], *, reaches: bool, routes: Iterable[Route]) -> EffectiveWeight:
     least, most = min(percents, default=0), max(percents, default=0)
-    said = any(isinstance(each, RouteSeen) and each.split is not None and each.split.reaches_canary for each in routes)
-    return EffectiveWeight(least, most, reaches or said or most > 0)
+    if reaches or most > 0:
+        return EffectiveWeight(least, most, reaches_canary=True)
+    splits = [each.split for each in routes if isinstance(each, RouteSeen)]
+    reaching = [each for each in splits if each is not None and each.reaches_canary]
+    return EffectiveWeight(least, most, reaches_canary=bool(reaching))

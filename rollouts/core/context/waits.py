@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -54,6 +55,10 @@ def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
     return Wait(Reason.PODS_NOT_AVAILABLE, message)
 
 
-def earliest(times: Iterable[float | None]) -> float | None:
-    """The first of several moments; None when there is none."""
-    return min((each for each in times if each is not None), default=None)
+def earliest(times: Iterable[float | None], *, after_s: float = -math.inf) -> float | None:
+    """The first of several moments after `after_s`; None when there is none."""
+    first: float | None = None
+    for each in times:
+        if each is not None and each > after_s and (first is None or each < first):
+            first = each
+    return first

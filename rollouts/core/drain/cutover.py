@@ -26,7 +26,6 @@ from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import DrainSeen, ServiceSeen
 from rollouts.core.model.status import Cutover, Idle
@@ -86,13 +85,15 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
     if not before:
         return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
-    with_pods = _with_pods(ctx)  # a cutover that is over may begin again
+    with_pods = ctx.revisions_with_pods  # what is over may begin again
     after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
     return () if after == before else (RecordCutovers(after),)
 
 
 def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are switched after that is recorded, or a crash would lose it."""
+    if not ctx.status.cutovers:
+        return frozenset()
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
         each.service
@@ -103,12 +104,15 @@ def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
 
 def draining(ctx: PassContext, revision: str) -> Cutover | None:
     """The cutover for which `revision` keeps its pods; None when its pods may go."""
-    return next((each for each in ctx.status.cutovers if each.from_revision == revision and _is_open(ctx, each)), None)
+    for each in ctx.status.cutovers:
+        if each.from_revision == revision and _is_open(ctx, each):
+            return each
+    return None
 
 
 def draining_wait(ctx: PassContext) -> Wait | None:
     """The wait for the cutover that keeps pods the longest; None when no cutover keeps any."""
-    with_pods = _with_pods(ctx)
+    with_pods = ctx.revisions_with_pods
     going = [each for each in ctx.status.cutovers if each.from_revision in with_pods and _is_open(ctx, each)]
     confirmed = [each for each in going if each.until_s is not None]
     if not confirmed:
@@ -121,6 +125,8 @@ def draining_wait(ctx: PassContext) -> Wait | None:
 
 def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
     """Asks the probes about the revisions that drain: a second after their last answer, later where there are many probes."""
+    if not ctx.spec.drain.probes:
+        return ()
     polled = _polled(ctx)
     poll_s = _poll_s(ctx, polled)
     asked = (
@@ -133,6 +139,8 @@ def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
 
 def next_drained_s(ctx: PassContext) -> float | None:
     """When time alone changes something: a cutover ends, its `timeoutSeconds` pass, or its probes are due."""
+    if not ctx.status.cutovers:
+        return None
     drain = ctx.spec.drain
     times = [
         at_s
@@ -145,7 +153,7 @@ def next_drained_s(ctx: PassContext) -> float | None:
         times.append((each.confirmed_at_s or 0.0) + each.proxy_lag_s + drain.max_request_s)
         if (seen := _answer(ctx, each)) is not None:
             times.append(seen.at_s + _poll_s(ctx, polled))
-    return earliest(each for each in times if each is not None and each > ctx.now_s)
+    return earliest(times, after_s=ctx.now_s)
 
 
 def _poll_s(ctx: PassContext, polled: Iterable[Cutover]) -> float:
@@ -158,7 +166,7 @@ def _polled(ctx: PassContext) -> list[Cutover]:
     """The cutovers that probes may end early; those of the oldest revisions when there are many."""
     if not ctx.spec.drain.probes:
         return []
-    with_pods = _with_pods(ctx)
+    with_pods = ctx.revisions_with_pods
     found = [
         each
         for each in ctx.status.cutovers
@@ -207,7 +215,7 @@ def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
     service = _ours(ctx, cutover)
     if service is not None:
         return service.revision == cutover.from_revision
-    return cutover.confirmed_at_s is None and cutover.service not in named_services(ctx.spec.strategy)
+    return cutover.confirmed_at_s is None and cutover.service not in ctx.named_services
 
 
 def _shows(ctx: PassContext, cutover: Cutover) -> bool:
@@ -224,19 +232,13 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the strategy names the Service but it is not seen as managed: it may send requests to the pods that are left."""
-    named = cutover.service in named_services(ctx.spec.strategy)
-    return named and _ours(ctx, cutover) is None and cutover.from_revision in _with_pods(ctx)
-
-
-def _with_pods(ctx: PassContext) -> frozenset[str]:
-    return frozenset(each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0)
+    may_reach = cutover.from_revision in ctx.revisions_with_pods and cutover.service in ctx.named_services
+    return may_reach and _ours(ctx, cutover) is None
 
 
 def _ours(ctx: PassContext, cutover: Cutover) -> ServiceSeen | None:
-    service = ctx.seen.services.get(cutover.service)
-    if isinstance(service, ServiceSeen) and service.managed_by == ctx.seen.rollout.name:
-        return service
-    return None
+    service = ctx.services_seen.get(cutover.service)
+    return service if service is not None and service.managed_by == ctx.seen.rollout.name else None
 
 
 def _as_of_now(ctx: PassContext, cutover: Cutover) -> Cutover:

@@ -38,14 +38,14 @@ def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
             problems.append(f"container {each.name}: need a preStop sleep of {need_s} s, have none")
         elif each.sleep_s is not None and each.sleep_s < need_s:
             problems.append(f"container {each.name}: need a preStop sleep of {need_s} s, have {each.sleep_s} s")
-    raised = injects and any(not each.has_pre_stop for each in ends.containers)
     grace_s = max(numbers.grace_s, _longer_sleep(ends, numbers))
-    if ends.containers and ends.grace_s < grace_s and not raised:
+    short = bool(ends.containers) and ends.grace_s < grace_s
+    if short and not (injects and any(not each.has_pre_stop for each in ends.containers)):
         problems.append(f"terminationGracePeriodSeconds: need {grace_s}, have {ends.grace_s}")
     return "; ".join(problems)
 
 
 def _longer_sleep(ends: PodExit, numbers: DrainNumbers) -> int:
     """The grace period needed for a user's sleep that is longer than ours; 0 when there is none."""
-    longest = max((each.sleep_s or 0 for each in ends.containers), default=0)
+    longest = max([each.sleep_s or 0 for each in ends.containers], default=0)
     return numbers.grace_s + longest - numbers.pre_stop_s if longest > numbers.pre_stop_s else 0

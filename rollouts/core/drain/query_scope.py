@@ -10,25 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_TOKEN = re.compile(
-    r"""
-    (?P<space> \s+ | \#[^\n]* )
-  | (?P<text> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`]*` )
-  | (?P<number> (?: \d | \.\d ) [0-9A-Za-z_.]* )
-  | (?P<word> [A-Za-z_:][A-Za-z0-9_:.]* )
-  | (?P<sign> =~ | !~ | != | == | <= | >= | [-+*/%^<>=@,:(){}\[\]] )
-    """,
-    re.VERBOSE,
-)
-_LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
-_OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
+from rollouts.core.promql import LABEL_LISTS, OPERATORS, Token, tokens_of
+
 _NAMESPACE = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*_)?namespace")
 _AFTER_NAMES = ("(", "{", "by", "without")  # follow functions, metrics, and aggregations: sum by (pod) (…)
 _DURATION = re.compile(r"(?:\d[0-9a-z]*)?(?::(?:\d[0-9a-z]*)?)?")  # a range, and the steps in it
 _MATCHES = frozenset({"=", "!=", "=~", "!~"})
-
-Token = tuple[str, str]
-"""The name of its group in `_TOKEN`, and its text."""
 
 
 def beyond_namespace(query: str, namespace: str) -> str:
@@ -38,7 +25,7 @@ def beyond_namespace(query: str, namespace: str) -> str:
         query: PromQL, with its placeholders filled.
         namespace: a selector is limited to it by `namespace="…"`, or by a label whose name ends with `_namespace`.
     """
-    tokens = _tokens(query)
+    tokens = tokens_of(query)
     if tokens is None:
         return "a part of it that cannot be read"
     at = 0
@@ -50,9 +37,9 @@ def beyond_namespace(query: str, namespace: str) -> str:
             if problem := _beyond_inside(text, tokens[at + 1 : end], namespace, closed=end < len(tokens)):
                 return problem
             at = end
-        elif kind == "word" and text.lower() in _LABEL_LISTS:
+        elif kind == "word" and text.lower() in LABEL_LISTS:
             at = _end(tokens, at + 1, ")") if after == "(" else at
-        elif kind == "word" and text.lower() not in _OPERATORS and after.lower() not in _AFTER_NAMES:
+        elif kind == "word" and text.lower() not in OPERATORS and after.lower() not in _AFTER_NAMES:
             return f"{text} without a selector"
         at += 1
     return ""
@@ -67,20 +54,6 @@ def _beyond_inside(bracket: str, inside: list[Token], namespace: str, *, closed:
     if bracket == "{":
         return "" if closed and _is_of(inside, namespace) else f"the selector {{{text}}}"
     return "" if all(_DURATION.fullmatch(each) for _, each in inside) else f"the range [{text}]"
-
-
-def _tokens(query: str) -> list[Token] | None:
-    """The tokens without white space and comments; None when some part of the text is no token."""
-    found: list[Token] = []
-    at = 0
-    while at < len(query):
-        token = _TOKEN.match(query, at)
-        if token is None or token.lastgroup is None:
-            return None
-        if token.lastgroup != "space":
-            found.append((token.lastgroup, token[0]))
-        at = token.end()
-    return found
 
 
 def _end(tokens: Sequence[Token], start: int, closing: str) -> int:

@@ -13,6 +13,8 @@ from rollouts.core.model.snapshot import Snapshot
 
 def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
     """The ReplicaSets to adopt. Nothing else is decided before: a view without them shows fewer pods and revisions than exist."""
+    if not seen.orphans:
+        return ()
     return tuple(
         AdoptReplicaSet(
             name=each.name, uid=each.uid, resource_version=each.resource_version, has_owners=each.has_owners
@@ -24,6 +26,8 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
 
 def not_adopted(seen: Snapshot) -> str:
     """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
+    if not seen.orphans:
+        return ""
     return ". ".join(
         f"ReplicaSet {each.name} has the label rollouts.dev/name of this Rollout and no controller, but {each.problem}: "
         "the Rollout does not adopt it; delete it, or remove the label"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rollouts.core.context.waits import earliest
-from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, Gates, Verdict
+from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, GatesOf, Verdict
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
@@ -42,9 +42,10 @@ class Reading:
 
     def notices(self, seen: Snapshot) -> tuple[Notice, ...]:
         """One Event for each fresh command."""
-        return tuple(
-            _notice(seen, each) for each in self.fresh if each.refusal is not None or each.verb not in _TOLD_WHEN_DONE
-        )
+        if not self.fresh:
+            return ()
+        told = [each for each in self.fresh if each.refusal is not None or each.verb not in _TOLD_WHEN_DONE]
+        return tuple([_notice(seen, each) for each in told])
 
 
 def with_noted_abort(seen: Snapshot) -> Snapshot:
@@ -73,41 +74,44 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
     return seen
 
 
-def read_shown(seen: Snapshot, *, target: str, gates: Gates) -> Reading:
+def read_shown(seen: Snapshot, *, target: str, gates_of: GatesOf) -> Reading:
     """Judges the commands about the published status that are not recorded yet: each `true`, and rollbacks.
 
     A pass with a new one decides nothing else.
 
     Args:
         target: the revision that the Rollout is about; not the one in status when a new template came since.
-        gates: the gates of the published status.
     """
     fresh = []
     for verb, value in _asked(seen):
         if not _is_about_shown(verb, value) or _standing(seen.status.commands, verb, value) is not None:
             continue
         judges = JUDGED_NOW if value == NOW else JUDGED_BY_NAME
+        gates = gates_of(seen.rollout.spec.strategy, seen.status)
         verdict = judges[verb](Asked(value, seen, seen.status, target, gates))
         fresh.append(_judged(seen, verb, value, verdict, target))
+    if not fresh:
+        return Reading(seen.status.commands)
     return Reading(_with_fresh(seen.status.commands, tuple(fresh)), tuple(fresh))
 
 
-def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates: Gates) -> Reading:
+def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: GatesOf) -> Reading:
     """Judges every other value when it is first seen, and keeps the records that still have a meaning.
 
     Args:
         status: the status after a new revision, if any, was taken up.
         target: as for `read_shown`.
-        gates: the gates of `status`.
     """
     values = dict(_asked(seen))
-    kept = tuple(
-        each for each in (_kept(seen, one, values.get(one.verb, ""), status) for one in status.commands) if each
-    )
+    if not values and not status.commands:
+        return Reading(())
+    records = [_kept(seen, one, values.get(one.verb, ""), status) for one in status.commands]
+    kept = tuple([each for each in records if each is not None])
     fresh = []
     for verb, value in values.items():
         if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
             continue
+        gates = gates_of(seen.rollout.spec.strategy, status)
         verdict = JUDGED_BY_NAME[verb](Asked(value, seen, status, target, gates))
         fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
     return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
@@ -118,6 +122,8 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
 
     An accepted abort or retry is refused after all when its revision, or the abort to retry, is gone before it was carried out.
     """
+    if not status.commands:
+        return (), ()
     commands, notices = [], []
     for command in status.commands:
         after = command
@@ -175,7 +181,10 @@ def abort_asked(status: RolloutStatus) -> Command | None:
         for each in status.commands
         if each.verb is Verb.ABORT and each.holds and each.revision == status.current_revision
     ]
-    return next((each for each in about if is_declared(each)), next(iter(about), None))
+    for each in about:
+        if is_declared(each):
+            return each
+    return about[0] if about else None
 
 
 def pending_abort(status: RolloutStatus) -> Command | None:
@@ -207,6 +216,8 @@ def is_declared(command: Command) -> bool:
 
 def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
     """Refused commands, and promotions that are still set and have no effect any more: for the condition `InvalidCommand`."""
+    if not status.commands:
+        return ()
     refused = [
         (each.refusal.reason, f"{each.verb}: {each.refusal.message}")
         for each in status.commands
@@ -269,6 +280,8 @@ def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
 
 
 def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tuple[Command, ...]:
+    if not fresh:
+        return commands
     kept = tuple(each for each in commands if not any(_replaces(one, each) for one in fresh))
     return (*kept, *fresh)
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
-from rollouts.core.advice.service_findings import managed_findings
+from rollouts.core.advice.service_findings import Relation, trait_findings
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import unsafe
@@ -94,10 +94,10 @@ def _finished(status: RolloutStatus) -> bool:
 def _phase(ctx: PassContext, status: RolloutStatus, waiting: WaitingFor | None, *, progressed_at_s: float) -> Phase:
     if ctx.aborted:
         return Phase.ABORTED
-    if overdue(ctx, waiting, progressed_at_s=progressed_at_s) or stalled(ctx, waiting):
-        return Phase.DEGRADED
     if waiting is not None and waiting.reason in PAUSES:
         return Phase.PAUSED
+    if overdue(ctx, waiting, progressed_at_s=progressed_at_s) or stalled(ctx, waiting):
+        return Phase.DEGRADED
     at_rest = (Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK)
     if _finished(status) and (waiting is None or waiting.reason in at_rest):
         return Phase.ROLLED_BACK if ctx.rolled_back else Phase.HEALTHY
@@ -211,10 +211,15 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
 
 
 def _service_facts(ctx: PassContext) -> list[Fact]:
-    """The condition about Services whose settings distort the shares or make a switch unsafe, with the remedy."""
+    """The condition about Services whose settings distort the shares or make a switch unsafe, with the remedy.
+
+    A Service that is missing or has no selector stops the update, and that wait reports it.
+    """
     by_finding: dict[Finding, list[str]] = {}
-    for name, finding in managed_findings(ctx.spec.strategy, ctx.seen.services.values()):
-        by_finding.setdefault(finding, []).append(name)
+    for service in ctx.services_seen.values():
+        if service.name in ctx.named_services:
+            for finding in trait_findings(service.traits, relation=Relation.MANAGED):
+                by_finding.setdefault(finding, []).append(str(service.name))
     if not by_finding:
         return []
     sentences = (

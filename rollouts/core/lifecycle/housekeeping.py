@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.commands import rollback_target
@@ -9,7 +10,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
-from rollouts.core.model.snapshot import Pod, ReplicaSet
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
 
@@ -18,6 +19,8 @@ TROUBLE_AFTER_S = 30.0  # how long pods may be late before the controller lists 
 
 def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
     """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target."""
+    if len(ctx.older) <= ctx.spec.revision_history_limit:
+        return ()
     in_use = {
         ctx.status.current_revision,
         ctx.status.stable_revision,
@@ -142,30 +145,45 @@ def _some_are_late(ctx: PassContext) -> bool:
     return not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
 
 
-def explained(ctx: PassContext, wait: Wait | None) -> tuple[Wait | None, tuple[Intent, ...], float | None]:
-    """Adds what is wrong with the pods to a wait for pods that has lasted.
+def explained(ctx: PassContext, wait: Wait | None) -> Wait | None:
+    """A wait for pods with what is wrong with them, once it has lasted; any other wait as it is."""
+    if wait is None or wait.reason is not Reason.PODS_NOT_AVAILABLE or _waited_since_s(ctx) is None:
+        return wait
+    listed = _listed_since(ctx)
+    return _with_problem(wait, _recorded_problem(ctx) if listed is None else _problems(listed))
 
-    Returns: the wait, the question to ask, and when to look again. The controller asks after 30 s without progress, then each
-    time that this has doubled.
-    """
+
+def pods_question(ctx: PassContext, wait: Wait | None) -> Contribution:
+    """Asks about pods that are waited for when nothing moved for 30 s, then each time that has doubled."""
+    if wait is None or wait.reason is not Reason.PODS_NOT_AVAILABLE:
+        return Contribution()
+    since_s, listed = _waited_since_s(ctx), _listed_since(ctx)
+    if since_s is None:
+        return Contribution(wake_at_s=ctx.now_s + TROUBLE_AFTER_S)
+    next_s = since_s + TROUBLE_AFTER_S if listed is None else since_s + 2 * (listed.at_s - since_s)
+    asks = ctx.now_s >= next_s and _some_are_late(ctx)
+    wake_at_s = next_s if listed is not None else max(next_s, ctx.now_s)
+    return Contribution(intents=(AskPods(),) if asks else (), wake_at_s=wake_at_s)
+
+
+def _waited_since_s(ctx: PassContext) -> float | None:
+    """Since when pods are waited for and nothing has moved; None when that wait is not on record yet."""
     recorded = ctx.status.waiting_for
-    if (
-        wait is None
-        or wait.reason is not Reason.PODS_NOT_AVAILABLE
-        or recorded is None
-        or recorded.reason is not wait.reason
-    ):
-        return wait, (), ctx.now_s + TROUBLE_AFTER_S if wait and wait.reason is Reason.PODS_NOT_AVAILABLE else None
-    since_s, pods = max(recorded.since_s, ctx.status.progressed_at_s or 0.0), ctx.seen.pods
-    asked_s = pods.at_s if pods is not None and pods.at_s > since_s else None
-    next_s = since_s + TROUBLE_AFTER_S if asked_s is None else since_s + 2 * (asked_s - since_s)
-    question: tuple[Intent, ...] = (AskPods(),) if ctx.now_s >= next_s and _some_are_late(ctx) else ()
-    if asked_s is None or pods is None:
-        return _with_problem(wait, _recorded_problem(ctx)), question, max(next_s, ctx.now_s)
-    problems = sorted(
-        {f"pod {pod.name}: {pod.problem}" for pod in pods.pods if pod.problem and not pod.ready and not pod.deleting}
-    )
-    return _with_problem(wait, "; ".join(problems[:3])), question, next_s
+    if recorded is None or recorded.reason is not Reason.PODS_NOT_AVAILABLE:
+        return None
+    return max(recorded.since_s, ctx.status.progressed_at_s or 0.0)
+
+
+def _listed_since(ctx: PassContext) -> PodsSeen | None:
+    """The list of pods, if it is younger than what was last seen to move."""
+    since_s, pods = _waited_since_s(ctx), ctx.seen.pods
+    return pods if since_s is not None and pods is not None and pods.at_s > since_s else None
+
+
+def _problems(listed: PodsSeen) -> str:
+    """What is wrong with three of the pods at most; "" for nothing."""
+    broken = [each for each in listed.pods if each.problem and not each.ready and not each.deleting]
+    return "; ".join(sorted({f"pod {each.name}: {each.problem}" for each in broken})[:3])
 
 
 def _recorded_problem(ctx: PassContext) -> str:

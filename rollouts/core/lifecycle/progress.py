@@ -47,14 +47,19 @@ def counted(ctx: PassContext) -> RolloutStatus:
         sets = tuple(each for each in sets if each.revision == active)
         selector = f"{selector},{REVISION_LABEL}={active}"
     new = ctx.new
+    replicas = ready = available = 0
+    for each in sets:
+        replicas += each.replicas
+        ready += each.ready
+        available += each.available
     return replace(
         ctx.status,
-        replicas=sum(each.replicas for each in sets),
+        replicas=replicas,
         updated_replicas=new.replicas if new else 0,
         updated_ready_replicas=new.ready if new else 0,
         updated_available_replicas=new.available if new else 0,
-        ready_replicas=sum(each.ready for each in sets),
-        available_replicas=sum(each.available for each in sets),
+        ready_replicas=ready,
+        available_replicas=available,
         selector=selector,
     )
 

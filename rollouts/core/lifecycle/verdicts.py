@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import WAS_STABLE, Command, Refusal, RolloutStatus, Verb
 
@@ -26,6 +27,10 @@ class Gates:
 
     at: int | None
     ahead: int | None
+
+
+GatesOf: TypeAlias = Callable[[Strategy, RolloutStatus], Gates]
+"""Where the current revision of a status may be promoted; asked only for an annotation that is judged."""
 
 
 @dataclass(frozen=True, slots=True)

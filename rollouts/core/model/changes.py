@@ -38,7 +38,7 @@ class RecoverRevisions:
     current_revision: str
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, stable_revision=self.stable_revision, current_revision=self.current_revision)
 
 
@@ -63,7 +63,7 @@ class StartUpdate:
     ended: HistoryEntry | None
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(
             _at_first_step(status, at_s=self.at_s),
             current_revision=self.revision,
@@ -85,7 +85,7 @@ class StartSteps:
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(_at_first_step(status, at_s=self.at_s), strategy_hash=self.strategy_hash)
 
 
@@ -97,7 +97,7 @@ class KeepStepsDone:
     step_count: int
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, strategy_hash=self.strategy_hash, step_index=self.step_count, gate_passed=True)
 
 
@@ -109,7 +109,7 @@ class Retry:
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(_at_first_step(status, at_s=self.at_s), attempt=self.attempt)
 
 
@@ -120,7 +120,7 @@ class AbortUpdate:
     abort: Abort
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(
             status,
             abort=self.abort,
@@ -139,7 +139,7 @@ class DeclareAbort:
     abort: Abort
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, abort=replace(self.abort, declared=True))
 
 
@@ -151,7 +151,7 @@ class SkipSteps:
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, step_index=self.step_count, step_started_at_s=self.at_s)
 
 
@@ -163,7 +163,7 @@ class CompleteStep:
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
 
 
@@ -174,7 +174,7 @@ class SetCanaryWeight:
     weight_percent: WeightPercent | None
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, weight_percent=self.weight_percent)
 
 
@@ -186,7 +186,7 @@ class RecordGate:
     passed: bool
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, gate_started_at_s=self.started_at_s, gate_passed=self.passed)
 
 
@@ -198,7 +198,7 @@ class RecordSelected:
     preview_revision: str
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, active_revision=self.active_revision, preview_revision=self.preview_revision)
 
 
@@ -215,7 +215,7 @@ class Promote:
     ended: HistoryEntry
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(
             status,
             stable_revision=status.current_revision,
@@ -232,7 +232,7 @@ class ExchangeRoles:
     """`pingPong`: the two Services exchange roles, so the traffic of the former canary Service is that of the stable one now."""
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         traffic = status.traffic
         if traffic is not None:
             traffic = Traffic(
@@ -248,7 +248,7 @@ class RecordCommands:
     commands: tuple[Command, ...]
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, commands=self.commands)
 
 
@@ -259,7 +259,7 @@ class RecordCutovers:
     cutovers: tuple[Cutover, ...]
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, cutovers=self.cutovers)
 
 
@@ -270,7 +270,7 @@ class RecordScaleDowns:
     scale_downs: tuple[ScaleDown, ...]
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, scale_downs=self.scale_downs)
 
 
@@ -281,7 +281,7 @@ class RecordTraffic:
     traffic: Traffic | None
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, traffic=self.traffic)
 
 
@@ -292,7 +292,7 @@ class RecordReleased:
     given_back: tuple[GivenBack, ...]
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, given_back=self.given_back)
 
 
@@ -303,7 +303,7 @@ class RecordElsewhere:
     elsewhere: tuple[RouteName, ...]
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, elsewhere=self.elsewhere)
 
 
@@ -315,7 +315,7 @@ class RecordRestart:
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
-        """The status with it."""
+        """The status after this change."""
         return replace(status, restarted_at_s=self.older_than_s, progressed_at_s=self.at_s)
 
 

@@ -221,7 +221,7 @@ class BlueGreen:
 
 def named_services(strategy: Strategy) -> tuple[ServiceRef, ...]:
     """Every Service that the strategy names, that of the stable revision first."""
-    return tuple(name for name in (strategy.serving_service, strategy.candidate_service) if name)
+    return tuple(filter(None, (strategy.serving_service, strategy.candidate_service)))
 
 
 Strategy: TypeAlias = Canary | BlueGreen

@@ -61,6 +61,11 @@ class ReplicaSet:
         return self.observed and self.replicas <= self.spec_replicas + self.restart_surge
 
     @property
+    def staying_available(self) -> int:
+        """Available pods that stay: those above its size, and all of one that is being deleted, are on their way out."""
+        return 0 if self.deleting else min(self.spec_replicas, self.available)
+
+    @property
     def available_for_steps(self) -> int:
         """Available pods without those that a restart has added; more than `spec_replicas` while the set shrinks."""
         return max(min(self.spec_replicas, self.available), self.available - self.restart_surge)

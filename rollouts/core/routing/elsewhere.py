@@ -6,12 +6,11 @@ before the first write. So a crash does not lose a route that the spec dropped, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import astuple
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.changes import RecordElsewhere, StatusChange
-from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen
+from rollouts.core.model.traffic import RouteAbsent, RouteName, RouteSeen
 
 
 def is_elsewhere(ctx: PassContext, name: RouteName) -> bool:
@@ -24,22 +23,25 @@ def to_be_recorded(ctx: PassContext, name: RouteName) -> bool:
     return is_elsewhere(ctx, name) and name not in ctx.recorded.elsewhere
 
 
-def record_elsewhere(ctx: PassContext, routes: Iterable[Route]) -> tuple[StatusChange, ...]:
+def record_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Records every route in another namespace that the spec names and that can be managed."""
-    usable = (each.route for each in routes if isinstance(each, RouteSeen) and each.named and each.split is not None)
-    before = ctx.status.elsewhere
-    more = {name for name in usable if is_elsewhere(ctx, name)} - set(before)
+    before, more = ctx.status.elsewhere, set[RouteName]()
+    for each in ctx.seen.routes.values():
+        usable = isinstance(each, RouteSeen) and each.named and each.split is not None
+        if usable and is_elsewhere(ctx, each.route) and each.route not in before:
+            more.add(each.route)
     return (RecordElsewhere(tuple(sorted({*before, *more}, key=astuple))),) if more else ()
 
 
 def forget_elsewhere(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets routes that the spec no longer names and that were seen without our mark."""
+    if not ctx.status.elsewhere:
+        return ()
     ours = ctx.seen.rollout.name
     gone = {
         each.route
-        for each in ctx.seen.routes.values()
-        if not each.named
-        and (isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours))
+        for each in ctx.unnamed_routes
+        if isinstance(each, RouteAbsent) or (isinstance(each, RouteSeen) and each.managed_by != ours)
     }
-    kept = tuple(each for each in ctx.status.elsewhere if each not in gone)
+    kept = tuple([each for each in ctx.status.elsewhere if each not in gone])
     return () if kept == ctx.status.elsewhere else (RecordElsewhere(kept),)

@@ -2,6 +2,9 @@
 
 At the end of such a canary all traffic goes to the canary Service and stays there: the Services change roles, not selectors. Argo
 Rollouts has this for load balancers that take long to register new pods (docs/features/alb, "Zero-Downtime Updates").
+
+`with_roles` is the one place that exchanges them. A pass calls it twice: routes are read before there is a Snapshot, and a
+Snapshot keeps the spec as its user wrote it, so that a forecast can continue with the status that a pass leaves.
 """
 
 from __future__ import annotations

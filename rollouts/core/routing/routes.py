@@ -36,7 +36,7 @@ from rollouts.core.model.traffic import (
     features_needed,
 )
 from rollouts.core.routing.elsewhere import record_elsewhere, to_be_recorded
-from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s, none_available, staying_available
+from rollouts.core.routing.services import ASK_MOST_S, ServiceSwitch, ask_again_s
 from rollouts.core.routing.stickiness import as_said, sticking
 from rollouts.core.routing.verification import (
     RouteVerification,
@@ -76,24 +76,23 @@ class Routing:
 
 
 def route_traffic(
-    ctx: PassContext, strategy: Canary, *, weight_percent: WeightPercent, stable: ServiceSwitch, canary: ServiceSwitch
+    ctx: PassContext, strategy: Canary, *, asked: Split, stable: ServiceSwitch, canary: ServiceSwitch
 ) -> Routing:
     """Decides on all routes for this pass.
 
     Args:
-        weight_percent: the new revision's share that the step asks for.
+        asked: what the step asks for (`asked_split`).
         stable, canary: what the two Services need, and which revisions they select.
     """
-    if not strategy.routers:
+    if not ctx.routed:
         return Routing(changes=() if ctx.status.traffic is None else (RecordTraffic(None),), arrived=True)
-    want = _wanted(ctx, strategy, weight_percent, stable=stable)
+    want = _wanted(ctx, strategy, asked, stable=stable)
     ready = _once_ready(ctx, want, canary=canary)
     split = _within_capacity(ctx, strategy, ready)
-    routes = [each for each in ctx.seen.routes.values() if each.named]
-    outcome = _settled(ctx, routes, split)
+    outcome = _settled(ctx, split)
     at_end = ctx.status.step_index >= len(strategy.steps)
     complete = split == want == ready and (not at_end or exchanges_roles(ctx, strategy) or want == ALL_TO_STABLE)
-    changes = (*outcome.changes, *record_elsewhere(ctx, routes))
+    changes = (*outcome.changes, *record_elsewhere(ctx))
     return replace(outcome, changes=changes, arrived=outcome.arrived and complete)
 
 
@@ -104,21 +103,24 @@ def exchanges_roles(ctx: PassContext, strategy: Canary) -> bool:
 
 def left_routes(ctx: PassContext) -> tuple[RouteSeen, ...]:
     """Routes that are still managed although the spec no longer names them."""
-    return tuple(
-        each
-        for each in ctx.seen.routes.values()
-        if isinstance(each, RouteSeen) and not each.named and each.managed_by == ctx.seen.rollout.name
-    )
+    ours = ctx.seen.rollout.name
+    return tuple([each for each in ctx.unnamed_routes if isinstance(each, RouteSeen) and each.managed_by == ours])
 
 
 def pods_behind(ctx: PassContext, service: ServiceSeen) -> int:
     """Available pods that a Service selects; where its EndpointSlices are watched, only those that they show."""
     # A Service without our key selects the pods of every revision.
     sets = [each for each in ctx.seen.replica_sets if service.revision in ("", each.revision)]
-    pods = sum(staying_available(each) for each in sets)
+    pods = sum([each.staying_available for each in sets])
     if service.watched:
-        pods = min(pods, sum(service.ready_by_revision.get(each.revision, 0) for each in sets))
+        pods = min(pods, sum([service.ready_by_revision.get(each.revision, 0) for each in sets]))
     return pods
+
+
+def asked_split(strategy: Canary, step_index: int, weight_percent: WeightPercent) -> Split:
+    """What a step asks of the routes: its weight, and the managed routes in force at it; of requests, not of clients."""
+    matches, mirrors = routed_splits(strategy, step_index)
+    return Split(Fraction(weight_percent) / 100, matches, mirrors)
 
 
 def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, ...], tuple[MirrorRoute, ...]]:
@@ -140,14 +142,16 @@ def routed_splits(strategy: Canary, step_index: int) -> tuple[tuple[MatchRoute, 
                     mirrors[name] = mirror
             case _:
                 pass
+    if not matches and not mirrors:
+        return (), ()
     names = routing.managed_routes
     return (
-        tuple(matches[name] for name in names if name in matches),
-        tuple(mirrors[name] for name in names if name in mirrors),
+        tuple([matches[name] for name in names if name in matches]),
+        tuple([mirrors[name] for name in names if name in mirrors]),
     )
 
 
-def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, stable: ServiceSwitch) -> Split:
+def _wanted(ctx: PassContext, strategy: Canary, asked: Split, *, stable: ServiceSwitch) -> Split:
     """The split that the step asks for.
 
     At the end all traffic goes to the canary Service, then the stable Service changes its selector, then all traffic comes back
@@ -160,12 +164,10 @@ def _wanted(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *
         handed_back = stable.confirmed or (traffic is not None and traffic.desired_percent == 0)
         if stable.selects == ctx.new.revision and handed_back and not exchanges_roles(ctx, strategy):
             return ALL_TO_STABLE
-        return Split(Fraction(weight_percent) / 100)
-    matches, mirrors = routed_splits(strategy, ctx.status.step_index)
+        return asked
     routing = strategy.traffic_routing
     cookie = routing.sticky if routing is not None else None
-    sticky = None if cookie is None else replace(cookie, seed=ctx.new.revision)
-    return sticking(Split(Fraction(weight_percent) / 100, matches, mirrors), sticky)
+    return asked if cookie is None else sticking(asked, replace(cookie, seed=ctx.new.revision))
 
 
 def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Split:
@@ -176,7 +178,7 @@ def _once_ready(ctx: PassContext, want: Split, *, canary: ServiceSwitch) -> Spli
     """
     if not want.reaches_canary or ctx.new is None:
         return want
-    if canary.selects != ctx.new.revision or none_available(ctx):
+    if canary.selects != ctx.new.revision or ctx.none_available:
         return ALL_TO_STABLE
     if canary.confirmed and ctx.durable and not ctx.paused:
         return want
@@ -196,11 +198,13 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     effect: a route that nobody has read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
     """
     replicas = ctx.spec.replicas
-    now_share = Fraction(ctx.known_weight.most_percent) / 100
-    if split.share >= now_share or replicas == 0:
+    if replicas == 0 or split.share * 100 >= ctx.effective_weight.most_percent:
         return split
-    service = ctx.seen.services.get(strategy.stable_service or "")
-    if not isinstance(service, ServiceSeen):
+    now_share = Fraction(ctx.known_weight.most_percent) / 100  # never more than is possible
+    if split.share >= now_share:
+        return split
+    service = ctx.services_seen.get(strategy.stable_service or "")
+    if service is None:
         return sticking(replace(split, share=now_share), split.sticky)
     pods = pods_behind(ctx, service)
     if pods >= ctx.enough_for_all:
@@ -224,29 +228,52 @@ def _worth_a_write(ctx: PassContext, split: Split, *, share: Fraction) -> Fracti
     return told_share if split.share < share < told_share and told_share - share < rest * WORTH_A_WRITE else share
 
 
-def _settled(ctx: PassContext, routes: Iterable[Route], split: Split) -> Routing:
+def _settled(ctx: PassContext, split: Split) -> Routing:
     """Brings every route to `split` and finds out whether the data plane follows; `arrived` when all routes are live."""
-    outcomes = [_one(ctx, each, split) for each in routes]
-    wait = next((each.wait for each in outcomes if each.wait is not None), None)
-    said = bool(outcomes) and all(each.said for each in outcomes)
+    outcomes: list[RouteVerification] = []
+    intents: list[Intent] = []
+    notices: list[Notice] = []
+    wakes: list[float | None] = []
+    wait: Wait | None = None
+    said = recorded = True
+    for route in ctx.seen.routes.values():
+        if not route.named:
+            continue
+        outcome = _one(ctx, route, split)
+        outcomes.append(outcome)
+        intents += outcome.intents
+        notices += outcome.notices
+        wakes.append(outcome.wake_at_s)
+        wait = wait or outcome.wait
+        said = said and outcome.said
+        recorded = recorded and outcome.recorded
+    said = said and bool(outcomes)
     live = said and wait is None
-    traffic = _record_of(ctx, split, outcomes, live=live) if said else _recorded(ctx, split, said_at_s=None)
     return Routing(
-        changes=() if ctx.status.traffic == traffic else (RecordTraffic(traffic),),
+        changes=() if said and recorded else _record(ctx, split, outcomes, said=said, live=live),
         split=split,
-        intents=tuple(intent for each in outcomes for intent in each.intents),
-        notices=tuple(notice for each in outcomes for notice in each.notices),
+        intents=tuple(intents),
+        notices=tuple(notices),
         wait=wait,
         arrived=live,
-        wake_at_s=earliest(each.wake_at_s for each in outcomes),
+        wake_at_s=earliest(wakes),
     )
 
 
-def _record_of(ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, live: bool) -> Traffic:
-    """The record to keep once every route says `split`."""
-    timed = any(each.timed for each in outcomes)  # otherwise nobody needs the moment, and it gets no write
-    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if timed or live else None)
-    return _observed(traffic, outcomes) if live else traffic
+def _record(
+    ctx: PassContext, split: Split, outcomes: list[RouteVerification], *, said: bool, live: bool
+) -> tuple[StatusChange, ...]:
+    """What status is to tell of the split.
+
+    Args:
+        said: every route says it.
+        live: every data plane does it.
+    """
+    timed = [each for each in outcomes if each.timed]  # else the moment need not be known, nor a write made for it
+    traffic = _recorded(ctx, split, said_at_s=ctx.now_s if said and (timed or live) else None)
+    if live:
+        traffic = _observed(traffic, outcomes)
+    return () if ctx.status.traffic == traffic else (RecordTraffic(traffic),)
 
 
 def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffic:
@@ -257,7 +284,7 @@ def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffi
         traffic,
         observed_percent=traffic.desired_percent,
         observed_routes=traffic.desired_routes,
-        verified_by=max((each.verified_by for each in outcomes), key=_order),
+        verified_by=max([each.verified_by for each in outcomes], key=_order),
     )
 
 

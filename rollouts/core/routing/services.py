@@ -10,7 +10,6 @@ slices show the pods that it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -19,7 +18,6 @@ from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskService, Intent, Notice, ReleaseService, SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import named_services
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceAbsent, ServiceSeen, ServiceUnasked
 
@@ -94,8 +92,8 @@ def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | No
     if managed and service.revision == target.revision:
         return _confirmation(service, target, at_least=at_least)
     needed = at_least if managed else max(at_least, target.spec_replicas)
-    if staying_available(target) < needed:
-        pods = pods_wait(target.revision, wanted=needed, available=staying_available(target))
+    if target.staying_available < needed:
+        pods = pods_wait(target.revision, wanted=needed, available=target.staying_available)
         message = f"{pods.message}; then {display_name(service.name)} will select them"
         return ServiceSwitch(wait=Wait(Reason.PODS_NOT_AVAILABLE, message), selects=service.revision)
     intent = SwitchService(
@@ -111,21 +109,16 @@ def _switch_seen(ctx: PassContext, service: ServiceSeen, target: ReplicaSet | No
     )
 
 
-def staying_available(replica_set: ReplicaSet) -> int:
-    """Available pods that will stay: not those above its size, and none of a ReplicaSet that is being deleted."""
-    return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
-
-
 def _confirmation(service: ServiceSeen, target: ReplicaSet, *, at_least: int) -> ServiceSwitch:
-    others = sum(count for revision, count in service.ready_by_revision.items() if revision != target.revision)
     shown = service.ready_by_revision.get(target.revision, 0)
+    others = sum(service.ready_by_revision.values()) - shown
     if shown < at_least or others:
         wanted = f"to show {pods_text(at_least)} of revision {target.revision} as ready, and no others"
         shows = f"they show {shown}, and {others} of other revisions"
         message = f"waiting for the EndpointSlices of {display_name(service.name)} {wanted}; {shows}"
         return ServiceSwitch(wait=Wait(Reason.SERVICE_SWITCHING, message), selects=service.revision)
-    if staying_available(target) < at_least:
-        wait = pods_wait(target.revision, wanted=at_least, available=staying_available(target))
+    if target.staying_available < at_least:
+        wait = pods_wait(target.revision, wanted=at_least, available=target.staying_available)
         return ServiceSwitch(
             wait=replace(wait, message=f"{wait.message}; {display_name(service.name)} needs them"),
             selects=service.revision,
@@ -161,6 +154,8 @@ def one_at_a_time(
     stable: ServiceSwitch, canary: ServiceSwitch, *, names: tuple[ServiceRef, ServiceRef]
 ) -> ServiceSwitch:
     """`canary`, without its write if the stable one writes the same DestinationRule: a second write would be of an old view."""
+    if not stable.intents:
+        return canary
     of_one_rule = len({each.rule for each in names if isinstance(each, SubsetName)}) == 1
     if of_one_rule and any(isinstance(each, SwitchService) for each in stable.intents):
         return replace(canary, intents=(), notices=())
@@ -169,36 +164,24 @@ def one_at_a_time(
 
 def releases(ctx: PassContext) -> tuple[ReleaseService, ...]:
     """Releases Services that are managed although the spec no longer names them: else they would select one revision forever."""
-    named = named_services(ctx.spec.strategy)
-    return tuple(
-        ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version)
-        for service in _seen(ctx.seen.services.values())
-        if service.managed_by == ctx.seen.rollout.name
-        and (name := service.name) not in named
-        and not isinstance(name, SubsetName)
-    )
+    found = []
+    for service in ctx.services_seen.values():
+        name, ours = service.name, service.managed_by == ctx.seen.rollout.name
+        if ours and name not in ctx.named_services and not isinstance(name, SubsetName):
+            found.append(ReleaseService(name=name, uid=service.uid, resource_version=service.resource_version))
+    return tuple(found)
 
 
 def selected_revision(ctx: PassContext, name: ServiceRef | None) -> str:
     """The revision in the selector of Service `name`; "" when the selector has none or the Service was not seen."""
-    service = ctx.seen.services.get(name or "")
-    return service.revision if isinstance(service, ServiceSeen) else ""
-
-
-def none_available(ctx: PassContext) -> bool:
-    """Whether the new revision should have pods and none is available: no pod could answer its requests."""
-    return ctx.new is not None and ctx.new.spec_replicas > 0 and staying_available(ctx.new) == 0
+    service = ctx.services_seen.get(name or "")
+    return service.revision if service is not None else ""
 
 
 def no_worse(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, enough: int) -> int:
     """Pods that `target` needs so that Service `name` serves no worse than with the revision it selects now; at most `enough`."""
-    service = ctx.seen.services.get(name)
-    if not isinstance(service, ServiceSeen) or target is None or service.revision == target.revision:
+    service = ctx.services_seen.get(name)
+    if service is None or target is None or service.revision == target.revision:
         return 0
-    return min(
-        enough, sum(staying_available(each) for each in ctx.seen.replica_sets if each.revision == service.revision)
-    )
-
-
-def _seen(services: Iterable[object]) -> Iterable[ServiceSeen]:
-    return (service for service in services if isinstance(service, ServiceSeen))
+    pods = [each.staying_available for each in ctx.seen.replica_sets if each.revision == service.revision]
+    return min(enough, sum(pods))

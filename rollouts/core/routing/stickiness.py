@@ -25,7 +25,8 @@ STICKY_ROUTE = "rollouts-sticky"
 
 def sticking(split: Split, sticky: Sticky | None) -> Split:
     """The split as a share of clients, unless the share is 0 or 1."""
-    return replace(split, sticky=sticky if 0 < split.share < 1 else None)
+    wanted = sticky if 0 < split.share < 1 else None
+    return split if split.sticky == wanted else replace(split, sticky=wanted)
 
 
 def as_said(split: Split) -> Split:

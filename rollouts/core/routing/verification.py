@@ -12,7 +12,7 @@ from rollouts.core.model.intents import AskLive, Intent, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import Answer, RouteSeen, Split, VerifiedBy
+from rollouts.core.model.traffic import Answer, MatchRoute, MirrorRoute, RouteSeen, Split, VerifiedBy
 
 LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
 """A data plane that does not follow yet is asked again after 50 ms, then after half the time waited so far, at most 1 s."""
@@ -31,7 +31,8 @@ class RouteVerification:
     """The result for one route.
 
     Args:
-        said: the route says what is wanted.
+        said: it says what is wanted.
+        recorded: status tells already that its data plane does that.
         wait: None when its data plane is known to do that.
         timed: its settle time runs.
     """
@@ -40,6 +41,7 @@ class RouteVerification:
     notices: tuple[Notice, ...] = ()
     wait: Wait | None = None
     said: bool = False
+    recorded: bool = False
     timed: bool = False
     verified_by: VerifiedBy = VerifiedBy.SETTLE_TIME
     wake_at_s: float | None = None
@@ -49,7 +51,7 @@ def verified(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
     """Whether the data plane does what the route says, which is `split`: `wait` is None when it does."""
     traffic = ctx.status.traffic
     if traffic is not None and traffic.verified_by is not None and says(traffic, split):
-        return RouteVerification(said=True, verified_by=traffic.verified_by)
+        return RouteVerification(said=True, recorded=traffic.seen_at_s is not None, verified_by=traffic.verified_by)
     if not route.can_be_asked or split.sticky:  # how a proxy matches cookies is not compared (`probes/verdict.py`)
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     return _counted(ctx, route, split) if route.counted else _asked(ctx, route, split)
@@ -163,7 +165,10 @@ def percent_of(split: Split) -> WeightPercent:
 
 def managed_names(split: Split) -> tuple[str, ...]:
     """Names of its managed routes."""
-    return (*(each.name for each in split.matches), *(each.name for each in split.mirrors))
+    if not split.matches and not split.mirrors:
+        return ()
+    managed: tuple[MatchRoute | MirrorRoute, ...] = (*split.matches, *split.mirrors)
+    return tuple([each.name for each in managed])
 
 
 def split_text(split: Split) -> str:

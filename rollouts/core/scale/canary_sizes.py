@@ -6,7 +6,7 @@ Sizes alone: nothing here waits, writes or remembers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from rollouts.core.context.effective_weight import EffectiveWeight
 from rollouts.core.context.pass_context import PassContext
@@ -26,8 +26,9 @@ from rollouts.core.model.steps import (
     SetWeight,
     WeightPercent,
 )
-from rollouts.core.routing.routes import exchanges_roles, routed_splits
-from rollouts.core.routing.services import none_available, selected_revision, staying_available
+from rollouts.core.model.traffic import Split
+from rollouts.core.routing.routes import exchanges_roles
+from rollouts.core.routing.services import selected_revision
 from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replicas, routed_stable_replicas, target_pair
 from rollouts.core.scale.sizing import kept_size
 
@@ -43,46 +44,50 @@ class Sizes:
     wanted_stable: int
 
 
-def canary_sizes(
-    ctx: PassContext,
-    strategy: Canary,
-    weight_percent: WeightPercent,
-    *,
-    canary_traffic: EffectiveWeight,
-    holding: bool,
-    lacking: bool,
-) -> Sizes:
-    """The sizes of this pass.
+_Side: TypeAlias = tuple[ReplicaSet | None, int]
+"""A ReplicaSet, None where there is none, and its available pods that its size keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What sizes are to do justice to.
 
     Args:
-        brought: what routes may bring the canary Service now, or as soon as this pass has written.
+        weight_percent: the share that the step asks for.
+        canary_replicas: pods that the step asks of the new revision beside a stable one (`wanted_canary`).
+        canary_traffic: what routes may bring the canary Service now, or as soon as this pass has written.
         holding: a stable pod stays, as the stable Service still needs it.
         lacking: every stable pod stays, as a Service or a route that the spec names is not there.
     """
-    sizes = _sizes(ctx, strategy, weight_percent, canary_traffic=canary_traffic, holding=holding, lacking=lacking)
-    sizes = _while_shown(ctx, strategy, sizes)
+
+    weight_percent: WeightPercent
+    canary_replicas: int
+    canary_traffic: EffectiveWeight
+    holding: bool
+    lacking: bool
+
+
+def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
+    """The sizes of this pass."""
+    sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
+    sides, asked = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
+    floored = asked if ctx.by_ratio else _within_floor(ctx, sides, asked)  # `canary_pass` keeps the floor by itself
+    kept = _while_shown(ctx, sides, floored)
+    if kept != asked:
+        *older, new, stable = kept
+        sizes = replace(sizes, older=tuple(older), new=new, stable=stable)
+    holding = demand.holding
     at_end = ctx.status.step_index >= len(strategy.steps)
     if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(ctx, strategy)):
         return sizes
     # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step, or (`pingPong`) changes its
     # role with the promotion: it is not waited for.
-    wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx, strategy))
+    wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
 
-def _sizes(
-    ctx: PassContext,
-    strategy: Canary,
-    weight_percent: WeightPercent,
-    *,
-    canary_traffic: EffectiveWeight,
-    holding: bool,
-    lacking: bool,
-) -> Sizes:
-    if not strategy.by_ratio:
-        routed = _routed_sizes(ctx, strategy, weight_percent, canary_traffic=canary_traffic, lacking=lacking)
-        return _within_floor(ctx, routed)
-    replicas = ctx.spec.replicas
+def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
+    replicas, weight_percent = ctx.spec.replicas, demand.weight_percent
     surge, _ = ctx.limits
     new_spec = ctx.new.spec_replicas if ctx.new else 0
     after = canary_pass(
@@ -100,52 +105,41 @@ def _sizes(
         wanted_new, wanted_stable = pair.canary, pair.stable
     new, stable = after.canary, after.stable
     if ctx.stable is not None:
-        stable = max(stable, _least_stable(ctx, ctx.stable, holding=holding, lacking=lacking))
-        if holding:
+        stable = max(stable, _least_stable(ctx, ctx.stable, demand))
+        if demand.holding:
             new = max(min(new, replicas + surge - stable), min(new, new_spec))
     return Sizes(new=new, stable=stable, older=after.older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _least_stable(ctx: PassContext, stable: ReplicaSet, *, holding: bool, lacking: bool) -> int:
+def _least_stable(ctx: PassContext, stable: ReplicaSet, demand: Demand) -> int:
     """Stable pods that stay while somebody holds the steps, while a way is missing, or while the stable Service needs them."""
     replicas, (surge, _) = ctx.spec.replicas, ctx.limits
     least = 0
-    if ctx.paused or lacking:  # the autoscaler may act, but no step goes further
+    if ctx.paused or demand.lacking:  # the autoscaler may act, but no step goes further
         new_spec = ctx.new.spec_replicas if ctx.new else 0
         least = stable.spec_replicas - max(0, stable.spec_replicas + new_spec - replicas - surge)
-    if holding and replicas + surge > 1:
+    if demand.holding and replicas + surge > 1:
         least = max(least, stable.spec_replicas if draining(ctx, stable.revision) else min(1, stable.spec_replicas))
     return least
 
 
-def _routed_sizes(
-    ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, *, canary_traffic: EffectiveWeight, lacking: bool
-) -> Sizes:
+def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     replicas, limit = ctx.spec.replicas, strategy.scale_down_delay_revision_limit
-    older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
+    older = tuple([kept_size(ctx, each, limit=limit) for each in ctx.older])
     if ctx.stable is None:
         return Sizes(new=replicas, stable=0, older=older, wanted_new=replicas, wanted_stable=0)
-    wanted_new = (
-        _aborted_canary(ctx, strategy, ctx.stable) if ctx.aborted else wanted_canary(ctx, strategy, weight_percent)
-    )
-    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, weight_percent, canary_traffic=canary_traffic)
-    new_is_there = ctx.new is not None and staying_available(ctx.new) >= wanted_new
-    blocked = ctx.paused or lacking or not (ctx.aborted or new_is_there)
+    wanted_new = _aborted_canary(ctx, strategy) if ctx.aborted else demand.canary_replicas
+    wanted_stable = _wanted_stable(ctx, strategy, ctx.stable, demand)
+    new_is_there = ctx.new is not None and ctx.new_available >= wanted_new
+    blocked = ctx.paused or demand.lacking or not (ctx.aborted or new_is_there)
     stable = wanted_stable
     if stable < ctx.stable.spec_replicas and blocked:
         stable = max(stable, min(ctx.stable.spec_replicas, replicas))
-    new = max(wanted_new, _for_traffic(ctx, strategy, canary_traffic=canary_traffic))
+    new = max(wanted_new, _for_traffic(ctx, strategy, demand.canary_traffic))
     return Sizes(new=new, stable=stable, older=older, wanted_new=wanted_new, wanted_stable=wanted_stable)
 
 
-def _wanted_stable(
-    ctx: PassContext,
-    strategy: Canary,
-    stable: ReplicaSet,
-    weight_percent: WeightPercent,
-    *,
-    canary_traffic: EffectiveWeight,
-) -> int:
+def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, demand: Demand) -> int:
     """Stable pods that the step asks for: for what is still sent to them, and for what may come back."""
     routing = strategy.traffic_routing
     assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
@@ -154,69 +148,65 @@ def _wanted_stable(
         superseded = False
     else:
         selected = selected_revision(ctx, strategy.canary_service)
-        left_percent = 0 if selected == stable.revision else canary_traffic.least_percent
+        left_percent = 0 if selected == stable.revision else demand.canary_traffic.least_percent
         # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
-        superseded = (
-            selected not in ("", stable.revision, ctx.status.current_revision) and canary_traffic.reaches_canary
-        )
-        superseded = superseded or none_available(ctx)
+        another = selected not in ("", stable.revision, ctx.status.current_revision)
+        superseded = (another and demand.canary_traffic.reaches_canary) or ctx.none_available
     return routed_stable_replicas(
         replicas=ctx.spec.replicas,
-        weight_percent=0 if superseded else weight_percent,
+        weight_percent=0 if superseded else demand.weight_percent,
         recorded_weight_percent=left_percent,
         dynamic=routing.dynamic_stable_scale,
     )
 
 
-def _aborted_canary(ctx: PassContext, strategy: Canary, stable: ReplicaSet) -> int:
+def _aborted_canary(ctx: PassContext, strategy: Canary) -> int:
     """Pods that an aborted revision keeps: all until stable is whole, then for its delay, or for ever."""
-    keep = staying_available(stable) < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
+    keep = ctx.stable_available < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
     if ctx.new is None:
         return 0
     return ctx.new.spec_replicas if keep else kept_size(ctx, ctx.new, limit=None)
 
 
-def _for_traffic(ctx: PassContext, strategy: Canary, *, canary_traffic: EffectiveWeight) -> int:
+def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWeight) -> int:
     """Pods of the new revision that there are and that what the routes may still bring needs."""
-    if not strategy.routers or ctx.new is None:
+    if not ctx.routed or ctx.new is None:
         return 0
     by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
     most_percent = max(canary_traffic.most_percent, 100 - canary_traffic.least_percent if by_stable else 0)
     return min(ctx.new.spec_replicas, ceil_percent(ctx.spec.replicas, most_percent))
 
 
-def _within_floor(ctx: PassContext, sizes: Sizes) -> Sizes:
+def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
     """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
 
     A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
     """
-    sets = [*ctx.older, *(each for each in (ctx.new, ctx.stable) if each is not None)]
-    spare = sum(_size(each).staying_available for each in sets) - ctx.promised
-
-    def within(replica_set: ReplicaSet | None, size: int) -> int:
-        nonlocal spare
-        stay = _size(replica_set).staying_available
-        after = max(size, stay - max(spare, 0))
-        spare -= max(0, stay - after)
-        return after
-
-    older = tuple(within(each, size) for each, size in zip(ctx.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=within(ctx.new, sizes.new), stable=within(ctx.stable, sizes.stable))
+    spare, after = -ctx.promised, []
+    for _, pods in sides:
+        spare += pods
+    for (_, pods), size in zip(sides, sizes, strict=True):
+        after.append(max(size, pods - max(spare, 0)))
+        spare -= max(0, pods - after[-1])
+    return after
 
 
-def _while_shown(ctx: PassContext, strategy: Canary, sizes: Sizes) -> Sizes:
+def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
     """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
     surge, _ = ctx.limits
-    if ctx.spec.replicas == 0 or (strategy.by_ratio and ctx.spec.replicas + surge <= 1):
+    if ctx.spec.replicas == 0 or (ctx.by_ratio and ctx.spec.replicas + surge <= 1):
         return sizes
-    shown = ctx.shown_revisions
+    after = []
+    for (each, pods), size in zip(sides, sizes, strict=True):
+        serves = each is not None and (each.revision in ctx.shown_revisions or draining(ctx, each.revision))
+        after.append(max(size, min(1, pods)) if serves else size)
+    return after
 
-    def kept(replica_set: ReplicaSet | None, size: int) -> int:
-        serves = replica_set is not None and (replica_set.revision in shown or draining(ctx, replica_set.revision))
-        return max(size, min(1, _size(replica_set).staying_available)) if serves else size
 
-    older = tuple(kept(each, size) for each, size in zip(ctx.older, sizes.older, strict=True))
-    return replace(sizes, older=older, new=kept(ctx.new, sizes.new), stable=kept(ctx.stable, sizes.stable))
+def _sides(ctx: PassContext) -> list[_Side]:
+    """Each ReplicaSet with its available pods that its size keeps: the older ones, the new one, the stable one."""
+    sets = (*ctx.older, ctx.new, ctx.stable)
+    return [(each, 0 if each is None else min(each.spec_replicas, each.available)) for each in sets]
 
 
 def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
@@ -237,17 +227,21 @@ def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanary
     return None
 
 
-def most_canary_replicas(ctx: PassContext, strategy: Canary) -> int:
+def most_canary_replicas(ctx: PassContext) -> int:
     """Pods that the new revision can have while the last stable pods still serve."""
     replicas = ctx.spec.replicas
-    if not strategy.by_ratio:
+    if not ctx.by_ratio:
         return replicas
     surge, _ = ctx.limits
     return max(min(replicas, replicas + surge - 1), min(1, replicas))
 
 
-def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent) -> int:
-    """Pods that the step asks of the new revision beside a stable one."""
+def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, split: Split) -> int:
+    """Pods that the step asks of the new revision beside a stable one.
+
+    Args:
+        split: what it asks of the routes; a header or mirror route needs a pod as well.
+    """
     replicas = ctx.spec.replicas
     if strategy.traffic_routing is not None:
         wanted = routed_canary_replicas(
@@ -256,8 +250,7 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
             min_pods=strategy.traffic_routing.min_pods_per_replica_set,
             pinned=_pinned(ctx, strategy),
         )
-        special = any(routed_splits(strategy, ctx.status.step_index))  # a header or mirror route needs a pod as well
-        return max(wanted, min(1, replicas)) if special else wanted
+        return max(wanted, min(1, replicas)) if split.matches or split.mirrors else wanted
     surge, _ = ctx.limits
     return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
 

@@ -151,24 +151,22 @@ def routed_stable_replicas(
 
 
 def threshold_met(*, desired: int, available: int, threshold: ProgressThreshold | None) -> bool:
-    """Whether enough of `desired` pods are available to go on: all of them, or the part in `replicaProgressThreshold`.
+    """Whether enough of `desired` pods are available to go on."""
+    return available >= least_met(desired=desired, threshold=threshold)
+
+
+def least_met(*, desired: int, threshold: ProgressThreshold | None) -> int:
+    """The fewest available pods of `desired` that are enough to go on: all of them, or `replicaProgressThreshold`'s part.
 
     A threshold below 0 is no threshold. One above `desired` means all pods: otherwise no step could ever meet it.
     """
     match threshold:
         case ProgressThreshold(value=Percent(value=percent)) if percent >= 0:
-            return available * 100 >= percent * desired
+            return ceil_percent(desired, percent)
         case ProgressThreshold(value=int(pods)) if pods >= 0:
-            return available >= min(pods, desired)
+            return min(pods, desired)
         case _:
-            return available >= desired
-
-
-def least_met(*, desired: int, threshold: ProgressThreshold | None) -> int:
-    """The fewest available pods of `desired` with which `threshold_met` holds."""
-    return next(
-        pods for pods in range(desired + 1) if threshold_met(desired=desired, available=pods, threshold=threshold)
-    )
+            return desired
 
 
 def at_desired(*, desired: int, spec: int, available: int, threshold: ProgressThreshold | None) -> bool:

@@ -28,8 +28,13 @@ EVICTION_RETRY_S = 10.0  # a pod that becomes ready, which frees a disruption bu
 
 def without_restart_surge(seen: Snapshot) -> Snapshot:
     """The snapshot without the pods that a restart has added to the sizes of ReplicaSets."""
-    if not any(each.restart_surge for each in seen.replica_sets):
-        return seen
+    for each in seen.replica_sets:
+        if each.restart_surge:
+            return _without_surge(seen)
+    return seen
+
+
+def _without_surge(seen: Snapshot) -> Snapshot:
     sets = tuple(
         replace(each, spec_replicas=max(0, each.spec_replicas - each.restart_surge)) for each in seen.replica_sets
     )
@@ -45,8 +50,12 @@ def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
 def restart_due_s(ctx: PassContext) -> float | None:
     """Pods older than this time must be replaced; None when that is done, or nobody asked for it."""
     asked = [ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s]
-    asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]
-    due_s = max((each for each in asked if each is not None and each <= ctx.now_s), default=None)
+    if ctx.status.commands:
+        asked += [each.at_s for each in ctx.status.commands if each.verb is Verb.RESTART and each.value == "true"]
+    due_s: float | None = None
+    for at_s in asked:
+        if at_s is not None and at_s <= ctx.now_s:
+            due_s = at_s if due_s is None else max(due_s, at_s)
     done_s = ctx.status.restarted_at_s
     return due_s if due_s is not None and (done_s is None or due_s > done_s) else None
 
@@ -175,5 +184,4 @@ def _live(ctx: PassContext) -> list[ReplicaSet]:
 
 
 def _next_restart_s(ctx: PassContext) -> float | None:
-    asked = (ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s)
-    return earliest(each for each in asked if each is not None and each > ctx.now_s)
+    return earliest((ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s), after_s=ctx.now_s)

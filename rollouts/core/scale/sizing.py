@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
-from rollouts.core.routing.services import ServiceSwitch, staying_available
+from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.restarts import kept_surge
 
 
@@ -63,10 +63,11 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
 def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tuple[int, int]:
     """How many pods the ReplicaSet may have now, and how many of them a restart has added."""
     before = replica_set.spec_replicas + replica_set.restart_surge
-    surge = kept_surge(ctx, replica_set) if replicas else 0
-    if draining(ctx, replica_set.revision):
+    surge = kept_surge(ctx, replica_set) if replicas and replica_set.restart_surge else 0
+    shrinks = replicas < replica_set.spec_replicas or surge < replica_set.restart_surge
+    if shrinks and draining(ctx, replica_set.revision):
         surge = replica_set.restart_surge
-        replicas = max(replicas, replica_set.spec_replicas) if not ctx.spec.strategy.by_ratio else replicas
+        replicas = max(replicas, replica_set.spec_replicas) if not ctx.by_ratio else replicas
     if replicas + surge > before and not _may_grow(replica_set):
         return before, replica_set.restart_surge
     return replicas + surge, surge
@@ -113,7 +114,10 @@ def takes_away(ctx: PassContext, intent: Intent) -> bool:
 
 def moves_of(services: Iterable[ServiceSwitch]) -> tuple[Intent, ...]:
     """The intents of several Services, in their order."""
-    return tuple(intent for each in services for intent in each.intents)
+    intents: list[Intent] = []
+    for each in services:
+        intents += each.intents
+    return tuple(intents)
 
 
 def kept_size(ctx: PassContext, replica_set: ReplicaSet, *, limit: int | None) -> int:
@@ -142,18 +146,17 @@ def fallbacks(ctx: PassContext) -> tuple[ReplicaSet, ...]:
     Their delay alone does not remove them, because they could serve at once.
     """
     serving = ctx.stable or (ctx.new if ctx.status.stable_revision == ctx.status.current_revision else None)
-    if serving is None or staying_available(serving) >= ctx.promised:
+    if not ctx.status.scale_downs or serving is None or serving.staying_available >= ctx.promised:
         return ()
     served = {each.revision for each in ctx.status.scale_downs}
-    return tuple(each for each in ctx.older if each.revision in served and staying_available(each) > 0)
+    return tuple([each for each in ctx.older if each.revision in served and each.staying_available > 0])
 
 
 def with_fallback(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """Adds to the wait for a failed revision which revision could serve instead, and the command for it."""
-    kept = fallbacks(ctx)
-    if wait is None or not kept:
+    if wait is None or not (kept := fallbacks(ctx)):
         return wait
-    pods = f"revision {kept[-1].revision} keeps its {pods_text(staying_available(kept[-1]))} meanwhile"
+    pods = f"revision {kept[-1].revision} keeps its {pods_text(kept[-1].staying_available)} meanwhile"
     back = f"to go back to it at once: {ctx.command('rollback')} --to {kept[-1].revision}"
     return replace(wait, message=f"{wait.message}; {pods}; {back}")
 
@@ -176,15 +179,18 @@ def drained_s(ctx: PassContext, revision: str, *, no_sooner_than_s: float) -> fl
 
 def settle_scale_downs(ctx: PassContext) -> tuple[StatusChange, ...]:
     """Forgets the deadlines of revisions that have no pods any more or are in use again."""
-    with_pods = {each.revision for each in ctx.seen.replica_sets if each.spec_replicas > 0}
+    if not ctx.status.scale_downs:
+        return ()
     in_use = {ctx.status.stable_revision} | (set() if ctx.aborted else {ctx.status.current_revision})
-    kept = tuple(each for each in ctx.status.scale_downs if each.revision in with_pods - in_use)
+    kept = tuple(each for each in ctx.status.scale_downs if each.revision in ctx.revisions_with_pods - in_use)
     return () if kept == ctx.status.scale_downs else (RecordScaleDowns(kept),)
 
 
 def next_scale_down_s(ctx: PassContext) -> float | None:
     """The next deadline of an old revision."""
-    delays = (each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s)
+    if not ctx.status.scale_downs:
+        return next_drained_s(ctx)
+    delays = [each.at_s for each in ctx.status.scale_downs if each.at_s > ctx.now_s]
     return earliest([*delays, next_drained_s(ctx)])
 
 

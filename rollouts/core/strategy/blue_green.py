@@ -15,10 +15,10 @@ from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
-from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
+from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
-from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, staying_available, switch_to
+from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.skeleton import Moves, promoted
@@ -75,6 +75,10 @@ class BlueGreenRules:
         older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
         return Sizes(new=new, stable=stable, older=older, wanted_new=new, wanted_stable=stable)
 
+    def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
+        """Told by the new revision alone."""
+        return _available(ctx, sizes.wanted_new)
+
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """Pods first, then the gate, then the Services."""
         if ctx.new is not None and ctx.new.failure:
@@ -85,9 +89,9 @@ class BlueGreenRules:
             return blocked
         if ctx.aborted:
             return active.wait
-        if not _available(ctx.new, moves.sizes.wanted_new):
-            available = staying_available(ctx.new) if ctx.new else 0
-            return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=available)
+        if not moves.reached:
+            revision, wanted = ctx.status.current_revision, moves.sizes.wanted_new
+            return pods_wait(revision, wanted=wanted, available=ctx.new_available)
         return blocked if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
@@ -132,7 +136,7 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
         return ()
     if _fast(ctx):
         return (RecordGate(status.gate_started_at_s, passed=True),)
-    if not _available(ctx.new, _wanted_new(ctx, strategy)):
+    if not _available(ctx, _wanted_new(ctx, strategy)):
         return ()
     started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
     end_s = _gate_end_s(ctx.recording((started,)), strategy)
@@ -171,7 +175,7 @@ def _still_active(ctx: PassContext, strategy: BlueGreen) -> bool:
 def _wanted_aborted(ctx: PassContext, strategy: BlueGreen) -> int:
     if ctx.new is None or ctx.stable is None:
         return ctx.spec.replicas
-    stable_is_whole = staying_available(ctx.stable) >= ctx.spec.replicas
+    stable_is_whole = ctx.stable_available >= ctx.spec.replicas
     if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
         return ctx.new.spec_replicas
     return kept_size(ctx, ctx.new, limit=None)
@@ -185,7 +189,7 @@ def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
         return True
     seen = ctx.seen.services.get(strategy.active_service)
     switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
-    ready = _available(ctx.new, ctx.spec.replicas) and not ctx.paused
+    ready = _available(ctx, ctx.spec.replicas) and not ctx.paused
     return ctx.status.gate_passed and (switched or ready)
 
 
@@ -207,5 +211,5 @@ def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
     return Wait(Reason.PROMOTION_NEEDED, message)
 
 
-def _available(replica_set: ReplicaSet | None, wanted: int) -> bool:
-    return replica_set is not None and not replica_set.deleting and staying_available(replica_set) >= wanted
+def _available(ctx: PassContext, wanted: int) -> bool:
+    return ctx.new is not None and not ctx.new.deleting and ctx.new_available >= wanted

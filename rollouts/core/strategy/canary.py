@@ -20,7 +20,7 @@ from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWe
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, named_services
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.steps import (
@@ -44,14 +44,13 @@ from rollouts.core.routing.services import (
     no_worse,
     one_at_a_time,
     selected_revision,
-    staying_available,
     switch_to,
 )
-from rollouts.core.scale.canary_sizes import Sizes, canary_sizes, most_canary_replicas, wanted_canary
+from rollouts.core.scale.canary_sizes import Demand, Sizes, canary_sizes, most_canary_replicas
 from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
-from rollouts.core.strategy.canary_steps import asked_weight, pause_end_s
-from rollouts.core.strategy.canary_waits import Progress, canary_wait, pause_wait
+from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
+from rollouts.core.strategy.canary_waits import canary_wait, pause_wait
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
@@ -60,17 +59,16 @@ class CanaryRules:
     """What a canary answers in one pass.
 
     Args:
-        weight_percent: the share that the steps ask for now.
+        step: what the steps ask for now.
     """
 
     strategy: Canary
-    weight_percent: WeightPercent
+    step: StepGoal
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Somebody let the update pass every step."""
-        steps = len(self.strategy.steps)
-        skips = ctx.promoted_full and ctx.status.step_index < steps and not ctx.aborted and not ctx.paused
-        return (SkipSteps(steps, ctx.now_s),) if skips else ()
+        skips = ctx.promoted_full and not self.step.at_end and not ctx.aborted and not ctx.paused
+        return (SkipSteps(len(self.strategy.steps), ctx.now_s),) if skips else ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Nothing: its gates are steps."""
@@ -81,9 +79,9 @@ class CanaryRules:
         names = (self.strategy.stable_service, self.strategy.canary_service)
         stable = _stable_service(ctx, self, names[0]) if names[0] else None
         canary = _canary_service(ctx, self, names[1]) if names[1] else None
-        if stable is not None and canary is not None and names[0] and names[1]:
-            canary = one_at_a_time(stable, canary, names=(names[0], names[1]))
-        return tuple(each for each in (stable, canary) if each is not None)
+        if stable is None or canary is None or not names[0] or not names[1]:
+            return tuple([each for each in (stable, canary) if each is not None])
+        return stable, one_at_a_time(stable, canary, names=(names[0], names[1]))
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
         """Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
@@ -92,8 +90,8 @@ class CanaryRules:
         needs no record before. On the way back what a Service selects now is recorded before it changes.
         """
         yield from _forward(ctx, self.strategy, services)
-        for name, switch in zip(named_services(self.strategy), services, strict=True):
-            if name == self.strategy.canary_service and self.strategy.by_ratio:
+        for name, switch in zip(ctx.named_services, services, strict=True):
+            if name == self.strategy.canary_service and ctx.by_ratio:
                 continue
             leaving = switch.selects
             for intent in switch.intents:
@@ -106,65 +104,77 @@ class CanaryRules:
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """Once proxies know of a subset, and once the cutovers that changes begin are on record."""
-        return tuple(_once_on_record(ctx, each) for each in _once_proxies_know(ctx, self.strategy, services))
+        known = _once_proxies_know(ctx, self.strategy, services)
+        if ctx.status.cutovers == ctx.recorded.cutovers:
+            return known
+        return tuple([_once_on_record(ctx, each) for each in known])
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
         """What the routes are to say; the step has arrived when tests find the new revision, too."""
         stable, canary = services if len(services) > 1 else (ServiceSwitch(), ServiceSwitch())
-        routing = route_traffic(ctx, self.strategy, weight_percent=self.weight_percent, stable=stable, canary=canary)
-        return replace(routing, arrived=routing.arrived and _tests_find_it(ctx, self, services))
+        routing = route_traffic(ctx, self.strategy, asked=self.step.split, stable=stable, canary=canary)
+        if not routing.arrived or _tests_find_it(ctx, self, services):
+            return routing
+        return replace(routing, arrived=False)
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """By the ratio of pods, or by what routes may bring now, or as soon as this pass has written."""
-        return canary_sizes(
-            ctx,
-            self.strategy,
-            self.weight_percent,
+        demand = Demand(
+            weight_percent=self.step.weight_percent,
+            canary_replicas=self.step.canary_replicas,
             canary_traffic=ctx.effective_weight.and_soon(routing.split),
             holding=_holds_stable(ctx, self.strategy, services),
-            lacking=_lacks_a_way(ctx, self.strategy, services, routing),
+            lacking=_lacks_a_way(ctx, services, routing),
         )
+        return canary_sizes(ctx, self.strategy, demand)
+
+    def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
+        """Told by what is available, and by what this pass tells the rest to be."""
+        if ctx.new is None or ctx.new.deleting:
+            return False
+        new = at_desired(
+            desired=sizes.wanted_new,
+            spec=sizes.new,
+            available=ctx.new.available_for_steps,
+            threshold=self.strategy.replica_progress_threshold,
+        )
+        older_gone = not ctx.by_ratio or not [each for each in ctx.older if each.available]
+        return new and sizes.stable == sizes.wanted_stable and older_gone
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first of the named checks that waits."""
-        reached = _reached(ctx, self.strategy, moves.sizes)
-        return canary_wait(Progress(ctx=ctx, strategy=self.strategy, moves=moves, reached=reached))
+        return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """What the steps ask for."""
-        return _weight_change(ctx, self.weight_percent)
+        return _weight_change(ctx, self.step.weight_percent)
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
         """When a timed pause is over."""
-        return pause_end_s(ctx, self.strategy)
+        return pause_end_s(ctx, self.step.pause)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
         """The step done, or the promotion; what the next step needs follows once this is on record."""
         if not ctx.durable:
             return plan
-        if ctx.status.step_index < len(self.strategy.steps):
+        if not self.step.at_end:
             return _stepped(ctx, self, plan) if _step_is_done(ctx, self, moves, plan.wait) else plan
         if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
             return _promotion(ctx, self.strategy, plan)
         return plan
 
 
-def canary_rules(ctx: PassContext, strategy: Canary) -> CanaryRules:
-    """The rules of this pass."""
-    return CanaryRules(strategy=strategy, weight_percent=asked_weight(ctx, strategy))
-
-
 def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
     target = ctx.stable or ctx.new
     at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, name, target, enough=ctx.promised))
     if ctx.stable is not None and _cuts_over(ctx, rules):
-        target, at_least = ctx.new, most_canary_replicas(ctx, rules.strategy)
+        target, at_least = ctx.new, most_canary_replicas(ctx)
     return switch_to(ctx, name, target, at_least=at_least)
 
 
 def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
-    leaves = ctx.aborted or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
-    new_serves = ctx.new is not None and staying_available(ctx.new) > 0 and not leaves
+    leaves = ctx.aborted or rules.step.canary_replicas == 0
+    new_serves = ctx.new_available > 0 and not leaves
     target = ctx.new if new_serves or ctx.stable is None else ctx.stable
     target, at_least = _canary_target(ctx, rules, target)
     return switch_to(ctx, name, target, at_least=at_least)
@@ -173,15 +183,15 @@ def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> S
 def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | None) -> tuple[ReplicaSet | None, int]:
     """With routers: the canary Service changes only while nothing reaches it, and counts only with the pods of its step."""
     strategy, one = rules.strategy, min(1, ctx.spec.replicas)
-    if not strategy.routers:
+    if not ctx.routed:
         return target, one
     selected = selected_revision(ctx, strategy.canary_service)
     if selected and ctx.effective_weight.reaches_canary:
-        target = next((each for each in ctx.seen.replica_sets if each.revision == selected), target)
+        target = ctx.of_revision(selected) or target
     if target is None or target is not ctx.new or ctx.stable is None or ctx.aborted:
         return target, one
-    wanted = wanted_canary(ctx, strategy, rules.weight_percent)
-    return target, max(one, least_met(desired=wanted, threshold=strategy.replica_progress_threshold))
+    enough = least_met(desired=rules.step.canary_replicas, threshold=strategy.replica_progress_threshold)
+    return target, max(one, enough)
 
 
 def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
@@ -190,13 +200,12 @@ def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
     With routers also only once nothing reaches the stable Service any more.
     """
     strategy = rules.strategy
-    early = ctx.aborted or rules.weight_percent < 100 or ctx.status.step_index < len(strategy.steps)
+    early = ctx.aborted or rules.step.weight_percent < 100 or not rules.step.at_end
     if ctx.new is None or early or exchanges_roles(ctx, strategy):
         return False
-    seen = ctx.seen.services.get(strategy.stable_service or "")
-    switched = isinstance(seen, ServiceSeen) and seen.revision == ctx.new.revision
-    left = not strategy.routers or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
-    return switched or (left and staying_available(ctx.new) >= most_canary_replicas(ctx, strategy) and not ctx.paused)
+    switched = selected_revision(ctx, strategy.stable_service) == ctx.new.revision
+    left = not ctx.routed or ctx.effective_weight.least_percent == 100 or ctx.spec.replicas == 0
+    return switched or (left and ctx.new_available >= most_canary_replicas(ctx) and not ctx.paused)
 
 
 def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
@@ -220,19 +229,22 @@ def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwi
 
 def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[ServiceSwitch, ...]) -> bool:
     """Whether canaryService brings requests to the new revision, wherever a step gives it pods: tests go there next."""
-    at_end = ctx.status.step_index >= len(rules.strategy.steps)
-    if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or at_end:
+    if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or rules.step.at_end:
         return True
     switch = services[-1]
     there = switch.confirmed and switch.selects == ctx.new.revision
-    return there or wanted_canary(ctx, rules.strategy, rules.weight_percent) == 0
+    return there or rules.step.canary_replicas == 0
 
 
-def _lacks_a_way(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
+def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
     """Whether a Service or a route that the spec names is missing, of no use, or not read yet: nobody knows where requests go."""
-    unread = any(not isinstance(ctx.seen.services.get(name), ServiceSeen) for name in named_services(strategy))
-    waits = (*(each.wait for each in services), routing.wait)
-    return unread or any(each is not None and each.reason in NEEDS_A_PERSON | ROUTES_NEED_A_PERSON for each in waits)
+    for name in ctx.named_services:
+        if not isinstance(ctx.seen.services.get(name), ServiceSeen):
+            return True
+    for switch in services:
+        if switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON:
+            return True
+    return routing.wait is not None and routing.wait.reason in ROUTES_NEED_A_PERSON
 
 
 def _once_proxies_know(
@@ -244,10 +256,12 @@ def _once_proxies_know(
     everything to the pods that `dynamicStableScale` has left.
     """
     name = strategy.stable_service
-    if not name or not is_subset(name) or ctx.stable is None or not services[0].confirmed:
+    if not name or ctx.stable is None or not ctx.status.cutovers:
+        return services
+    if not is_subset(name) or not services[0].confirmed:
         return services
     changes = [each for each in ctx.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
-    if not changes or changes[-1].confirmed_at_s is None or staying_available(ctx.stable) >= ctx.promised:
+    if not changes or changes[-1].confirmed_at_s is None or ctx.stable_available >= ctx.promised:
         return services
     settle_s = max((each.settle_s for each in ctx.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
     until_s = changes[-1].confirmed_at_s + settle_s
@@ -270,32 +284,18 @@ def _once_on_record(ctx: PassContext, switch: ServiceSwitch) -> ServiceSwitch:
     return replace(switch, intents=(), notices=())
 
 
-def _reached(ctx: PassContext, strategy: Canary, sizes: Sizes) -> bool:
-    """Whether the sizes of the step are reached: told by what is available, and by what this pass tells the rest to be."""
-    if ctx.new is None or ctx.new.deleting:
-        return False
-    new = at_desired(
-        desired=sizes.wanted_new,
-        spec=sizes.new,
-        available=ctx.new.available_for_steps,
-        threshold=strategy.replica_progress_threshold,
-    )
-    older_gone = not strategy.by_ratio or not any(each.available for each in ctx.older)
-    return new and sizes.stable == sizes.wanted_stable and older_gone
-
-
 def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait | None) -> bool:
     index = ctx.status.step_index
     match rules.strategy.steps[index]:
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
             if wait is not None and wait.reason in NEEDS_A_PERSON:
                 return False
-            recorded = ctx.recorded.weight_percent == rules.weight_percent  # a retry or a resume comes first
-            return recorded and moves.routing.arrived and _reached(ctx, rules.strategy, moves.sizes)
+            recorded = ctx.recorded.weight_percent == rules.step.weight_percent  # a retry or a resume comes first
+            return recorded and moves.routing.arrived and moves.reached
         case SetHeaderRoute() | SetMirrorRoute():
-            return moves.routing.arrived and _reached(ctx, rules.strategy, moves.sizes)
-        case Pause():
-            end_s = pause_end_s(ctx, rules.strategy)
+            return moves.routing.arrived and moves.reached
+        case Pause() as pause:
+            end_s = pause_end_s(ctx, pause)
             return ctx.promoted_past(index) or (end_s is not None and ctx.now_s >= end_s)
         case PauseUntilPromoted():
             return ctx.promoted_past(index)
@@ -309,15 +309,14 @@ def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contri
     done = (*plan.changes, CompleteStep(index + 1, ctx.now_s))
     next_step = ctx.recording(done)
     done = (*done, *_weight_change(next_step, asked_weight(next_step, strategy)))
-    wait = Wait(Reason.PODS_NOT_AVAILABLE, f"step {index + 1} begins")
-    if index + 1 < steps:
-        wait = pause_wait(next_step, strategy) or wait
+    pause = pause_at(strategy, index + 1)
+    begins = Wait(Reason.PODS_NOT_AVAILABLE, f"step {index + 1} begins")
     message = f"step {index} of revision {ctx.status.current_revision} is done, {index + 1} of {steps}"
     return replace(
         plan,
         changes=done,
-        wait=wait,
-        wake_at_s=earliest([pause_end_s(next_step, strategy), next_scale_down_s(ctx)]),
+        wait=pause_wait(next_step, pause) or begins,
+        wake_at_s=earliest([pause_end_s(next_step, pause), next_scale_down_s(ctx)]),
         notices=(*plan.notices, Notice(Reason.STEP_COMPLETED, message)),
     )
 

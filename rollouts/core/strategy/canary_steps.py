@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import assert_never
 
 from rollouts.core.context.pass_context import PassContext
@@ -18,6 +19,42 @@ from rollouts.core.model.steps import (
     SetWeight,
     WeightPercent,
 )
+from rollouts.core.model.traffic import Split
+from rollouts.core.routing.routes import asked_split
+from rollouts.core.scale.canary_sizes import wanted_canary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepGoal:
+    """What the steps ask for in one pass.
+
+    Args:
+        at_end: all steps are done.
+        weight_percent: the canary's share.
+        split: what the routes are to say.
+        canary_replicas: pods of the new revision beside a stable one.
+        pause: the pause at which the update stands; None at none.
+    """
+
+    at_end: bool
+    weight_percent: WeightPercent
+    split: Split
+    canary_replicas: int
+    pause: Pause | PauseUntilPromoted | None
+
+
+def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
+    """What the steps ask for now."""
+    index = ctx.status.step_index
+    weight_percent = asked_weight(ctx, strategy)
+    split = asked_split(strategy, index, weight_percent)
+    return StepGoal(
+        at_end=index >= len(strategy.steps),
+        weight_percent=weight_percent,
+        split=split,
+        canary_replicas=wanted_canary(ctx, strategy, weight_percent, split),
+        pause=pause_at(strategy, index),
+    )
 
 
 def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
@@ -28,8 +65,10 @@ def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
 
 def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
     """The step at which the current revision stands or will stand next and may be promoted; None when there is none."""
-    ahead = range(status.step_index, len(strategy.steps))
-    return next((index for index in ahead if pause_at(strategy, index) is not None), None)
+    for index in range(status.step_index, len(strategy.steps)):
+        if pause_at(strategy, index) is not None:
+            return index
+    return None
 
 
 def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
@@ -52,9 +91,8 @@ def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
             assert_never(never)
 
 
-def pause_end_s(ctx: PassContext, strategy: Canary) -> float | None:
-    """When the timed pause at which the update stands is over; None for none, and while nobody counts it."""
-    pause = pause_at(strategy, ctx.status.step_index)
+def pause_end_s(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> float | None:
+    """When the pause at which the update stands is over; None for none, for one without an end, and while nobody counts it."""
     if ctx.aborted or ctx.paused or not isinstance(pause, Pause):
         return None
     return (ctx.status.step_started_at_s or ctx.now_s) + pause.duration_s
@@ -67,8 +105,10 @@ def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
     if ctx.aborted:
         return 0
     index = ctx.status.step_index
-    steps = strategy.steps[: index + 1]
-    wanted = next((step.weight_percent for step in reversed(steps) if isinstance(step, SetWeight)), 0)
+    wanted: WeightPercent = 0
+    for step in strategy.steps[: index + 1]:
+        if isinstance(step, SetWeight):
+            wanted = step.weight_percent
     if index >= len(strategy.steps):
         wanted = 100
     return min(wanted, ctx.status.weight_percent or 0) if ctx.paused else wanted

@@ -10,11 +10,10 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
-from rollouts.core.routing.services import NEEDS_A_PERSON, none_available, staying_available
-from rollouts.core.strategy.canary_steps import pause_at, pause_end_s
+from rollouts.core.routing.services import NEEDS_A_PERSON
+from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
 
@@ -23,51 +22,46 @@ class Progress:
     """How far a pass has come.
 
     Args:
-        reached: the sizes that the step asks for are there.
+        service_wait: what the first Service that is not done waits for.
     """
 
     ctx: PassContext
-    strategy: Canary
+    step: StepGoal
     moves: Moves
-    reached: bool
-
-    @property
-    def service_wait(self) -> Wait | None:
-        """What the first Service that is not done waits for."""
-        return next((each.wait for each in self.moves.services if each.wait is not None), None)
-
-    @property
-    def at_end(self) -> bool:
-        """All steps are done."""
-        return self.ctx.status.step_index >= len(self.strategy.steps)
-
-    @property
-    def at_pause(self) -> bool:
-        """The step is a pause."""
-        return pause_at(self.strategy, self.ctx.status.step_index) is not None
+    service_wait: Wait | None
 
 
-def canary_wait(progress: Progress) -> Wait | None:
+def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
     """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
-    checks = (
-        ABORTED if progress.ctx.aborted else AT_END if progress.at_end else AT_PAUSE if progress.at_pause else AT_STEP
-    )
-    return next((wait for check in checks if (wait := check(progress)) is not None), None)
+    service_wait: Wait | None = None
+    for each in moves.services:
+        service_wait = service_wait or each.wait
+    progress = Progress(ctx=ctx, step=step, moves=moves, service_wait=service_wait)
+    for check in _checks(progress):
+        if (wait := check(progress)) is not None:
+            return wait
+    return None
 
 
-def pause_wait(ctx: PassContext, strategy: Canary) -> Wait | None:
+def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
+    if progress.ctx.aborted:
+        return ABORTED
+    if progress.step.at_end:
+        return AT_END
+    return AT_PAUSE if progress.step.pause is not None else AT_STEP
+
+
+def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wait | None:
     """What ends the pause at which the update stands; None at none, and when somebody let it pass."""
     index = ctx.status.step_index
-    if ctx.promoted_past(index):
+    if pause is None or ctx.promoted_past(index):
         return None
-    match pause_at(strategy, index):
+    match pause:
         case Pause(duration_s):
-            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", pause_end_s(ctx, strategy))
+            return Wait(Reason.TIMED_PAUSE, f"step {index}: pause of {duration_s:g} s", pause_end_s(ctx, pause))
         case PauseUntilPromoted():
             gate = f"step {index}: waiting for promotion of revision {ctx.status.current_revision}"
             return Wait(Reason.PROMOTION_NEEDED, f"{gate}: {ctx.command('promote')}")
-        case None:
-            return None
         case never:
             assert_never(never)
 
@@ -98,9 +92,9 @@ def _service(progress: Progress) -> Wait | None:
 def _no_canary_pod(progress: Progress) -> Wait | None:
     """With no available canary pod its traffic goes back to stable."""
     ctx = progress.ctx
-    if not progress.strategy.routers or not none_available(ctx):
+    if not ctx.routed or not ctx.none_available:
         return None
-    unreached = not progress.at_end and not progress.reached
+    unreached = not progress.step.at_end and not progress.moves.reached
     if not (unreached or ctx.effective_weight.reaches_canary):
         return None
     pods, revision = ctx.new.spec_replicas if ctx.new else 0, ctx.status.current_revision
@@ -110,16 +104,15 @@ def _no_canary_pod(progress: Progress) -> Wait | None:
 
 def _sizes(progress: Progress) -> Wait | None:
     """Pods that the step needs, or that have to go for it."""
-    if progress.reached:
+    if progress.moves.reached:
         return None
     ctx, sizes = progress.ctx, progress.moves.sizes
     if (draining := draining_wait(ctx)) is not None:
         return draining
     revision = ctx.status.current_revision
-    available = staying_available(ctx.new) if ctx.new is not None else 0
-    if ctx.new is None or available < sizes.wanted_new:
-        return pods_wait(revision, wanted=sizes.wanted_new, available=available)
-    if older := sum(each.available for each in ctx.older):
+    if ctx.new is None or ctx.new_available < sizes.wanted_new:
+        return pods_wait(revision, wanted=sizes.wanted_new, available=ctx.new_available)
+    if older := sum([each.available for each in ctx.older]):
         return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_text(older)} of older revisions to terminate")
     shrinks, wanted = (ctx.new, sizes.wanted_new)
     if ctx.new.available_for_steps <= wanted and ctx.stable is not None:
@@ -137,14 +130,14 @@ def _arrival(progress: Progress) -> Wait | None:
 
 
 def _pause(progress: Progress) -> Wait | None:
-    return pause_wait(progress.ctx, progress.strategy)
+    return pause_wait(progress.ctx, progress.step.pause)
 
 
 def _old_pods(progress: Progress) -> Wait | None:
     ctx = progress.ctx
     sizes = zip(ctx.older, progress.moves.sizes.older, strict=True)
     leaving = [each for each, size in sizes if size == 0 and each.replicas > 0]
-    if progress.strategy.by_ratio and ctx.stable is not None and ctx.stable.replicas > 0:
+    if ctx.by_ratio and ctx.stable is not None and ctx.stable.replicas > 0:
         leaving.append(ctx.stable)
     if not leaving:
         return None

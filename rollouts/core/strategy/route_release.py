@@ -29,7 +29,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import forget_elsewhere
 from rollouts.core.routing.routes import left_routes, pods_behind
-from rollouts.core.routing.services import staying_available, switch_to
+from rollouts.core.routing.services import switch_to
 from rollouts.core.scale.sizing import moves_of, resized
 
 LATEST_S = 60.0
@@ -50,25 +50,33 @@ class _Part:
 
 def give_back(ctx: PassContext) -> Contribution:
     """What the routes that the spec no longer names need now: the record of them, their release, and what they wait for."""
+    if not ctx.unnamed_routes and not ctx.status.given_back and (ctx.routed or ctx.status.traffic is None):
+        return Contribution()
     left = left_routes(ctx)
-    pods = _wait_for_pods(ctx)
-    parts = [*(_of_left(ctx, route, pods) for route in left), *(_of_gone(ctx, entry) for entry in _gone(ctx, left))]
-    parts.append(_of_unasked(ctx))
+    parts = [*_of_left(ctx, left), *_of_gone(ctx, left), *_of_unasked(ctx)]
     no_traffic: tuple[StatusChange, ...] = ()
-    if not ctx.spec.strategy.routers and ctx.status.traffic is not None:
+    if not ctx.routed and ctx.status.traffic is not None:
         no_traffic = (RecordTraffic(None),)
         parts.append(_unseen(ctx, parts))
-    recorded = _record(ctx, parts)
+    changes = (*forget_elsewhere(ctx), *no_traffic, *_record(ctx, parts))
     waits = [each.wait for each in parts if each.wait is not None]
     return Contribution(
-        changes=(*forget_elsewhere(ctx), *no_traffic, *recorded),
-        intents=tuple(intent for each in parts for intent in each.intents),
-        wait=next(iter(waits), None),
-        wake_at_s=earliest(each.deadline_s for each in waits),
+        changes=changes,
+        intents=tuple([intent for each in parts for intent in each.intents]),
+        wait=waits[0] if waits else None,
+        wake_at_s=earliest([each.deadline_s for each in waits]),
     )
 
 
-def _of_left(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
+def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
+    """Routes that are still ours."""
+    if not left:
+        return []
+    pods = _wait_for_pods(ctx)
+    return [_leaving(ctx, each, pods) for each in left]
+
+
+def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     """A route that is still ours: released at once when it brings nothing, else once the pods are there and it is on record."""
     percent = _brings_percent(ctx, route)
     if percent is None:
@@ -82,7 +90,12 @@ def _of_left(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
 
 
-def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
+def _of_gone(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
+    """Routes on record that are ours no longer."""
+    return [_letting_go(ctx, each) for each in _gone(ctx, left)]
+
+
+def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
     """A route that was released: the canary keeps its pods until its proxies have let go."""
     until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
     if ctx.now_s >= until_s:
@@ -91,14 +104,13 @@ def _of_gone(ctx: PassContext, entry: GivenBack) -> _Part:
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
 
 
-def _of_unasked(ctx: PassContext) -> _Part:
+def _of_unasked(ctx: PassContext) -> list[_Part]:
     """Routes that only the record tells of are watched by nobody yet, just after a start."""
-    unasked = (each for each in ctx.seen.routes.values() if isinstance(each, RouteUnasked) and not each.named)
-    return _Part(intents=tuple(AskRoute(each.route) for each in unasked))
+    return [_Part(intents=(AskRoute(each.route),)) for each in ctx.unnamed_routes if isinstance(each, RouteUnasked)]
 
 
 def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...]:
-    entries = tuple(each.entry for each in parts if each.entry is not None)
+    entries = tuple([each.entry for each in parts if each.entry is not None])
     return () if entries == ctx.status.given_back else (RecordReleased(entries),)
 
 
@@ -116,7 +128,7 @@ def stands_still(ctx: PassContext) -> bool:
 
     That it is over counts when it is on record; Services that the spec no longer names are given back with that record.
     """
-    if ctx.spec.strategy.routers:
+    if ctx.routed:
         return False
     if ctx.status.given_back or ctx.recorded.given_back or _known_percent(ctx) is not None:
         return True
@@ -170,7 +182,7 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
     enough = ctx.enough_for_all
     takers = _takers(ctx)
     stable = _stable(ctx)
-    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else staying_available(stable))
+    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else stable.staying_available)
     if pods >= enough:
         return None
     return Wait(
@@ -183,13 +195,8 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
 
     Near the end of an update the stable Service selects the new one. Services that are not ours select what their users say.
     """
-    strategy = ctx.spec.strategy
-    named = strategy.serving_service
-    ours = [
-        each
-        for each in ctx.seen.services.values()
-        if isinstance(each, ServiceSeen) and each.managed_by == ctx.seen.rollout.name and each.watched
-    ]
+    named = ctx.spec.strategy.serving_service
+    ours = [each for each in ctx.services_seen.values() if each.managed_by == ctx.seen.rollout.name and each.watched]
     return [each for each in ours if ctx.status.stable_revision == each.revision or each.name == named]
 
 

@@ -16,7 +16,7 @@ def rules_of(ctx: PassContext) -> StrategyRules:
     """The rules of this pass."""
     match ctx.spec.strategy:
         case Canary() as strategy:
-            return canary.canary_rules(ctx, strategy)
+            return canary.CanaryRules(strategy=strategy, step=canary_steps.step_goal(ctx, strategy))
         case BlueGreen() as strategy:
             return blue_green.BlueGreenRules(strategy)
         case never:

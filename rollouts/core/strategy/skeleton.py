@@ -31,11 +31,13 @@ class Moves:
     Args:
         services: what each Service that the strategy names needs, that of the stable revision first in a canary.
         routing: what the routes need; empty without routers.
+        reached: the sizes that the step asks for are there.
     """
 
     services: tuple[ServiceSwitch, ...]
     routing: Routing
     sizes: Sizes
+    reached: bool
 
 
 class StrategyRules(Protocol):
@@ -65,6 +67,9 @@ class StrategyRules(Protocol):
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """How many pods each revision is to have after this pass."""
 
+    def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
+        """Whether the sizes that the step asks for are there."""
+
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first thing that keeps the step, or the promotion, from being complete."""
 
@@ -90,19 +95,19 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     trusted = rules.trusted(switched, services)
     routing = rules.routing(switched, trusted)
     routed = switched.recording(routing.changes)
-    moves = Moves(services=trusted, routing=routing, sizes=rules.sizes(routed, trusted, routing))
-    wakes = (
-        rules.wake_at_s(routed),
-        next_scale_down_s(routed),
-        routing.wake_at_s,
-        *(each.wake_at_s for each in trusted),
-    )
+    sizes = rules.sizes(routed, trusted, routing)
+    moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
+    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
+    notices: list[Notice] = []
+    for each in trusted:
+        wakes.append(each.wake_at_s)
+        notices += each.notices
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed)),
         intents=_intents(routed, moves),
         wait=rules.wait(routed, moves),
         wake_at_s=earliest(wakes),
-        notices=(*(notice for each in trusted for notice in each.notices), *routing.notices),
+        notices=(*notices, *routing.notices),
     )
     return plan if routed.aborted or routed.paused else rules.complete(routed, moves, plan)
 
@@ -128,5 +133,6 @@ def _intents(ctx: PassContext, moves: Moves) -> tuple[Intent, ...]:
         patches.append(resized(ctx, ctx.new, replicas=sizes.new))
     elif not ctx.aborted:
         create = (create_new(ctx, replicas=sizes.new),)
-    patches += [resized(ctx, each, replicas=size) for each, size in zip(ctx.older, sizes.older, strict=True)]
+    for each, size in zip(ctx.older, sizes.older, strict=True):
+        patches.append(resized(ctx, each, replicas=size))
     return in_safe_order(ctx, patches, create=create, moves=(*moves.routing.intents, *moves_of(moves.services)))

@@ -1,4 +1,4 @@
-"""An autoscaler that follows a script: at given times it sets the scale of a workload, as a HorizontalPodAutoscaler would."""
+"""An autoscaler with a script: at given times it sets the scale of a workload, as a HorizontalPodAutoscaler would."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rollouts.sim.storage.history import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class ScaleAt:
-    """One decision.
+    """One decision of the autoscaler.
 
     Args:
         at_s: loop seconds after the actor's start.
-        kind: of the workload; it must have a scale subresource.
-        namespace: of the workload.
-        name: of the workload.
-        replicas: pods to ask for, >= 0.
+        kind: kind of the workload; it must have a scale subresource.
+        namespace: namespace of the workload.
+        name: name of the workload.
+        replicas: desired number of pods, >= 0.
     """
 
     at_s: float
@@ -30,7 +30,7 @@ class ScaleAt:
 
 
 class Autoscaler(Actor):
-    """Carries out a script through the scale subresource. A workload that does not exist at the time is left out."""
+    """Carries out a script through the scale subresource. It skips a workload that does not exist at that time."""
 
     name = "horizontal-pod-autoscaler"
 
@@ -39,7 +39,7 @@ class Autoscaler(Actor):
         self._script = script
 
     def watch(self) -> None:
-        """Sets its timers: a key is the number of a decision."""
+        """Sets a timer for each decision; a key is the number of a decision."""
         for number, decision in enumerate(self._script):
             self.mark(("", str(number)), decision.at_s)
 

@@ -1,7 +1,7 @@
 """The EndpointSlice controller: one slice for each Service that has a selector.
 
-A terminating pod is never `ready`, and `serving` for as long as its Ready condition is True. Labels of the Service are
-inherited, as the real controller does. Source: k8s.io/endpointslice reconciler.go, utils.go.
+A terminating pod is never `ready`, and `serving` for as long as its Ready condition is True. A slice inherits its Service's
+labels, as with the real controller. Source: k8s.io/endpointslice reconciler.go, utils.go.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EndpointSliceController(Actor):
     """Keeps slices in step with pods.
 
     Args:
-        lag_s: from a change of a pod or Service to the write of the slice.
+        lag_s: time from a change of a pod or Service to the write of the slice.
     """
 
     name = "endpointslice-controller"
@@ -35,13 +35,13 @@ class EndpointSliceController(Actor):
         self._slices: dict[ObjectKey, str] = {}
 
     def watch(self) -> None:
-        """Services, pods, and the slices it has made."""
+        """Subscribes to Services, pods, and the slices that it has made."""
         self.listen(ENDPOINT_SLICE, self._on_slice)
         self.listen(SERVICE, self._on_service)
         self.listen(POD, self._on_pod)
 
     def look(self, key: ObjectKey) -> None:
-        """One sync of one Service."""
+        """Syncs the slice of one Service."""
         service = self.world.history.get(SERVICE, *key)
         selector = self._services[key[0]].get(key[1])
         if service is None or not selector or pod_facts.is_terminating(service):

@@ -1,4 +1,4 @@
-"""The garbage collector and the namespace controller: what belongs to something that is gone, goes.
+"""The garbage collector and the namespace controller: they delete objects whose owner or namespace is gone.
 
 Source: https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 """
@@ -31,11 +31,11 @@ class GarbageCollector(Actor):
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)  # owner's uid: uids
 
     def watch(self) -> None:
-        """Everything."""
+        """Subscribes to all objects."""
         self.listen_to_all(self._on_change)
 
     def look(self, key: ObjectKey) -> None:
-        """What is due for the object with one uid, or for the dependents it has left behind."""
+        """Does what is due for the object with a uid, or for its dependents when it is gone."""
         uid = key[1]
         stored = self._stored(uid)
         if stored is None:

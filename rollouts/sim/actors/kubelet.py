@@ -1,7 +1,8 @@
-"""Scheduler and kubelets in one: pods get a node and an address, start, become Ready or crash, and end in the right order.
+"""Scheduler and kubelets in one: pods get a node and an address, start, become Ready or crash, and terminate.
 
-An ending pod keeps serving through its preStop sleep, stops serving at SIGTERM (the app is a naive one), and is gone
-`shutdown_s` later, all within its grace period; a sleep that takes all of it leaves 2 s for the rest. Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+A terminating pod serves until its preStop sleep ends, stops serving at SIGTERM (the app handles no signal), and is gone
+`shutdown_s` later, all within its grace period. A sleep that takes the whole grace period leaves 2 s for the rest.
+Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Sto
 from rollouts.sim.storage.registry import NODE
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
-"""Pod annotation: seconds from running to Ready, instead of chance."""
+"""Pod annotation: seconds from running to Ready, instead of a random time."""
 
 EXTENSION_S = 2.0
-"""The kubelet's least time between SIGTERM and SIGKILL after a preStop, whatever is left of the grace period."""
+"""The shortest time between SIGTERM and SIGKILL after a preStop, even if less is left of the grace period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletSettings:
-    """How quick the nodes are; seconds of loop time.
+    """How fast the nodes are; times are seconds of loop time.
 
     Args:
-        nodes: how many there are.
-        schedule_s: from creation to a node.
-        pull_s: from a node to running.
+        nodes: number of nodes.
+        schedule_s: time from a pod's creation until it has a node.
+        pull_s: time from then until it runs.
         startup_s: shortest and longest time from running to Ready.
-        shutdown_s: from SIGTERM to the process's end.
-        kernel: version of every node's.
-        never_ready: waiting reason of containers whose image tag contains a word; they never become Ready.
+        shutdown_s: time from SIGTERM to the end of the process.
+        kernel: kernel version of every node.
+        never_ready: by a word in the image tag: the waiting reason of such containers, which never become Ready.
     """
 
     nodes: int = 5
@@ -60,7 +61,7 @@ class Kubelets(Actor):
         self._next_address = 0
 
     def watch(self) -> None:
-        """Makes the nodes, then looks after pods."""
+        """Creates the nodes, then subscribes to pods."""
         for name in self.nodes:
             if self.world.history.get(NODE, "", name) is None:
                 status = {
@@ -73,15 +74,15 @@ class Kubelets(Actor):
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes' names."""
+        """The names of the nodes."""
         return [f"node-{number}" for number in range(self.settings.nodes)]
 
     def serves(self, uid: str) -> bool:
-        """Whether a pod would answer a request that reaches it now."""
+        """Whether a pod would answer a request now."""
         return uid in self._serving
 
     def look(self, key: ObjectKey) -> None:
-        """One step in the life of one pod."""
+        """Does the next step in the life of one pod."""
         pod = self.world.history.get(POD, *key)
         if pod is None:
             return
@@ -207,7 +208,7 @@ def _waiting_reason(pod: Stored) -> str | None:
 
 
 def _pre_stop_sleep_s(pod: Stored) -> float:
-    """The longest preStop sleep of its containers: they end side by side."""
+    """The longest preStop sleep of a pod's containers, which sleep at the same time."""
     sleeps = [
         ((container.get("lifecycle") or {}).get("preStop") or {}).get("sleep", {}).get("seconds", 0)
         for container in pod.manifest["spec"]["containers"]

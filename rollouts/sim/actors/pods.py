@@ -1,4 +1,4 @@
-"""What actors read off a Pod."""
+"""Facts that actors read from a Pod."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rollouts.sim.storage.history import Stored
 
 
 def is_terminating(pod: Stored) -> bool:
-    """Its deletion has begun."""
+    """Whether the pod's deletion has begun."""
     return "deletionTimestamp" in pod.metadata
 
 
 def is_active(pod: Stored) -> bool:
-    """It counts as a replica: neither ended nor being deleted."""
+    """Whether the pod counts as a replica: it has neither ended nor is it being deleted."""
     return not is_terminating(pod) and phase(pod) not in ("Succeeded", "Failed")
 
 
@@ -24,12 +24,12 @@ def phase(pod: Stored) -> str:
 
 
 def address(pod: Stored) -> str:
-    """`status.podIP`, empty when it has none."""
+    """`status.podIP`; "" when it is not set."""
     return str((pod.manifest.get("status") or {}).get("podIP", ""))
 
 
 def condition(pod: Stored, name: str) -> Manifest:
-    """A condition, empty when it is not there."""
+    """The condition of this type; {} when it is not set."""
     for found in (pod.manifest.get("status") or {}).get("conditions") or ():
         if found["type"] == name:
             return dict(found)
@@ -37,12 +37,12 @@ def condition(pod: Stored, name: str) -> Manifest:
 
 
 def is_ready(pod: Stored) -> bool:
-    """Its condition Ready is True."""
+    """Whether the pod's condition Ready is True."""
     return bool(condition(pod, "Ready").get("status") == "True")
 
 
 def ready_since_s(pod: Stored) -> float:
-    """When it became Ready, seconds since 1970; only of ready pods."""
+    """When the pod became Ready, in seconds since 1970. The pod must be ready."""
     return seconds(condition(pod, "Ready")["lastTransitionTime"])
 
 
@@ -52,7 +52,7 @@ def seconds(text: str) -> float:
 
 
 def controller_uid(pod: Stored) -> str | None:
-    """The uid of the owner that controls it."""
+    """The uid of the pod's controller; None when it has none."""
     for owner in pod.metadata.get("ownerReferences") or ():
         if owner.get("controller"):
             return str(owner["uid"])

@@ -1,8 +1,8 @@
-"""The ReplicaSet controller: as many pods as asked for, and a status that counts them.
+"""The ReplicaSet controller: it keeps the desired number of pods, and counts them in the status.
 
-It hears of pods and of ReplicaSets on two watches, each late by itself. Its status counts the pods that it had heard of before
-this look's own writes, with the generation of the set that it has heard of: a pod that it has just deleted is still counted, also
-for a size that was asked for after that. While it has not heard of its own writes it makes no more, and counts all the same.
+It has two watches, for pods and for ReplicaSets, each with its own lag. The status counts the pods that it knew before the writes
+of this sync, with the generation of the ReplicaSet that it knows. So a pod that it has just deleted is still counted, also for a
+size that was set after that. Until it has seen its own writes it creates no more pods, but it still counts.
 
 Source: k8s.io/kubernetes pkg/controller/replicaset/replica_set.go `syncReplicaSet`, controller_utils.go
 `UIDTrackingControllerExpectations` and `ActivePodsWithRanks` (which pods go first).
@@ -27,11 +27,11 @@ _PHASE_RANK = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSetController(Actor):
-    """Makes and removes pods for ReplicaSets.
+    """Creates and deletes pods for ReplicaSets.
 
     Args:
-        lag_s: from a change that it has heard of to the look at it.
-        pods_lag_s: from a change of a pod until it hears of it.
+        lag_s: time from a change that it knows to the sync.
+        pods_lag_s: time from a change of a pod until it knows it.
     """
 
     name = "kube-controller-manager"
@@ -45,16 +45,16 @@ class ReplicaSetController(Actor):
         self._key_of: dict[str, ObjectKey] = {}
 
     def watch(self) -> None:
-        """ReplicaSets, and pods by their controller's uid."""
+        """Subscribes to ReplicaSets, and to pods by their controller's uid."""
         self.listen(POD, self._pod_changed)
         self.listen(REPLICA_SET, self._on_replica_set)
 
     def look(self, key: ObjectKey) -> None:
-        """One sync of one ReplicaSet."""
+        """Syncs one ReplicaSet."""
         stored = self.world.history.get(REPLICA_SET, *key)
         if stored is None:
             return
-        # Owner references are of one namespace: a pod elsewhere that names this owner is nobody's.
+        # An owner is in the object's own namespace: a pod elsewhere that names this owner has none.
         seen = [pod for pod in self._pods[stored.metadata["uid"]].values() if pod.key[0] == key[0]]
         active = [pod for pod in seen if pod_facts.is_active(pod)]
         if not pod_facts.is_terminating(stored) and not self._expected[stored.metadata["uid"]]:
@@ -62,7 +62,7 @@ class ReplicaSetController(Actor):
         self._write_status(stored, active, terminating=sum(map(pod_facts.is_terminating, seen)))
 
     def stop(self) -> None:
-        """Acts no more, and hears no more."""
+        """Stops the actor and its watches."""
         super().stop()
         for timer, _ in self._on_their_way:
             timer.cancel()
@@ -74,7 +74,7 @@ class ReplicaSetController(Actor):
             self._on_their_way.append((timer, change))
 
     def _hear(self) -> None:
-        _, change = self._on_their_way.popleft()  # in their order, whichever of two timers of one moment came first
+        _, change = self._on_their_way.popleft()  # in order, whichever of two timers at the same moment fires first
         uid = pod_facts.controller_uid(change.new)
         if uid is None:
             return
@@ -109,7 +109,7 @@ class ReplicaSetController(Actor):
         if missing < 0:
             for pod in _first_to_go(active)[:-missing]:
                 options = DeleteOptions(uid=pod.metadata["uid"])
-                with suppress(Refused):  # it has gone, and the news is on its way
+                with suppress(Refused):  # it is gone already, and the watch has not shown that yet
                     self.world.verbs.delete(pods, namespace, pod.metadata["name"], options)
                     expected.add(pod.key)
 

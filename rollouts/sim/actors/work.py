@@ -1,4 +1,4 @@
-"""What every actor is made of: keys to look at again, now or later, one at a time, on the loop's timers."""
+"""The base of all actors: a queue of keys to look at, now or later, one at a time, with the loop's timers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rollouts.sim.storage.registry import Resource
 
 @dataclass(frozen=True)
 class World:
-    """What actors share.
+    """What all actors share.
 
     Args:
         server: the API server.
-        loop: whose timers they use.
-        rng: one source of chance for all, so that a seed decides everything.
+        loop: the event loop whose timers they use.
+        rng: the only source of randomness, so that a seed decides everything.
     """
 
     server: SimServer
@@ -30,12 +30,12 @@ class World:
 
     @property
     def history(self) -> ObjectHistory:
-        """The objects."""
+        """The objects of the API server."""
         return self.server.history
 
     @property
     def verbs(self) -> Verbs:
-        """The writes."""
+        """The write verbs of the API server."""
         return self.server.verbs
 
     def resource(self, kind: Kind) -> Resource:
@@ -48,14 +48,14 @@ class World:
 
 
 class Actor:
-    """Looks at keys when something about them has changed.
+    """Looks at a key after something about it has changed.
 
-    A subclass names itself, listens in `watch` and does one key's work in `look`, synchronously. A failing `look` is not
-    caught: it is a bug of the simulation and ends up in the loop's exception handler.
+    A subclass sets its name, subscribes in `watch` and does the work for one key in `look`, synchronously. An exception in `look`
+    is not caught: it is a bug of the simulation, and the loop's exception handler gets it.
 
     Args:
         world: shared by all actors.
-        lag_s: from a change to the look at it.
+        lag_s: time from a change to the look at its key.
     """
 
     name = "actor"
@@ -68,11 +68,11 @@ class Actor:
         self._unlisten: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begins to act; on what is there already too."""
+        """Starts the actor, also for objects that exist already."""
         self.watch()
 
     def stop(self) -> None:
-        """Acts no more."""
+        """Stops the actor."""
         for unlisten in self._unlisten:
             unlisten()
         self._unlisten.clear()
@@ -81,7 +81,7 @@ class Actor:
         self._timers.clear()
 
     def watch(self) -> None:
-        """Subscribes to what this actor reacts to."""
+        """Subscribes to the objects that this actor reacts to."""
         raise NotImplementedError
 
     def look(self, key: ObjectKey) -> None:
@@ -89,20 +89,20 @@ class Actor:
         raise NotImplementedError
 
     def listen(self, kind: Kind, listener: Callable[[CommittedWrite], None]) -> None:
-        """Hears of every object of a kind: those that exist as additions, then changes."""
+        """Calls `listener` for every object of a kind: existing objects as ADDED, then every change."""
         for stored in list(self.world.history.select(kind)):
             listener(CommittedWrite(kind, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(kind, listener))
 
     def listen_to_all(self, listener: Callable[[CommittedWrite], None]) -> None:
-        """Hears of every object of every kind."""
+        """Calls `listener` for every object of every kind."""
         for kind in self.world.history.kinds():
             for stored in list(self.world.history.select(kind)):
                 listener(CommittedWrite(kind, "ADDED", stored, None))
         self._unlisten.append(self.world.history.listen(None, listener))
 
     def mark(self, key: ObjectKey, after_s: float | None = None) -> None:
-        """Looks at a key in `after_s` seconds (None for the usual lag), or earlier when that is due already."""
+        """Looks at a key in `after_s` seconds (None: the actor's lag), or earlier if it is due earlier already."""
         when = self.world.loop.time() + (self.lag_s if after_s is None else after_s)
         timer = self._timers.get(key)
         if timer is not None:

@@ -1,4 +1,4 @@
-"""The documents by which clients find out what is served: `/version`, `/api`, `/apis`, one list of types for each version."""
+"""Discovery: the documents `/version`, `/api`, `/apis`, and the list of types for each version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 
 def document(registry: Registry, path: str) -> Manifest:
-    """The document at a path that is no object's. Raises: Refused (404)."""
+    """The discovery document at a path. Raises: Refused (404)."""
     steps = path.strip("/").split("/")
     match steps:
         case ["version"]:

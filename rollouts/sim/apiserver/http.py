@@ -20,7 +20,7 @@ NEVER_SILENT_S = 3_600.0
 
 
 ACCEPT_TURNS = 3
-"""So many turns of the event loop asyncio takes from accepting a connection until its server knows of it.
+"""The number of turns of the event loop between accepting a connection and the server's knowledge of it.
 
 A server that is closed in between forgets the connection and leaves its socket open (CPython issue 109564).
 """
@@ -30,8 +30,8 @@ class SimHttp:
     """Serves a `SimServer`; `async with` starts and stops it.
 
     Args:
-        api: what is served.
-        port: 0 for a free one.
+        api: the server.
+        port: 0 for a free port.
     """
 
     def __init__(self, api: SimServer, *, port: int = 0) -> None:
@@ -60,11 +60,11 @@ class SimHttp:
 
     @property
     def url(self) -> str:
-        """Where it listens; only while it runs."""
+        """The URL at which it listens while it runs."""
         return f"http://127.0.0.1:{self._port}"
 
     def write_kubeconfig(self, path: Path, *, namespace: str = "default") -> Path:
-        """Writes a kubeconfig for this server; answers its path."""
+        """Writes a kubeconfig for this server; returns its path."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",

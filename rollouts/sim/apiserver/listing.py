@@ -1,4 +1,4 @@
-"""Lists and what their parameters mean: selectors, pages, resourceVersion.
+"""Lists and their parameters: selectors, pages, resourceVersion.
 
 Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 """
@@ -22,10 +22,10 @@ PAGES_KEPT = 1_000
 
 
 class Listings:
-    """Answers lists, and remembers the rest of those that go on.
+    """Answers lists, and remembers the remaining pages.
 
     Args:
-        history: of which objects.
+        history: the objects.
     """
 
     def __init__(self, history: ObjectHistory) -> None:
@@ -59,7 +59,7 @@ class Listings:
         return _list_bytes(resource, metadata, items)
 
     def forget(self) -> None:
-        """Compaction: continue tokens handed out so far have expired."""
+        """Compacts: all continue tokens so far expire."""
         self._pages.clear()
 
     def _keep(self, version: int, rest: list[Stored]) -> str:
@@ -89,11 +89,11 @@ class Listings:
         if wanted > self._history.version:
             raise too_large_resource_version(wanted, self._history.version)
         if query.get("resourceVersionMatch") == "Exact" and wanted != self._history.version:
-            raise expired("The resourceVersion for the provided list is too old.")  # old states are not kept here
+            raise expired("The resourceVersion for the provided list is too old.")  # this server keeps no old states
 
 
 def watch_filter(resource: Resource, namespace: str | None, query: Mapping[str, str]) -> WatchFilter:
-    """The selection that `labelSelector` and `fieldSelector` stand for.
+    """The filter for `labelSelector` and `fieldSelector`.
 
     Raises: Refused (400).
     """

@@ -1,7 +1,7 @@
 """The simulated API server: `ports.ApiServer` in memory, request by request and watch by watch.
 
-Reads like a real one's front: path to type and verb, query to options, answer to bytes. What writes mean is in `verbs.py`,
-what is kept in `history.py`. It knows no users and no admission: authorisation is tested on the real server.
+It turns a path into a type and a verb, a query into options, and an answer into bytes. `verbs.py` carries out the writes, and
+`history.py` keeps the objects. It has no users and no admission: authorisation is tested on the real server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a path stands for.
+    """The resource that a path names.
 
     Args:
         resource: the type.
@@ -48,7 +48,7 @@ class RequestTarget:
 
     @property
     def home(self) -> str:
-        """The namespace of one object; empty for cluster-scoped ones."""
+        """The namespace of the object; "" for a cluster-scoped one."""
         return self.namespace or ""
 
 
@@ -57,10 +57,10 @@ class SimServer:
 
     Args:
         clock: for timestamps; usually `SimClock`.
-        seed: of uids and generated names.
-        crds: CustomResourceDefinition manifests served from the start.
-        latency_s: from request to answer, loop seconds; the write happens half-way.
-        default_manager: who writes when a request names no fieldManager (a real server takes the User-Agent).
+        seed: decides uids and generated names.
+        crds: CustomResourceDefinition manifests that are served from the start.
+        latency_s: loop seconds from request to answer; the write happens half-way.
+        default_manager: the field manager of requests that name none (a real server takes the User-Agent).
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class SimServer:
         self.registry.add(BUILT_IN)
         self.verbs = Verbs(self.registry, self.history, clock, random.Random(seed))  # noqa: S311  # a simulation's seed
         self.counts: Counter[tuple[str, str, str, int]] = Counter()
-        """Requests through the port, by verb, plural, subresource and status; the actors' own writes are not in it."""
+        """Counts of requests through the port, by verb, plural, subresource and status, without the actors' own writes."""
         self.latency_s = latency_s
         self._default_manager = default_manager
         self._listings = Listings(self.history)
-        self._watches: dict[SimWatch, None] = {}  # in the order they were opened: a set's would be that of addresses
+        self._watches: dict[SimWatch, None] = {}  # keeps the order of opening, which a set would not
         self._targets: dict[str, RequestTarget] = {}
         self._targets_as_of = 0
         for crd in crds:
@@ -90,7 +90,7 @@ class SimServer:
             self.verbs.create(self.registry.of(NAMESPACE), "", {"metadata": {"name": name}}, WriteOptions())
 
     async def request(self, request: ports.Request, *, deadline_s: float) -> ports.Response:
-        """Carries out one request. Raises: ApiUnavailable never: faults are `sim/faults.py`. Cancellation: safe."""
+        """Carries out one request. It never raises ApiUnavailable: faults are in `sim/faults.py`. Cancellation: safe."""
         await asyncio.sleep(min(self.latency_s, deadline_s) / 2)
         response = self.answer(request)
         if self.latency_s:
@@ -110,7 +110,7 @@ class SimServer:
         self.end_watches()
 
     def answer(self, request: ports.Request) -> ports.Response:
-        """Carries out one request at once; `request` without the waiting."""
+        """Carries out one request at once, without latency."""
         target: RequestTarget | None = None
         try:
             target = self.target(request.path)
@@ -134,12 +134,12 @@ class SimServer:
         self._watches.clear()
 
     def compact(self) -> None:
-        """Forgets all changes so far: watches and continue tokens from before now get 410."""
+        """Forgets all changes so far: older watches and continue tokens get 410."""
         self.history.compact()
         self._listings.forget()
 
     def target(self, path: str) -> RequestTarget | None:
-        """What a path stands for; None when it is no resource's. Raises: Refused (404) for a type that is not served."""
+        """The resource that a path names; None when it names none. Raises: Refused (404) for a type that is not served."""
         if self._targets_as_of != self.registry.changes or len(self._targets) > 50_000:
             self._targets.clear()
             self._targets_as_of = self.registry.changes

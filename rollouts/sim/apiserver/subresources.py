@@ -1,4 +1,4 @@
-"""`scale` and `eviction`: the two paths of an object that have a type of their own."""
+"""`scale` and `eviction`: the two subresources with a type of their own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def put_scale(verbs: Verbs, resource: Resource, stored: Stored, scale: Any, opti
 def patch_scale(
     verbs: Verbs, resource: Resource, stored: Stored, patch: Any, content_type: str, options: WriteOptions
 ) -> Stored:
-    """PATCH of a Scale: merge patch (a strategic one too: it has no lists) and JSON Patch.
+    """Patches a Scale by merge patch (or strategic merge patch, which is the same without lists) or JSON Patch.
 
     Raises: Refused: 400, 404, 409, 415, 422.
     """

@@ -1,7 +1,7 @@
-"""What the API server's writes do to objects: create, update, patch, apply, delete, with the rules that guard them.
+"""The API server's writes: create, update, patch, apply and delete, with the rules that they check.
 
-Works on manifests, knows no HTTP: the actors of the simulated cluster call it directly, `server.py` on behalf of clients.
-Everything here is synchronous, so one write is one step.
+It works on manifests and knows no HTTP. The actors of the simulated cluster call it directly, `server.py` calls it for clients.
+Everything here is synchronous, so that a write is atomic.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class WriteOptions:
 
     Args:
         manager: name of the writing program, for field ownership.
-        dry_run: do everything but the writing.
+        dry_run: does everything except the write.
         force: a server-side apply takes fields from other owners.
-        strict: unknown fields of custom resources are refused.
+        strict: refuses unknown fields of custom resources.
     """
 
     manager: str = "unknown"
@@ -70,11 +70,11 @@ class DeleteOptions:
     """Parameters of a deletion, as `meta/v1 DeleteOptions`.
 
     Args:
-        uid: the object must have it.
-        resource_version: the object must have it.
-        propagation: Background, Orphan or Foreground; None for the type's default, Background.
-        grace_s: of a Pod; None for its own.
-        dry_run: do everything but the deleting.
+        uid: the uid that the object must have.
+        resource_version: the resourceVersion that the object must have.
+        propagation: Background, Orphan or Foreground; None for the default, Background.
+        grace_s: grace period of a Pod; None for the Pod's own.
+        dry_run: does everything except the deletion.
     """
 
     uid: str | None = None
@@ -85,17 +85,17 @@ class DeleteOptions:
 
 
 def rfc3339(now_s: float) -> str:
-    """A time as the API writes it, whole seconds."""
+    """A time as the API writes it, in whole seconds."""
     return datetime.fromtimestamp(int(now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass
 class Verbs:
-    """The writes.
+    """The write verbs.
 
     Args:
-        registry: served types.
-        history: where objects are kept.
+        registry: the served types.
+        history: keeps the objects.
         clock: for timestamps.
         rng: for uids and generated names.
     """
@@ -107,14 +107,14 @@ class Verbs:
     _stamp: tuple[int, str] = field(default=(-1, ""))
 
     def now(self) -> str:
-        """The time as the API writes it."""
+        """The current time as the API writes it."""
         second = int(self.clock.now_s())
         if self._stamp[0] != second:
             self._stamp = (second, rfc3339(second))
         return self._stamp[1]
 
     def random_suffix(self) -> str:
-        """Five letters, as generated names end."""
+        """Five random letters for the end of a generated name."""
         return "".join(self.rng.choices(NAME_LETTERS, k=5))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
@@ -141,7 +141,7 @@ class Verbs:
     def replace(
         self, resource: Resource, namespace: str, name: str, manifest: Manifest, options: WriteOptions, part: str = ""
     ) -> Stored:
-        """PUT of an object or of its `status`.
+        """Replaces an object or its `status` (PUT).
 
         Raises: Refused: 400, 404, 409, 422.
         """
@@ -167,7 +167,9 @@ class Verbs:
         options: WriteOptions,
         part: str = "",
     ) -> tuple[Stored, bool]:
-        """PATCH of an object or of its `status`, in any of the four types; whether it was created comes second.
+        """Patches an object or its `status`, by any of the four patch types.
+
+        Returns: the object, and whether it was created.
 
         Raises: Refused: 400, 404, 409, 415, 422.
         """
@@ -202,11 +204,11 @@ class Verbs:
         part: str = "",
         owners: tuple[server_side.Owner, ...] | None = None,
     ) -> Stored:
-        """Writes a new version of `old`; the same version comes back, unwritten, when nothing differs.
+        """Writes a new version of `old`; when nothing differs, it writes nothing and returns `old`.
 
         Args:
-            part: `status`, `scale` or empty: what of `new` counts.
-            owners: ownership after an apply; None for any other write.
+            part: the part of `new` that is written: `status`, `scale`, or empty for the object itself.
+            owners: field owners after an apply; None for any other write.
 
         Raises: Refused: 409, 422.
         """
@@ -231,8 +233,9 @@ class Verbs:
         return stored
 
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
-        """Deletes an object, or marks it when finalizers or a Pod's grace period hold it; whether it is gone comes second.
+        """Deletes an object; with finalizers, or for a Pod with a grace period, only sets its deletionTimestamp.
 
+        Returns: the object, and whether it is gone.
         Raises: Refused: 404, 409 (a precondition does not hold).
         """
         old = self.get(resource, namespace, name)
@@ -291,7 +294,7 @@ class Verbs:
         return self.update(resource, old, merged, options, part, owners), False
 
     def _config_part(self, resource: Resource, config: Manifest, part: str) -> Manifest:
-        """What of an applied configuration counts on this path: the real server's reset fields."""
+        """The part of an applied configuration that this path may write; the real server calls the others reset fields."""
         if part == "status":
             return {name: value for name, value in config.items() if name in ("apiVersion", "kind", "status")}
         metadata = {k: v for k, v in (config.get("metadata") or {}).items() if k not in _SERVER_METADATA}
@@ -390,7 +393,7 @@ class Verbs:
             raise conflict(resource.kind, old.metadata["name"])
 
     def _only_part(self, resource: Resource, old: Stored, new: Manifest, part: str) -> Manifest:
-        """`new` with everything that this path may not write as it was."""
+        """`new` with the old value of everything that this path may not write."""
         live = old.manifest
         if part == "status":
             kept = {name: value for name, value in live.items() if name != "status"}

@@ -1,4 +1,4 @@
-"""Open watches: what is due on connect, then every change that the watch's filter lets through, then bookmarks."""
+"""Open watches: first the initial events, then every change that passes the watch's filter, and bookmarks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchFilter:
-    """Which changes a watch shows.
+    """The changes that a watch shows.
 
     Args:
         resource: the type.
-        namespace: None for all.
-        selects: whether labels and fields let a version through.
-        selects_all: there is no selector.
+        namespace: None for all namespaces.
+        selects: whether the selectors select a version of an object.
+        selects_all: whether there is no selector.
     """
 
     resource: Resource
@@ -36,7 +36,7 @@ class WatchFilter:
     selects_all: bool
 
     def line(self, change: CommittedWrite) -> bytes | None:
-        """The event's line, None when it is not shown.
+        """The line of the event; None when it is not shown.
 
         An object that leaves the selection is shown as DELETED, one that enters it as ADDED.
         """
@@ -53,21 +53,21 @@ class WatchFilter:
             return None
         if change.event == DELETED or change.old is None:
             return new.line(DELETED)
-        # As the real server: the last version that was selected, with the resourceVersion of the change.
+        # Like the real server, it shows the last version that was selected, with the resourceVersion of the change.
         metadata = {**change.old.metadata, "resourceVersion": str(new.version)}
         return Stored({**change.old.manifest, "metadata": metadata}, change.old.owners, new.version).line(DELETED)
 
 
 class SimWatch:
-    """`ports.WatchStream` over a `ObjectHistory`.
+    """A `ports.WatchStream` of an `ObjectHistory`.
 
     Args:
-        history: of whose changes.
+        history: the objects whose changes it shows.
         shown: the filter.
         silence_s: longest wait for one line, in loop time.
-        bookmarks: send one a minute.
-        timeout_s: the server ends the watch then; None for never.
-        on_end: told once.
+        bookmarks: whether to send one each minute.
+        timeout_s: loop seconds after which the server ends the watch; None for never.
+        on_end: called once when the watch ends.
     """
 
     status = 200
@@ -99,7 +99,7 @@ class SimWatch:
             self._timers.append(self._loop.call_later(timeout_s, self.end))
 
     def start_from(self, version: int) -> None:
-        """Replays what came after `version`, then follows; 410 in-stream when that is no longer kept."""
+        """Sends the changes after `version`, then new changes; sends an error 410 when the old ones are no longer kept."""
         changes = self._history.since(self._shown.resource.kind, version)
         if changes is None:
             self._send(error_line(expired(f"too old resource version: {version} ({self._history.version})")))
@@ -110,7 +110,7 @@ class SimWatch:
         self._follow()
 
     def start_with_state(self, *, end_mark: bool) -> None:
-        """Sends every object as ADDED, then follows; `end_mark` says where the state ends."""
+        """Sends every object as ADDED, then new changes; with `end_mark` a bookmark shows where the objects end."""
         for stored in self._history.select(self._shown.resource.kind, self._shown.namespace):
             if self._shown.selects_all or self._shown.selects(stored):
                 self._send(stored.line(ADDED))
@@ -119,11 +119,11 @@ class SimWatch:
         self._follow()
 
     def start_from_now(self) -> None:
-        """Follows."""
+        """Sends new changes only."""
         self._follow()
 
     async def readline(self) -> bytes:
-        """The next event's line; b"" at the end. Raises: ApiUnavailable after `silence_s` without one."""
+        """The line of the next event; b"" at the end. Raises: ApiUnavailable after `silence_s` without an event."""
         while not self._lines:
             if self._ended:
                 return b""
@@ -139,12 +139,12 @@ class SimWatch:
         return self._lines.popleft()
 
     async def aclose(self) -> None:
-        """Ends the watch; what was not read is lost."""
+        """Ends the watch; events that were not read are lost."""
         self.end()
         self._lines.clear()
 
     def end(self) -> None:
-        """The server ends the watch; lines that were sent can still be read."""
+        """Ends the watch by the server; lines that were sent can still be read."""
         if self._ended:
             return
         self._ended = True
@@ -185,21 +185,21 @@ class SimWatch:
 
 
 class RefusedWatch:
-    """A watch that was refused: one line, the `Status` object."""
+    """A refused watch: it has one line, the `Status` object."""
 
     def __init__(self, refused: Refused) -> None:
         self.status = refused.code
         self._line = msgspec.json.encode(refused.status()) + b"\n"
 
     async def readline(self) -> bytes:
-        """The `Status` object, then the end."""
+        """The `Status` object, then b""."""
         line, self._line = self._line, b""
         return line
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is no connection."""
 
 
 def error_line(refused: Refused) -> bytes:
-    """An ERROR event."""
+    """The line of an ERROR event."""
     return msgspec.json.encode({"type": "ERROR", "object": refused.status()}) + b"\n"

@@ -1,1 +1,1 @@
-"""What brings requests to pods: simulated proxies, gateways and clients."""
+"""The simulated data plane: proxies, gateways and clients."""

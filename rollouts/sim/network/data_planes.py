@@ -1,7 +1,7 @@
-"""The admin API of simulated gateways: what each proxy really does, as the controller may ask a real data plane.
+"""The admin API of simulated gateways: what each proxy really does, as the controller can ask a real data plane.
 
-Shaped like `rollouts.probes.planes.NamedDataPlanes`, which the controller is given on a real cluster; the two rooms do not know
-each other. An answer takes time, a proxy may not answer, and one that is behind says what it does, not what it was told.
+It has the interface of `rollouts.probes.planes.NamedDataPlanes`, which the controller uses on a real cluster; neither imports the
+other. An answer takes time, a proxy may not answer, and a proxy that is late answers with what it does, not what it should do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 
 
 class SimDataPlanes:
-    """Answers for gateways.
+    """Answers questions about gateways.
 
     Args:
-        gateways: those that can be asked.
-        clock: dates the answers.
-        latency_s: of an answer, loop time.
+        gateways: the gateways that can be asked.
+        clock: for the times in answers.
+        latency_s: loop seconds that an answer takes.
     """
 
     def __init__(self, gateways: Iterable[Gateway], *, clock: Clock, latency_s: float = 0.005) -> None:
@@ -41,15 +41,15 @@ class SimDataPlanes:
         self._clock = clock
         self._latency_s = latency_s
         self.questions = 0
-        """How often it was asked."""
+        """The number of questions so far."""
 
     def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """By their configuration, where the proxies of each of these are known; None for a route that names no gateway."""
+        """Config when the proxies of all these gateways can be asked; None otherwise, or when the route names no gateway."""
         known = route.kind in _ASKED_KINDS and bool(gateways) and all(each in self._gateways for each in gateways)
         return VerifiedBy.CONFIG if known else None
 
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """Whether every proxy does what the route says; a proxy that does not answer is no evidence. Cancellation: safe."""
+        """Whether every proxy does what the route says; unknown when a proxy does not answer. Cancellation: safe."""
         self.questions += 1
         await asyncio.sleep(min(self._latency_s, deadline_s))
         proxies = [(name, proxy) for name in question.gateways for proxy in self._gateways[name].proxies]
@@ -65,7 +65,7 @@ class SimDataPlanes:
         )
 
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """Requests that proxies still wait for; not known as soon as one proxy does not answer. Cancellation: safe."""
+        """The requests that proxies still wait for; unknown when a proxy does not answer. Cancellation: safe."""
         self.questions += 1
         await asyncio.sleep(min(self._latency_s, deadline_s))
         names = question.gateways or tuple(self._gateways)
@@ -75,11 +75,11 @@ class SimDataPlanes:
         return DrainSeen(at_s=self._clock.now_s(), in_flight=in_flight, message="; ".join(silent))
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Does nothing: there is no connection."""
 
 
 def _problem(proxy: Proxy, question: LiveQuestion) -> str:
-    """What a proxy does instead, "" when it does what it should."""
+    """How a proxy differs from what it should do; "" when it does not."""
     if not proxy.answers:
         return "does not answer"
     where = question.namespace or question.route.namespace
@@ -117,7 +117,7 @@ def _weights(rule: ProxyRule, stable: ServiceKey, canary: ServiceKey) -> tuple[i
 
 
 def request_that(match: RequestMatch) -> WebRequest | None:
-    """A request which matches; None where a regular expression would have to be solved."""
+    """A request that matches; None for a regular expression, for which none can be made."""
     texts: list[TextMatch] = [each.value for each in (*match.headers, *match.cookies, *match.query)]
     texts += [each for each in (match.method, match.path) if each is not None]
     if any(each.kind is MatchKind.REGEX for each in texts):

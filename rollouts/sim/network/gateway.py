@@ -1,8 +1,9 @@
-"""A gateway: a controller that writes route status, and proxies that come to do what the routes say some time later.
+"""A gateway: a controller that writes route status, and proxies that follow the routes some time later.
 
-Status is written at once, as Traefik and Contour do: it says that a route was taken, not that a proxy obeys it. Each proxy has
-its own lag for routes and for endpoints, so that for a while some obey the new version and some the old. Shares are exact.
-Measured lags: Envoy Gateway and Contour 0-15 ms; Traefik 1.8-2.0 s, for it sends its configuration every 2 s (`throttle_s`).
+The controller writes status at once, as Traefik and Contour do: it says that a route is accepted, not that proxies follow it.
+Each proxy has its own lag for routes and for endpoints, so for a while some follow the new version and some the old. Shares are
+exact.
+Measured lags: Envoy Gateway and Contour 0-15 ms; Traefik 1.8-2.0 s, because it sends its configuration every 2 s (`throttle_s`).
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ ALL_FEATURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
-    """What kind of gateway it is; seconds of loop time.
+    """How a gateway behaves; times are seconds of loop time.
 
     Args:
-        proxies: how many there are.
-        route_lag_s: shortest and longest time from a route's write to a proxy that obeys it.
-        endpoint_lag_s: the same for endpoints and Services.
-        cluster_lag_s: shortest and longest time from a rule to the endpoints that a proxy has for it, for rules at a place in
-            their route where there was none: Envoy Gateway names clusters so. (0, 0) for proxies that take all at once.
-        throttle_s: routes reach the proxies together, so long after the first change; 0 for each by itself.
-        status_lag_s: from a route's write to its status.
-        features: `supportedFeatures` of its class; None for a class that tells nothing.
+        proxies: number of proxies.
+        route_lag_s: shortest and longest time from a route's write until a proxy follows it.
+        endpoint_lag_s: shortest and longest time from a change of endpoints or Services until a proxy follows it.
+        cluster_lag_s: shortest and longest time until a proxy has endpoints for a rule whose index in the route is new, because
+            Envoy Gateway names its clusters by the index. (0, 0) for proxies that take rule and endpoints together.
+        throttle_s: all changed routes reach the proxies together, this long after the first change; 0: each by itself.
+        status_lag_s: time from a route's write to its status.
+        features: `supportedFeatures` of its class; None for a class without that field.
     """
 
     proxies: int = 2
@@ -73,7 +74,7 @@ TRAEFIK = GatewaySettings(throttle_s=2.0, route_lag_s=(0.0, 0.02))
 
 @dataclass(frozen=True, slots=True)
 class PodEndpoint:
-    """A ready endpoint, with the revision that its pod was labelled with."""
+    """A ready endpoint, with the revision label of its pod."""
 
     uid: str
     revision: str
@@ -84,8 +85,8 @@ class Forwarded:
     """What a proxy did with a request.
 
     Args:
-        status: 200 when it was sent to `endpoint`; else the answer that the proxy gave itself.
-        copies: pods that got a copy.
+        status: 200 when the request went to `endpoint`; otherwise the proxy's own answer.
+        copies: the pods that got a copy.
     """
 
     status: int
@@ -97,18 +98,18 @@ _Slices: TypeAlias = dict[str, tuple[PodEndpoint, ...]]
 
 
 class Proxy:
-    """One proxy of a gateway: what it has been told, which may be late.
+    """One proxy of a gateway, with the configuration that it has got so far.
 
     Args:
-        number: of the gateway's proxies, from 0.
+        number: its number among the gateway's proxies, from 0.
     """
 
     def __init__(self, number: int, world: World) -> None:
         self.number = number
         self.is_frozen = False
-        """It is told nothing more: it lost its control plane and goes on with what it knows."""
+        """Whether it has lost its control plane: it gets no changes and goes on with what it has."""
         self.answers = True
-        """Its admin API can be reached."""
+        """Whether its admin API can be reached."""
         self.active: Counter[str] = Counter()
         """Requests that it waits for, by the revision of their pods; its clients keep the count."""
         self.table = RouteTable(())
@@ -121,7 +122,7 @@ class Proxy:
         self._waiting: list[Callable[[], None]] = []
 
     def forward(self, request: WebRequest) -> Forwarded:
-        """Takes one request. No route: 404; no weight above 0, or no such Service: 500; no ready endpoint: 503."""
+        """Forwards one request. No route: 404; no weight above 0, or no such Service: 500; no ready endpoint: 503."""
         rule = self.table.find(request)
         if rule is None:
             return Forwarded(404)
@@ -135,7 +136,7 @@ class Proxy:
         return Forwarded(503, copies=copies) if endpoint is None else Forwarded(200, endpoint, copies)
 
     def shares(self, request: WebRequest = PLAIN) -> dict[str, Fraction]:
-        """Which part of such requests it sends to pods of each revision; what it answers itself counts for ""."""
+        """The share of such requests that it sends to each revision's pods; its own answers count for the revision ""."""
         rule = self.table.find(request)
         shares: dict[str, Fraction] = {}
         for service, share in (rule.shares() if rule else {}).items():
@@ -146,12 +147,12 @@ class Proxy:
         return {**shares, "": missing} if missing else shares
 
     def service_shares(self, request: WebRequest = PLAIN) -> dict[ServiceKey, Fraction]:
-        """Which part of such requests it sends to each Service; empty when it has no rule for them."""
+        """The share of such requests that it sends to each Service; empty when it has no rule for them."""
         rule = self.table.find(request)
         return rule.shares() if rule else {}
 
     def copies(self, request: WebRequest = PLAIN) -> tuple[Copies, ...]:
-        """What it copies of such requests."""
+        """The copies that it makes of such requests."""
         rule = self.table.find(request)
         return rule.copies if rule else ()
 
@@ -160,7 +161,7 @@ class Proxy:
         return [each for endpoints in self._slices.get(service, {}).values() for each in endpoints]
 
     def tell(self, channel: str, after_s: float, change: Callable[[], None]) -> None:
-        """Lets a change reach the proxy; what goes over one channel arrives in order."""
+        """Makes a change reach the proxy after a time; changes on one channel arrive in order."""
         due_s = max(self._world.loop.time() + after_s, self._told.get(channel, 0.0))
         self._told[channel] = due_s
         self._under_way[channel].append(change)
@@ -171,18 +172,18 @@ class Proxy:
         self.is_frozen = True
 
     def thaw(self) -> None:
-        """It catches up at once."""
+        """Connects it to its control plane again; it catches up at once."""
         self.is_frozen = False
         waiting, self._waiting = self._waiting, []
         for change in waiting:
             change()
 
     def is_warm(self, rule: ProxyRule) -> bool:
-        """Whether it has endpoints for a rule by now."""
+        """Whether it has endpoints for a rule already."""
         return self._world.loop.time() >= self._warm_at_s.get((rule.route, rule.number), 0.0)
 
     def load(self, table: RouteTable, *, cluster_lag_s: tuple[float, float] = (0.0, 0.0)) -> None:
-        """Obeys other routes from now on."""
+        """Takes new routes."""
         self.table = table
         now_s, before = self._world.loop.time(), self._warm_at_s
         places = sorted(table.places())
@@ -191,7 +192,7 @@ class Proxy:
         }
 
     def load_slice(self, service: ServiceKey, name: str, endpoints: tuple[PodEndpoint, ...] | None) -> None:
-        """Knows other endpoints from now on; None for a slice that is gone."""
+        """Takes new endpoints; None for a slice that was deleted."""
         slices = self._slices.setdefault(service, {})
         if endpoints is None:
             slices.pop(name, None)
@@ -199,11 +200,11 @@ class Proxy:
             slices[name] = endpoints
 
     def load_service(self, service: ServiceKey, *, exists: bool) -> None:
-        """Knows of a Service, or that it is gone."""
+        """Takes that a Service exists, or was deleted."""
         (self._services.add if exists else self._services.discard)(service)
 
     def _hear(self, channel: str) -> None:
-        change = self._under_way[channel].popleft()  # timers that are due together fire in any order
+        change = self._under_way[channel].popleft()  # timers at the same moment fire in any order
         if self.is_frozen:
             self._waiting.append(change)
         else:
@@ -215,11 +216,11 @@ class Proxy:
 
 
 class Gateway(Actor):
-    """One gateway of one class, both made by itself if they are not there.
+    """One gateway of one class. It creates both objects if they do not exist.
 
     Args:
-        namespace: of the Gateway object.
-        gateway: its name; that of the class too.
+        namespace: namespace of the Gateway object.
+        gateway: name of the Gateway and of its class.
     """
 
     def __init__(self, world: World, *, namespace: str, gateway: str, settings: GatewaySettings = ENVOY) -> None:
@@ -229,14 +230,14 @@ class Gateway(Actor):
         self.key = (namespace, gateway)
         self.proxies = tuple(Proxy(number, world) for number in range(settings.proxies))
         self.loaded: list[Callable[[Proxy], None]] = []
-        """Called whenever a proxy has come to obey other routes."""
+        """Called whenever a proxy has taken new routes."""
         self._routes: dict[tuple[str, ObjectKey], Manifest] = {}  # by kind
         self._due: set[int] = set()
         self._began = False
         self.options = WriteOptions(manager=gateway)
 
     def watch(self) -> None:
-        """Takes up what is there at once, and what changes from then on as late as its settings say."""
+        """Gives existing objects to the proxies at once, and later changes with the lags of the settings."""
         self._install()
         self.listen(SERVICE, self._on_service)
         self.listen(ENDPOINT_SLICE, self._on_slice)
@@ -247,7 +248,7 @@ class Gateway(Actor):
         self._began = True
 
     def look(self, key: ObjectKey) -> None:
-        """Writes the status of the routes of one name."""
+        """Writes the status of the routes with one name."""
         for kind in ROUTES:
             stored = self.world.history.get(kind, *key)
             if stored is not None:
@@ -383,7 +384,7 @@ class Gateway(Actor):
 
 
 def _kept(condition: Manifest, before: Iterable[Manifest]) -> Manifest:
-    """A condition that is as it was keeps its time."""
+    """The condition, with its old time if it has not changed."""
     for each in before:
         if {**each, "lastTransitionTime": ""} == {**condition, "lastTransitionTime": ""}:
             return each

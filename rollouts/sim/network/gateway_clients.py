@@ -1,8 +1,8 @@
-"""Clients of a gateway, and what became of their requests.
+"""Clients of a gateway, and the counts of their requests.
 
-Each keeps a connection to one proxy for a while, as browsers do, so that a proxy which is behind the others shows. The proxy
-chooses a pod for each request. Lost is what got no answer from a pod: 404, 500 and 503 of the proxy's own, a pod that does not
-serve, a pod that ends before it has answered. Copies (RequestMirror) are counted apart: nobody waits for their answers.
+Each client keeps a connection to one proxy for a while, as browsers do, so a proxy that is late shows in the counts. The proxy
+chooses a pod for each request. A request without an answer from a pod is lost: the proxy's own 404, 500 and 503, a pod that does
+not serve, a pod that ends before it has answered. Copies (RequestMirror) are counted apart, because no client waits for answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rollouts.sim.network.route_table import PLAIN, WebRequest
 from rollouts.sim.network.traffic import NO_REVISION, Tally
 
 RESET = 0
-"""In `GatewayClients.causes`: a pod was gone, or ended under a request."""
+"""Cause of a lost request in `GatewayClients.causes`: its pod was gone, or ended before the answer."""
 
 
 class GatewayClients:
@@ -25,13 +25,13 @@ class GatewayClients:
 
     Args:
         world: the cluster.
-        kubelets: which know whether a pod serves.
-        gateway: which they call.
+        kubelets: they know whether a pod serves.
+        gateway: the gateway to which requests go.
         rate_per_s: requests of all clients together.
-        request: what they send.
-        clients: how many; each has one connection at a time.
-        connection_s: how long one is kept.
-        duration_s: of one request.
+        request: the request that they send.
+        clients: number of clients; each has one connection at a time.
+        connection_s: how long a connection is kept.
+        duration_s: how long a request takes.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GatewayClients:
         self.copies: Counter[str] = Counter()
         """Copies by the revision of the pod that got them."""
         self.causes: Counter[int] = Counter()
-        """What was lost, by the proxy's status; `RESET` where it was a pod."""
+        """Lost requests by the proxy's status; `RESET` where a pod lost them."""
         self.request = request
         self._world = world
         self._kubelets = kubelets
@@ -63,11 +63,11 @@ class GatewayClients:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begins to send."""
+        """Starts to send."""
         self._timer = self._world.loop.call_later(self._interval_s, self._send)
 
     def stop(self) -> None:
-        """Sends no more; requests on their way are still counted."""
+        """Stops to send; requests that are in flight are still counted."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -78,7 +78,7 @@ class GatewayClients:
     def _send(self) -> None:
         loop = self._world.loop
         due_s = self._timer.when() if self._timer is not None else loop.time()
-        # From the due time, not from now: a late loop sends late, never less.
+        # Counted from the due time, not from now: a late loop sends late, but not fewer requests.
         self._timer = loop.call_at(due_s + self._interval_s, self._send)
         client, self._next = self._next, (self._next + 1) % len(self._connections)
         if self._connections[client][1] <= loop.time():

@@ -1,8 +1,8 @@
-"""The route types that the simulated API server can serve: Gateway API, and the own types of Traefik and Contour.
+"""The route types that the simulated API server can serve: Gateway API, and the resources of Traefik and Contour.
 
-CRDs cut down to what a traffic provider writes and a data plane reads, with the defaults, limits and atomic lists of the real
-ones (gateway-api v1.6, Traefik 3.7, Contour 1.33); what is not named here is kept as it comes. Rules in CEL are left out, for
-`sim/storage/validation.py` would not evaluate them.
+The CRDs have only the fields that a traffic provider writes and a data plane reads, with the real defaults, limits and atomic
+lists (gateway-api v1.6, Traefik 3.7, Contour 1.33); other fields are kept unchecked. They have no CEL rules, because
+`sim/storage/validation.py` does not evaluate them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_WEIGHT = 1_000_000
 
 @cache
 def gateway_crds() -> tuple[Manifest, ...]:
-    """The CustomResourceDefinitions, to be given to `SimulatedCluster(crds=...)`, or created on any API server."""
+    """The CustomResourceDefinitions, for `SimulatedCluster(crds=...)` or any API server."""
     return (
         _crd(GATEWAY_CLASS, _class_schema(), short="gc"),
         _crd(GATEWAY, _gateway_schema(), short="gtw"),
@@ -54,7 +54,7 @@ def _crd(kind: Kind, schema: Manifest, *, short: str = "", has_status: bool = Tr
         "schema": {"openAPIV3Schema": schema},
         **({"subresources": {"status": {}}} if has_status else {}),
     }
-    # A real server wants to know who has approved types under *.k8s.io; nobody has approved this cut.
+    # A real server requires an approval annotation for types under *.k8s.io; these reduced CRDs have no approval.
     approval = {"api-approved.kubernetes.io": "unapproved, a cut for a simulated cluster"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -206,7 +206,7 @@ _HTTP_FILTERS = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirr
 
 
 def _filter(kinds: tuple[str, ...]) -> Manifest:
-    # The other kinds of filter are kept as they come: no provider of ours writes them, and users' rules may hold any.
+    # The other kinds of filter are kept unchecked: our providers do not write them, and users' rules may contain them.
     mirror = _object(
         required=("backendRef",),
         backendRef=_object(required=("name",), **_BACKEND),

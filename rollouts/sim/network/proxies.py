@@ -1,15 +1,15 @@
-"""kube-proxy on one node, for one Service: when a change of the EndpointSlices is in force, and where a connection goes.
+"""kube-proxy on one node, for one Service: when a change of the EndpointSlices takes effect, and where a connection goes.
 
-What is modelled is what was measured on real ones (docs/cutover.md, tests/node, tests/ipvs), and a test holds it to that:
+The model follows measurements on real ones (docs/cutover.md, tests/node, tests/ipvs), and a test compares them:
 
-* A change is in force 10 to 100 ms after the slices' write; one that comes within `minSyncPeriod` of the last sync waits for
-  that period's end, and some 150 ms more.
-* iptables and nftables choose a pod when a connection begins and forget nothing that is open.
-* ipvs gives a server that leaves weight 0 and keeps it while it has connections, closed ones in TIME_WAIT for 120 s, one that
-  was reset for 10 s; kube-proxy looks once a minute. Without connections it goes at once.
-* On kernels before 5.9 a port in TIME_WAIT leads to its server again, weight 0 or not, and for 120 s more.
+* A change takes effect 10 to 100 ms after the slices' write. A change within `minSyncPeriod` of the last sync waits until the
+  period ends, and about 150 ms more.
+* iptables and nftables choose a pod when a connection begins, and keep open connections.
+* ipvs gives a server that leaves weight 0 and keeps it while it has connections: a closed one counts for 120 s (TIME_WAIT), a
+  reset one for 10 s. kube-proxy checks once a minute. Without connections the server is removed at once.
+* On kernels before 5.9 a source port in TIME_WAIT leads to its old server again, also at weight 0, and then for 120 s more.
 
-Sources besides: KEP-1669 (terminating endpoints), kube-proxy's `pkg/proxy/ipvs`, kubernetes issue 81775.
+More sources: KEP-1669 (terminating endpoints), kube-proxy's `pkg/proxy/ipvs`, kubernetes issue 81775.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class ProxySettings:
     """How the kube-proxies of a cluster work.
 
     Args:
-        quick_s: shortest and longest time from a change to its being in force, when nothing else was changed shortly before.
-        held_s: the same from the end of `minSyncPeriod`, for a change that has to wait for it.
-        kernel: of the nodes; ipvs alone depends on it.
-        check_s: between two looks of kube-proxy at ipvs servers of weight 0.
+        quick_s: shortest and longest time until a change takes effect, when there was no other change shortly before.
+        held_s: shortest and longest time from the end of `minSyncPeriod`, for a change that has to wait for it.
+        kernel: kernel version of the nodes; only ipvs depends on it.
+        check_s: time between two checks of ipvs servers of weight 0 by kube-proxy.
         time_wait_s, reset_s: how long ipvs remembers a connection that both sides closed, and one that was reset.
     """
 
@@ -88,8 +88,8 @@ class NodeProxy:
     """The kube-proxy of one node.
 
     Args:
-        loop: whose time it lives in.
-        rng: draws lags, and the pod of a connection.
+        loop: the loop whose time it uses.
+        rng: for lags, and for the pod of a connection.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random, settings: ProxySettings) -> None:
@@ -105,7 +105,7 @@ class NodeProxy:
         self._check_phase_s = loop.time() + rng.uniform(0.0, settings.check_s) if settings.mode == "ipvs" else 0.0
 
     def hear(self, name: str, endpoints: tuple[ProxyEndpoint, ...], *, at_once: bool = False) -> None:
-        """A slice was written; `at_once` for what was there before anybody looked."""
+        """Takes a new version of a slice; with `at_once` without a lag, for slices that existed before."""
         self._slices[name] = endpoints
         if at_once:
             self._apply()
@@ -117,7 +117,7 @@ class NodeProxy:
             self._timer = self._loop.call_later(wait_s, self._sync)
 
     def connect(self, port: int) -> ProxyEndpoint | None:
-        """Where a new connection from that client's port goes; None when it goes nowhere."""
+        """The pod for a new connection from a client's port; None when there is no endpoint."""
         if self.settings.mode != "ipvs":
             return self._rng.choice(self._usable) if self._usable else None
         table, now_s = self._table, self._loop.time()
@@ -133,7 +133,7 @@ class NodeProxy:
         return chosen
 
     def close(self, port: int, *, reset: bool = False) -> None:
-        """A connection from that port is over."""
+        """Ends the connection from a port."""
         entry = self._table.entries.get(port)
         if entry is not None:
             entry.expires_s = self._loop.time() + (self.settings.reset_s if reset else self.settings.time_wait_s)
@@ -146,7 +146,7 @@ class NodeProxy:
         return 1 if any(each.uid == uid for each in self._usable) else None
 
     def stop(self) -> None:
-        """Hears and does nothing more."""
+        """Stops the proxy."""
         for timer in (self._timer, self._check):
             if timer is not None:
                 timer.cancel()
@@ -173,7 +173,7 @@ class NodeProxy:
         self._delete_unused()
 
     def _delete_unused(self) -> None:
-        """Servers of weight 0 without connections go; for the others kube-proxy looks again at its next check."""
+        """Removes servers of weight 0 that have no connections; the others are checked again later."""
         table, now_s = self._table, self._loop.time()
         table.entries = {port: entry for port, entry in table.entries.items() if entry.expires_s > now_s}
         used = {entry.uid for entry in table.entries.values()}

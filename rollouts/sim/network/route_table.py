@@ -1,7 +1,7 @@
-"""What a gateway makes of routes: which rule a request falls under, and whose pods the rule sends it to.
+"""How a gateway reads routes: which rule matches a request, and to which Service the rule sends it.
 
-Written from the Gateway API's text (HTTPRouteRule, GEP-1294) and on purpose not from `rollouts.traffic`: a data plane must not
-believe what the controller believes. Hostnames, redirects and rewrites are left out: clients here use one host.
+It follows the Gateway API's text (HTTPRouteRule, GEP-1294), and does not share code with `rollouts.traffic` on purpose: it must
+not repeat a mistake of the controller. Hostnames, redirects and rewrites are left out, because clients here use one host.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A Service and its weight; the share is the weight over the sum of the rule's."""
+    """A Service and its weight; its share is the weight divided by the sum of the rule's weights."""
 
     service: ServiceKey
     weight: int
@@ -55,11 +55,11 @@ class ProxyRule:
     """One rule of one route, as one proxy carries it out.
 
     Args:
-        route: namespace and name.
+        route: namespace and name of the route.
         backends: in the order of the manifest; no weight is negative.
-        copies: every copy that is made.
+        copies: the copies that are made.
         matches: as in the manifest.
-        number: its place in the route's list.
+        number: its index in the route's list.
     """
 
     route: ServiceKey
@@ -76,7 +76,7 @@ class ProxyRule:
         return bool(headers) and all(any(each["name"].lower() == header for each in some) for some in headers)
 
     def shares(self) -> dict[ServiceKey, Fraction]:
-        """Which part of the requests each Service gets; empty when no weight is above 0."""
+        """The share of the requests that each Service gets; empty when no weight is above 0."""
         total = sum(each.weight for each in self.backends)
         shares: dict[ServiceKey, Fraction] = {}
         for each in self.backends:
@@ -85,7 +85,7 @@ class ProxyRule:
         return shares
 
     def next_service(self) -> ServiceKey | None:
-        """Where the next request goes, smoothly by weight and never by chance; None when no weight is above 0.
+        """The Service of the next request, by weight and not at random; None when no weight is above 0.
 
         The algorithm is nginx's smooth weighted round robin: of n × total requests each backend gets exactly n × its weight.
         """
@@ -101,7 +101,7 @@ class ProxyRule:
         return self.backends[best].service
 
     def next_copies(self) -> list[ServiceKey]:
-        """Where copies of the next request go, as evenly."""
+        """The Services that get copies of the next request, by the same algorithm."""
         if not self._copied:
             self._copied = [Fraction(0)] * len(self.copies)
         chosen = []
@@ -118,7 +118,7 @@ _Rank: TypeAlias = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class _Entry:
-    """One match of one rule; a lower rank is looked at first."""
+    """One match of one rule; a lower rank is tried first."""
 
     rank: _Rank
     match: Manifest
@@ -136,7 +136,7 @@ class RouteTable:
     def __init__(self, routes: Iterable[Manifest]) -> None:
         self._entries: list[_Entry] = []
         self.generations: dict[ServiceKey, tuple[str, int]] = {}
-        """uid and generation of each route that is in force here."""
+        """uid and generation of each route in this table."""
         for manifest in sorted(routes, key=_age):
             self.generations[_key(manifest)] = (manifest["metadata"]["uid"], manifest["metadata"]["generation"])
             for number, rule in enumerate(manifest["spec"].get("rules") or ()):
@@ -144,7 +144,7 @@ class RouteTable:
         self._entries.sort(key=lambda entry: entry.rank)  # stable: the oldest route first, then the order of the rules
 
     def find(self, request: WebRequest) -> ProxyRule | None:
-        """The rule that a request falls under; None for no route at all."""
+        """The rule that matches a request; None when no route does."""
         return next((each.rule for each in self._entries if _matches(each, request)), None)
 
     def places(self) -> set[RuleIndex]:

@@ -1,8 +1,8 @@
-"""Clients of a Service, and what became of their requests.
+"""Clients of a Service, and the counts of their requests.
 
 Each client sends at a constant rate through the kube-proxy of a node (`proxies.py`), which knows the endpoints as they were a
-moment ago. A request that reaches a pod that does not serve, or finds no endpoint, is lost; so is one whose pod ends under it.
-A kept connection stays with its pod; one whose pod ended while it was idle is replaced, as every pool does.
+moment ago. A request is lost if there is no endpoint, if its pod does not serve, or if its pod ends before it has answered. A
+kept connection stays with its pod; if the pod ended while the connection was idle, the client opens another one, as pools do.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NO_REVISION = ""
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of requests.
+    """Counts of requests.
 
     Args:
-        sent: by the revision of the pod they were sent to; no revision when there was no endpoint.
-        lost: of those.
+        sent: requests by the revision of their pod; the revision is "" when there was no endpoint.
+        lost: lost requests, in the same way.
         by_second: sent and lost by loop second, then by revision.
     """
 
@@ -41,11 +41,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
-    """What clients do with connections.
+    """How clients use connections.
 
     Args:
-        kept: so many are kept open and used in turn; 0: one connection for each request.
-        ports: source ports that new connections use in turn; 0: each a port that was never used before.
+        kept: how many are kept open and used in turn; 0: one connection for each request.
+        ports: how many source ports new connections use in turn; 0: every connection has a new port.
     """
 
     kept: int = 0
@@ -60,13 +60,13 @@ class ClientTraffic:
 
     Args:
         world: the cluster.
-        kubelets: which know whether a pod serves.
-        namespace: of the Service.
-        service: its name.
+        kubelets: they know whether a pod serves.
+        namespace: namespace of the Service.
+        service: name of the Service.
         rate_per_s: requests of all clients together.
         proxy: how the kube-proxies work.
-        duration_s: of one request.
-        connections: what clients do with connections; by default each request has one of its own.
+        duration_s: how long a request takes.
+        connections: how clients use connections; default: one connection for each request.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class ClientTraffic:
         self._unlisten: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Begins to send; every proxy starts with what the slices say now."""
+        """Starts to send; every proxy starts with the current slices."""
         for stored in self._world.history.select(ENDPOINT_SLICE, self._where[0]):
             self._on_slice(CommittedWrite(ENDPOINT_SLICE, "ADDED", stored, None), at_once=True)
         self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
         self._timer = self._world.loop.call_later(self._interval_s, self._send)
 
     def stop(self) -> None:
-        """Sends no more; requests on their way are still counted."""
+        """Stops to send; requests that are in flight are still counted."""
         if self._timer is not None:
             self._timer.cancel()
         self._unlisten()
@@ -133,7 +133,7 @@ class ClientTraffic:
         loop = self._world.loop
         timer = self._timer
         due = timer.when() if timer is not None else loop.time()
-        # From the due time, not from now: a late loop sends late, never less.
+        # Counted from the due time, not from now: a late loop sends late, but not fewer requests.
         self._timer = loop.call_at(due + self._interval_s, self._send)
         second, number = int(due), self._number
         self._number += 1
@@ -158,7 +158,7 @@ class ClientTraffic:
         proxy, kept = self.proxies[index % len(self.proxies)], self._kept[index]
         if kept is not None and self._kubelets.serves(kept[1].uid):
             return proxy, *kept
-        if kept is not None:  # it ended while nothing was asked of it
+        if kept is not None:  # its pod ended while it was idle
             proxy.close(kept[0], reset=True)
         chosen = proxy.connect(number)
         self._kept[index] = (number, chosen) if chosen is not None else None
@@ -179,4 +179,4 @@ class ClientTraffic:
 
 
 def _nothing() -> None:
-    """Not listening."""
+    """Stands for `unlisten` before there is a listener."""

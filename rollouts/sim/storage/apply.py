@@ -1,7 +1,7 @@
 """Field ownership: what every write does to `managedFields`, and the merge of a server-side apply.
 
-An owner is a manager with an operation and a subresource. An update takes what it changes; an apply owns what it says, is
-refused where another owner holds a field with another value, and removes what it said before and no longer says.
+An owner is a manager with an operation and a subresource. An update takes the fields that it changes. An apply owns the fields of
+its configuration, is refused where another owner has a field with another value, and removes fields that it no longer contains.
 Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and structured-merge-diff merge/update.go.
 """
 
@@ -39,8 +39,8 @@ class Owner:
         manager: name of the program.
         operation: `Apply` or `Update`.
         subresource: `status`, `scale`, or empty.
-        api_version: in which the fields were written.
-        fields: what it owns.
+        api_version: the version in which the fields were written.
+        fields: the fields that it owns.
         time: RFC 3339 time of the last change of `fields`.
     """
 
@@ -53,7 +53,7 @@ class Owner:
     _wire: list[msgspec.Raw] = field(default_factory=list, compare=False)
 
     def is_same(self, other: Owner) -> bool:
-        """Whether both entries are one owner's."""
+        """Whether both entries belong to the same owner."""
         return (self.manager, self.operation, self.subresource) == (other.manager, other.operation, other.subresource)
 
     def wire(self) -> msgspec.Raw:
@@ -73,7 +73,7 @@ class Owner:
         return self._wire[0]
 
     def describe(self) -> str:
-        """The owner as a conflict names it."""
+        """The owner as conflict messages name it."""
         if self.operation == APPLY:
             return f'"{self.manager}"'
         part = f' with subresource "{self.subresource}"' if self.subresource else ""
@@ -83,7 +83,7 @@ class Owner:
 def owners_after_update(
     owners: tuple[Owner, ...], writer: Owner, old: Manifest, new: Manifest, shape: MergeShape
 ) -> tuple[Owner, ...]:
-    """Ownership after a write that is not an apply: the writer owns what it changed, nobody owns what is gone."""
+    """The owners after a write that is not an apply: the writer owns what it changed, and removed fields have no owner."""
     removed, changed = compare(old, new, shape)
     if not removed and not changed:
         return owners
@@ -115,7 +115,7 @@ def _keep(kept: list[Owner], owner: Owner, fields: FieldSet) -> None:
 def apply(
     live: Manifest, owners: tuple[Owner, ...], config: Manifest, writer: Owner, shape: MergeShape, *, force: bool
 ) -> tuple[Manifest, tuple[Owner, ...]]:
-    """The object after a server-side apply of `config`, and who owns what then.
+    """The object after a server-side apply of `config`, and its owners.
 
     Raises: Refused (409) for fields that other owners hold with another value, unless `force`.
     """
@@ -172,7 +172,7 @@ def _merge_list_map(live: list[Any], config: list[Any], shape: MergeShape) -> li
 
 
 def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: MergeShape) -> Manifest:
-    """Removes what its only owner no longer speaks of, a list item whole unless somebody holds a part of it."""
+    """Removes fields that their only owner no longer applies; a list item as a whole, unless another owner has a part of it."""
     for path in sorted(dropped, key=len):
         if any(other[: len(path)] == path for other in held):
             continue
@@ -181,7 +181,7 @@ def _prune(manifest: Manifest, dropped: FieldSet, held: FieldSet, shape: MergeSh
 
 
 def _without(value: Any, path: FieldPath, shape: MergeShape) -> Any:
-    """`value` without what is at `path`; maps that become empty go too."""
+    """`value` without the field at `path` and the maps that become empty."""
     kind, _, rest = path[0].partition(":")
     if kind == "f" and isinstance(value, dict) and rest in value:
         return _without_field(value, rest, path[1:], shape.child(rest))

@@ -1,7 +1,7 @@
-"""What the API server fills in and refuses for the built-in types: the part that rollouts can run into.
+"""Defaults and validation of the built-in types: the part that matters to rollouts.
 
-Unlike the real server this one does not know every field of the built-in types, so it keeps unknown fields and checks no
-types in them. Source: k8s.io/kubernetes pkg/apis/{core,apps}/{v1/defaults.go,validation/validation.go}.
+Unlike the real server this one does not know every field of the built-in types, so it keeps unknown fields and does not check
+their types. Source: k8s.io/kubernetes pkg/apis/{core,apps}/{v1/defaults.go,validation/validation.go}.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LABEL_RULE = (
 
 
 def metadata_problems(metadata: Manifest) -> Iterator[Cause]:
-    """What is wrong with a name, labels or annotations, of any type."""
+    """The problems of the name, labels or annotations of any object."""
     name = metadata.get("name", "")
     if not _SUBDOMAIN.match(name) or len(name) > 253:
         yield Cause("metadata.name", "FieldValueInvalid", f"Invalid value: {json.dumps(name)}: {_NAME_RULE}")
@@ -41,7 +41,7 @@ def metadata_problems(metadata: Manifest) -> Iterator[Cause]:
 
 
 def label_problems(labels: Manifest, path: str) -> Iterator[Cause]:
-    """Label values that are no label values."""
+    """The label values that are not allowed."""
     for value in labels.values():
         if not isinstance(value, str) or len(value) > 63 or not _LABEL_VALUE.match(value):
             yield Cause(path, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {_LABEL_RULE}")
@@ -99,7 +99,7 @@ def workload_defaults(workload: Manifest) -> Manifest:
 
 
 def service_defaults(service: Manifest) -> Manifest:
-    """A Service with the server's defaults, cluster address apart."""
+    """A Service with the server's defaults, except the cluster address."""
     spec = service.get("spec") or {}
     filled = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", **spec}
     if isinstance(spec.get("ports"), list):
@@ -108,7 +108,7 @@ def service_defaults(service: Manifest) -> Manifest:
 
 
 def pod_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
-    """What is wrong with a Pod."""
+    """The problems of a Pod."""
     yield from _pod_spec_problems(new.get("spec") or {}, "spec")
 
 
@@ -129,7 +129,7 @@ def _pod_spec_problems(spec: Manifest, path: str) -> Iterator[Cause]:
 
 
 def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    """What is wrong with a ReplicaSet or Deployment, its immutable selector included."""
+    """The problems of a ReplicaSet or Deployment, including a changed selector."""
     spec = new.get("spec") or {}
     selector, template = spec.get("selector"), spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
@@ -151,7 +151,7 @@ def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
 
 
 def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
-    """What is wrong with a Service."""
+    """The problems of a Service."""
     spec = new.get("spec") or {}
     if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         yield Cause("spec.ports", "FieldValueRequired", "Required value")
@@ -159,7 +159,7 @@ def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
 
 
 def config_map_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    """Changes of an immutable ConfigMap."""
+    """The problems of a changed ConfigMap that is immutable."""
     if old is None or not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -170,12 +170,12 @@ def config_map_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
 
 
 def nothing_wrong(_new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
-    """Of types that are stored as they come."""
+    """No problems, for types that are not checked."""
     return iter(())
 
 
 def unchanged(manifest: Manifest) -> Manifest:
-    """Of types without defaults here."""
+    """The manifest itself, for types without defaults here."""
     return manifest
 
 

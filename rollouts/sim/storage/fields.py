@@ -1,4 +1,4 @@
-"""Sets of field paths: who owns what, and what differs between two versions of an object.
+"""Sets of field paths: the fields of an owner, and the differences between two versions of an object.
 
 A path is a tuple of `fieldsV1` steps: `f:spec`, `k:{"name":"app"}`, `v:"finalizer"`. Source of the rules:
 sigs.k8s.io/structured-merge-diff (`ToFieldSet`, `Compare`) and `FieldsV1` in apimachinery meta/v1.
@@ -21,7 +21,7 @@ UNOWNED_METADATA = frozenset(
     ("name", "generateName", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "resourceVersion",
      "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds")
 )  # fmt: skip
-"""Fields of `metadata` that the server sets: nobody's."""
+"""Fields of `metadata` that the server sets and nobody owns."""
 
 
 @lru_cache(maxsize=65_536)
@@ -42,7 +42,7 @@ def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
 
 
 def owned_fields(manifest: Manifest, shape: MergeShape) -> FieldSet:
-    """The fields that an applied configuration speaks of: leaves and list items."""
+    """The fields that an applied configuration contains: leaves and list items."""
     found: set[FieldPath] = set()
     for name, value, child in _owned_parts(manifest, shape):
         _collect(value, child, (name,), found, inner=False)
@@ -58,7 +58,7 @@ def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, A
 
 
 def _collect(value: Any, shape: MergeShape, path: FieldPath, found: set[FieldPath], *, inner: bool) -> None:
-    """Adds the leaves under `value`; with `inner` also the maps on the way, as a comparison reports them."""
+    """Adds the leaves under `value`; with `inner` also the maps above them, as a comparison reports them."""
     if isinstance(value, dict) and not shape.atomic:
         if (inner or not value) and len(path) > 1:  # nobody owns `metadata`, `spec` or `status` as such
             found.add(path)
@@ -82,7 +82,7 @@ def _collect(value: Any, shape: MergeShape, path: FieldPath, found: set[FieldPat
 
 
 def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldPath], set[FieldPath]]:
-    """Paths that `new` no longer has, and paths that it has added or changed. Equal parts that are one object cost nothing."""
+    """The paths that `new` has removed, and those that it has added or changed. Parts that both share cost nothing."""
     removed: set[FieldPath] = set()
     changed: set[FieldPath] = set()
     before = {name: (value, child) for name, value, child in _owned_parts(old, shape)}
@@ -138,7 +138,7 @@ _MISSING = object()
 
 
 def as_fields_v1(fields: Iterable[FieldPath]) -> Manifest:
-    """The tree form that `managedFields` carries."""
+    """The paths as a tree, as `managedFields` contains them."""
     tree: Manifest = {}
     for path in sorted(fields):
         node = tree
@@ -161,12 +161,12 @@ def _mark_members(node: Manifest, path: FieldPath, members: set[FieldPath]) -> N
 
 
 def reading_order(path: FieldPath) -> tuple[tuple[bool, str], ...]:
-    """Sorts paths as the real server reads a set: at every level first what ends there, then what goes deeper."""
+    """The sort key of a path in the real server's order: at every level, paths that end there come first."""
     return tuple((depth < len(path) - 1, step) for depth, step in enumerate(path))
 
 
 def path_text(path: FieldPath) -> str:
-    """A path as conflict messages write it: `.spec.containers[name="app"].image`."""
+    """A path as in conflict messages: `.spec.containers[name="app"].image`."""
     text = ""
     for step in path:
         kind, _, rest = step.partition(":")

@@ -1,6 +1,6 @@
-"""What the API server keeps: every object's last version, the log of changes that watches replay, one rising counter.
+"""The API server's storage: the last version of every object, the log of changes for watches, and one rising counter.
 
-Manifests in here are never changed in place: a new version shares with the old one every part that is equal.
+Manifests are never changed in place: a new version shares all equal parts with the old one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Stored:
     """One version of one object.
 
     Args:
-        manifest: the object, without `managedFields`; frozen by convention; `kind` and `apiVersion` come first.
+        manifest: the object without `managedFields`; callers must not change it; `kind` and `apiVersion` come first.
         owners: its `managedFields`.
         version: its resourceVersion.
     """
@@ -43,7 +43,7 @@ class Stored:
         self._lines: dict[str, bytes] = {}
 
     def raw(self) -> bytes:
-        """The object's JSON, `managedFields` included; made once."""
+        """The object's JSON with `managedFields`; made once."""
         if self._raw is None:
             manifest = self.manifest
             if self.owners:
@@ -53,7 +53,7 @@ class Stored:
         return self._raw
 
     def line(self, event: str) -> bytes:
-        """The watch event that carries this version; made once for all watches."""
+        """The line of the watch event with this version; made once for all watches."""
         line = self._lines.get(event)
         if line is None:
             line = self._lines[event] = b'{"type":"%b","object":%b}\n' % (event.encode(), self.raw())
@@ -66,13 +66,13 @@ class Stored:
 
     @property
     def key(self) -> ObjectKey:
-        """Where it is kept."""
+        """The object's namespace and name."""
         metadata = self.manifest["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
 
     @property
     def labels(self) -> dict[str, str]:
-        """Its labels."""
+        """The object's labels."""
         return self.manifest["metadata"].get("labels") or {}
 
 
@@ -81,10 +81,10 @@ class CommittedWrite:
     """One committed write.
 
     Args:
-        kind: of the object.
+        kind: kind of the object.
         event: ADDED, MODIFIED or DELETED.
-        new: the version it made; of a deletion, the last version with the deletion's resourceVersion.
-        old: the version before, None for ADDED.
+        new: the new version; for a deletion the last version, with the deletion's resourceVersion.
+        old: the version before; None for ADDED.
     """
 
     kind: Kind
@@ -136,9 +136,9 @@ class ObjectHistory:
     def commit(
         self, kind: Kind, event: str, manifest: Manifest, owners: tuple[Owner, ...], old: Stored | None
     ) -> Stored:
-        """Makes a version durable and tells every listener at once, in the order of their subscription.
+        """Stores a version and calls every listener at once, in the order of their subscription.
 
-        `manifest` is not yet stamped with its resourceVersion. Listeners must not write from within the call.
+        `manifest` does not have its resourceVersion yet. Listeners must not write during the call.
         """
         self.version += 1
         metadata = {**manifest["metadata"], "resourceVersion": str(self.version)}
@@ -163,13 +163,13 @@ class ObjectHistory:
         return new
 
     def listen(self, kind: Kind | None, listener: WriteListener) -> Callable[[], None]:
-        """Calls `listener` on every commit of a kind, or of all kinds, from now on; the answer ends that."""
+        """Calls `listener` on every commit of a kind, or of all kinds, from now on; calling the result ends that."""
         listeners = self._listeners_of_all if kind is None else self._listeners[kind]
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
     def kinds(self) -> list[Kind]:
-        """The kinds of which there are objects."""
+        """The kinds that have objects."""
         return [kind for kind, objects in self._objects.items() if objects]
 
     def since(self, kind: Kind, version: int) -> list[CommittedWrite] | None:
@@ -180,12 +180,12 @@ class ObjectHistory:
         return log[bisect.bisect_right(log, version, key=lambda change: change.new.version) :]
 
     def compact(self) -> None:
-        """Forgets every change so far: watches and pages from before now get 410."""
+        """Forgets all changes so far: older watches and pages get 410."""
         for kind in (*self._log, *(each for each in self._objects if each not in self._log)):
             self.start_keeping(kind)
 
     def start_keeping(self, kind: Kind) -> None:
-        """A kind's changes are kept from now on only."""
+        """Forgets the changes of a kind so far, and keeps new ones."""
         self.version += 1  # the counter moves on, so that also a watch from the kind's last change is too old
         self._log[kind].clear()
         self._floor[kind] = self.version

@@ -1,6 +1,6 @@
 """Merge patch (RFC 7396), JSON Patch (RFC 6902) and the part of strategic merge patch that kubectl sends.
 
-All three leave the patched object alone and share with the result every part that did not change.
+All three do not change the patched object; the result shares all unchanged parts with it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def json_patch(value: Any, operations: Any) -> Any:
 def strategic_merge_patch(value: Any, patch: Any, shape: MergeShape) -> Any:
     """`value` after a strategic merge patch: as a merge patch, with list-maps merged by their first key.
 
-    Knows `$patch: delete|replace`, `$retainKeys` and `$deleteFromPrimitiveList`; the order asked for by `$setElementOrder`
-    is not kept, items stay where they are and new ones come last.
+    It supports `$patch: delete|replace`, `$retainKeys` and `$deleteFromPrimitiveList`, but not the order in `$setElementOrder`:
+    items stay where they are, and new ones come last.
     """
     if isinstance(patch, dict):
         return _strategic_map(value if isinstance(value, dict) else {}, patch, shape)

@@ -1,6 +1,6 @@
-"""The answers with which the API server says no, in the real one's words.
+"""The API server's refusals, with the codes, reasons and messages of the real one.
 
-Source of codes, reasons and messages: k8s.io/apimachinery pkg/api/errors; held to the real server by tests/contract.
+Source: k8s.io/apimachinery pkg/api/errors; tests/contract compares them with the real server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rollouts.objects import Kind, Manifest
 
 
 class Refused(Exception):
-    """A request that ends in a `Status` object.
+    """The API server refuses a request with a `Status` object.
 
     Args:
         code: HTTP status.
@@ -64,7 +64,7 @@ def not_found(kind: Kind, name: str) -> Refused:
 
 
 class NoSuchPath(Refused):
-    """404 of a path that is not served: the real server answers in plain text here."""
+    """404 for a path that is not served; the real server answers it in plain text."""
 
     TEXT = b"404 page not found\n"
 
@@ -83,7 +83,7 @@ def already_exists(kind: Kind, name: str) -> Refused:
 
 
 def conflict(kind: Kind, name: str) -> Refused:
-    """409 Conflict: the writer's view is old."""
+    """409 Conflict: the object has changed since the writer read it."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {_resource(kind)} "{name}": {why}'
     return Refused(409, "Conflict", message, _details(kind, name))
@@ -101,7 +101,7 @@ def precondition_failed(kind: Kind, name: str, *, what: str, wanted: str, found:
 
 
 def apply_conflict(conflicts: list[tuple[str, str]]) -> Refused:
-    """409 of a server-side apply; `conflicts` are pairs of the other manager, as the real server describes it, and a field."""
+    """409 for a server-side apply; `conflicts` are pairs of the other manager, as the real server describes it, and a field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}
         for manager, field in conflicts
@@ -129,7 +129,7 @@ def invalid(kind: Kind, name: str, causes: list[Cause]) -> Refused:
 
 
 def patch_refused() -> Refused:
-    """422 without a cause: a JSON Patch that parses and cannot be carried out (a failed `test` too)."""
+    """422 without a cause: a JSON Patch that is valid but cannot be carried out, for example because a `test` fails."""
     return Refused(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
@@ -149,7 +149,7 @@ def unsupported_media_type() -> Refused:
 
 
 def options_invalid(options: str, field: str, reason: str, message: str) -> Refused:
-    """422 about the request's own parameters; `options` is `ListOptions` or `PatchOptions`."""
+    """422 for the parameters of a request; `options` is `ListOptions` or `PatchOptions`."""
     return Refused(
         422,
         "Invalid",
@@ -159,7 +159,7 @@ def options_invalid(options: str, field: str, reason: str, message: str) -> Refu
 
 
 def too_large_resource_version(wanted: int, current: int) -> Refused:
-    """504: the reader has seen a newer state than this server."""
+    """504: the reader asks for a newer state than this server has."""
     message = f"Too large resource version: {wanted}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return Refused(504, "Timeout", message, {"retryAfterSeconds": 1, "causes": [cause]})

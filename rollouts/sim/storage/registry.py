@@ -31,7 +31,7 @@ _NAMES = frozenset(("metadata.name", "metadata.namespace"))
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a type keeps what its scale subresource shows; dotted JSON paths without the first dot."""
+    """The fields of a type that its scale subresource shows: dotted JSON paths without the first dot."""
 
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
@@ -43,18 +43,18 @@ class Resource:
     """One served type.
 
     Args:
-        kind: its names.
-        shape: what server-side apply merges.
-        has_status: it has a status subresource.
-        scale: it has a scale subresource.
-        has_generation: the server counts changes of its spec.
-        defaults: fills in a manifest.
-        check: what is wrong with a new version.
-        schema: of a custom resource; None for built-in types.
-        selectable: field selectors it supports.
-        short_names: for kubectl.
-        categories: groups that kubectl lists it in, such as `all`.
-        needs_version_to_update: a PUT without resourceVersion is refused.
+        kind: names of the type.
+        shape: how server-side apply merges its objects.
+        has_status: whether it has a status subresource.
+        scale: the fields of its scale subresource, if it has one.
+        has_generation: whether the server counts changes of its spec.
+        defaults: adds the defaults to a manifest.
+        check: finds the problems of a new version.
+        schema: schema of a custom resource; None for built-in types.
+        selectable: the field selectors that it supports.
+        short_names: short names for kubectl.
+        categories: categories in which kubectl lists it, such as `all`.
+        needs_version_to_update: whether a PUT without resourceVersion is refused.
     """
 
     kind: Kind
@@ -119,7 +119,7 @@ class _CustomRules:
 
 
 def custom_resources(crd: Manifest) -> list[Resource]:
-    """The types that a CustomResourceDefinition manifest (`apiextensions.k8s.io/v1`) declares, one a served version.
+    """The types that a CustomResourceDefinition manifest (`apiextensions.k8s.io/v1`) declares, one for each served version.
 
     Raises: KeyError when the manifest lacks a field that the real server requires.
     """
@@ -183,7 +183,7 @@ _NOT_CHECKED = Cause(
 def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     looked_at, schema = new, resource.schema
     if old is not None and old.keys() == new.keys():
-        # What is one object with the old version was looked at when that was written.
+        # A part that the new version shares with the old one was checked when the old one was written.
         looked_at = {name: part for name, part in new.items() if part is not old[name]}
         schema = {**schema, "required": ()}
     found = list(problems(looked_at, schema))
@@ -211,14 +211,14 @@ def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
 
 @dataclass
 class Registry:
-    """The types being served, by the path under which they are served."""
+    """The served types, by their paths."""
 
     _by_path: dict[tuple[str, str, str], Resource] = field(default_factory=dict)
     changes: int = 0
-    """How often types were added: who keeps a `Resource` must look again when this moves."""
+    """How often types were added: a caller that keeps a `Resource` must read it again when this changes."""
 
     def add(self, resources: Iterable[Resource]) -> None:
-        """Serves more types; one with the same path is replaced."""
+        """Serves more types; a type with the same path is replaced."""
         self.changes += 1
         for resource in resources:
             self._by_path[resource.kind.group, resource.kind.version, resource.kind.plural] = resource
@@ -239,7 +239,7 @@ class Registry:
         return list(self._by_path.values())
 
     def named(self, api_version: str, kind: str) -> Resource | None:
-        """The type that an owner reference or a scale target names."""
+        """The type with this apiVersion and kind, as owner references and scale targets name it; None when it is not served."""
         return next(
             (r for r in self._by_path.values() if r.kind.kind == kind and r.kind.api_version == api_version), None
         )

@@ -1,4 +1,4 @@
-"""Label and field selectors as the API server reads them in a query, and as objects carry them.
+"""Label and field selectors in queries, and label selectors in objects.
 
 Source of the grammar: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#api
 """
@@ -22,7 +22,7 @@ _PARTS = re.compile(r"(?:[^,(]|\([^)]*\))+")
 
 @lru_cache(maxsize=4096)
 def label_test(selector: str) -> LabelTest:
-    """The test that a `labelSelector` query stands for; an empty selector selects everything.
+    """The test for a `labelSelector` query; an empty selector selects everything.
 
     Raises: Refused (400) when it cannot be read.
     """
@@ -53,7 +53,7 @@ def _requirement(part: str) -> LabelTest:
 
 @lru_cache(maxsize=4096)
 def field_test(selector: str, supported: frozenset[str]) -> ObjectTest:
-    """The test that a `fieldSelector` query stands for.
+    """The test for a `fieldSelector` query.
 
     Raises: Refused (400) for a field that the resource does not support.
     """
@@ -99,7 +99,7 @@ def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
 
 
 def selector_text(selector: Manifest | None) -> str:
-    """A LabelSelector's query form, as `status.selector` of a scale carries it."""
+    """A LabelSelector as a query, as `status.selector` of a scale has it."""
     parts = [f"{key}={value}" for key, value in sorted(((selector or {}).get("matchLabels") or {}).items())]
     for expression in (selector or {}).get("matchExpressions") or ():
         key, values = expression["key"], ",".join(sorted(expression.get("values") or []))

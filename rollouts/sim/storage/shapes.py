@@ -1,7 +1,7 @@
-"""Which lists and maps of a type are merged piece by piece and which are one value: what server-side apply must know.
+"""Which lists and maps of a type server-side apply merges item by item, and which it replaces as a whole.
 
-For custom resources it is read off the schema (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`); for built-in types
-the part that rollouts touch is written down here. Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/
+For custom resources the schema says it (`x-kubernetes-list-type`, `-list-map-keys`, `-map-type`). For built-in types this module
+contains the part that rollouts use. Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class MergeShape:
     """How one value is owned and merged.
 
     Args:
-        fields: shapes of a map's fields that are known.
+        fields: shapes of a map's known fields.
         element: shape of a list's items, or of a map's other fields.
-        atomic: the value is one leaf, whatever it holds.
+        atomic: whether the value is one leaf, whatever it contains.
         keys: names of the fields that identify an item of a list-map; empty for other lists.
-        key_defaults: what an identifying field is when it is left out.
-        is_set: a list of scalars merged by value.
+        key_defaults: values of identifying fields that are left out.
+        is_set: whether the value is a list of scalars that is merged by value.
     """
 
     fields: Mapping[str, MergeShape] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class MergeShape:
 
 
 DEDUCED = MergeShape()
-"""Of values that no schema describes: maps are merged by key, lists are atomic."""
+"""The shape of values without a schema: maps are merged by key, lists are atomic."""
 
 ATOMIC = MergeShape(atomic=True)
 

@@ -1,9 +1,9 @@
-"""Structural schemas of custom resources: defaults, pruning, and what is wrong with an object.
+"""Structural schemas of custom resources: defaults, pruning and validation.
 
-Checks type, required, enum, minimum, maximum, length, items, pattern, duplicate keys of list-maps and sets, and quantities of
+It checks type, required, enum, minimum, maximum, length, items, pattern, duplicate keys of list-maps and sets, and quantities of
 `int-or-string`. **CEL rules (`x-kubernetes-validations`), `format`, `oneOf`, `anyOf` and `not` are not evaluated**, with one
-exception: the rule `self == oldSelf`, that is an immutable field, outside lists. The contract suite tests other CEL rules on
-the real API server only. Messages follow k8s.io/apiextensions-apiserver pkg/apiserver/validation.
+exception: the rule `self == oldSelf` (an immutable field) outside of lists. The contract tests check other CEL rules on the real
+API server only. Messages follow k8s.io/apiextensions-apiserver pkg/apiserver/validation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def with_defaults(value: Any, schema: Manifest) -> Any:
-    """`value` with the schema's defaults filled in and unknown fields left out; the same object when nothing changes."""
+    """`value` with the schema's defaults and without unknown fields; the same object when nothing changes."""
     if isinstance(value, dict) and schema.get("type") == "object":
         return _map_with_defaults(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -84,7 +84,7 @@ def unknown_fields(value: Any, schema: Manifest, path: str = "") -> Iterator[str
 
 
 def problems(value: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
-    """Everything that is wrong with `value`, in the order of its fields."""
+    """All problems of `value`, in the order of its fields."""
     if value is None:
         if not schema.get("nullable") and "type" in schema:
             yield _wrong_type(path, schema["type"], "null")
@@ -114,7 +114,7 @@ def problems(value: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
 
 
 def immutable_problems(new: Any, old: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
-    """Fields whose rule is `self == oldSelf` and that have changed."""
+    """The problems of fields with the rule `self == oldSelf` that have changed."""
     if isinstance(new, dict) and isinstance(old, dict):
         for name, part in (schema.get("properties") or {}).items():
             if name in new and name in old and new[name] is not old[name]:

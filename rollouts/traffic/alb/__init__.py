@@ -1,1 +1,1 @@
-"""AWS load balancers, by the annotations of an Ingress."""
+"""AWS load balancers, through the annotations of an Ingress."""

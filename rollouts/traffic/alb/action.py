@@ -1,7 +1,7 @@
 """The JSON of an `actions.<Service>` annotation, read as the AWS Load Balancer Controller reads it: keys have no case.
 
-Its decoder is Go's encoding/json, which prefers the exact key and takes any other case. Argo Rollouts writes `Type` and
-`ForwardConfig`, people write what AWS's documentation has. What is written keeps the spelling that was there.
+That controller decodes with Go's encoding/json, which prefers the exact key and accepts any case. Argo Rollouts writes `Type` and
+`ForwardConfig`, people write keys as in AWS's documentation. A change keeps the spelling that it finds.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from rollouts.traffic.rules.weights import WeightPair
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action that forwards, with target groups in it."""
+    """An action of type forward, with its target groups."""
 
     whole: Manifest
 
     @classmethod
     def of(cls, text: str) -> Action:
-        """Raises: Unroutable, when it shares no requests between target groups."""
+        """Parses the annotation's text. Raises: Unroutable, when it does not split requests between target groups."""
         try:
             whole = json.loads(text)
         except ValueError as error:
-            raise Unroutable(f"its action is no JSON ({error}); mend the annotation") from error
+            raise Unroutable(f"its action is not valid JSON ({error}); correct the annotation") from error
         kind = get(whole, "type", "forward")
         if kind != "forward":
-            raise Unroutable(f"its action is a {kind}, which shares no requests; make it a forward with forwardConfig")
+            raise Unroutable(
+                f"its action is of type {kind}, which cannot split requests; change it to a forward with forwardConfig"
+            )
         groups = get(get(whole, "forwardConfig", {}), "targetGroups", None)
         if not isinstance(groups, list) or not all(isinstance(each, dict) for each in groups):
-            raise Unroutable("its action has no list forwardConfig.targetGroups; mend the annotation")
+            raise Unroutable("its action has no list forwardConfig.targetGroups; correct the annotation")
         return cls(whole)
 
     @property
     def groups(self) -> list[Manifest]:
-        """Its target groups."""
+        """The target groups of the action."""
         found: list[Manifest] = get(self._config, "targetGroups", [])
         return found
 
     def pair(self, context: Context) -> WeightPair:
-        """The weights of the two Services; a target group without one has 1. Raises: Unroutable."""
+        """The weights of the two Services; a target group without a weight has 1. Raises: Unroutable."""
         weights = {service_of(each): _weight(each) for each in self.groups}
         needed = (context.stable_service, *([context.canary_service] if context.ping_pong else []))
         for service in needed:
@@ -53,7 +55,7 @@ class Action:
         return WeightPair(weights[context.stable_service], weights.get(context.canary_service, 0))
 
     def changed(self, groups: list[Manifest], stickiness: Manifest | None) -> str:
-        """The annotation's text with these target groups; None leaves what it says of stickiness."""
+        """The annotation's text with these target groups and stickiness; None leaves the stickiness as it is."""
         config = put(self._config, "targetGroups", groups)
         if stickiness is not None:
             config = put(config, "targetGroupStickinessConfig", stickiness)
@@ -66,7 +68,7 @@ class Action:
 
 
 def service_of(group: Manifest) -> str | None:
-    """Name of a target group's Service; None for one that names none."""
+    """Name of a target group's Service; None when it names none."""
     found: str | None = get(group, "serviceName", None)
     return found
 
@@ -77,25 +79,25 @@ def weighted(group: Manifest, weight: int) -> Manifest:
 
 
 def get(value: Any, name: str, absent: Any) -> Any:
-    """A field of an object, whatever the case of its key; `absent` where it is left out or null.
+    """A field of an object, whatever the case of its key; `absent` when it is left out or null.
 
-    Raises: Unroutable when it is there in two spellings, or `value` is no object.
+    Raises: Unroutable when the field has two spellings, or when `value` is not an object.
     """
     key = _key(value, name)
     return absent if key is None or value[key] is None else value[key]
 
 
 def put(value: Manifest, name: str, part: Any) -> Manifest:
-    """The object with that field, under the key that it has already."""
+    """The object with that field, under the spelling that it has already."""
     return {**value, _key(value, name) or name: part}
 
 
 def _key(value: Any, name: str) -> str | None:
     if not isinstance(value, dict):
-        raise Unroutable(f"its action has no object around {name}; mend the annotation")
+        raise Unroutable(f"its action has {name} in something that is not an object; correct the annotation")
     found = [key for key in value if key.lower() == name.lower()]
     if len(found) > 1:
-        raise Unroutable(f"its action says both {' and '.join(found)}; leave one of them")
+        raise Unroutable(f"its action has both {' and '.join(found)}; keep one of them")
     return found[0] if found else None
 
 
@@ -103,4 +105,4 @@ def _weight(group: Manifest) -> int:
     found = get(group, "weight", 1)
     if isinstance(found, int) and not isinstance(found, bool) and found >= 0:
         return found
-    raise Unroutable(f"its action has a weight that is no whole number, {found!r}; mend the annotation")
+    raise Unroutable(f"its action has a weight that is not a whole number, {found!r}; correct the annotation")

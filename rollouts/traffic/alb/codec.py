@@ -4,9 +4,9 @@ Settings are Argo Rollouts'. The Ingress names the Service with the port `use-an
 reads the target groups from the annotation's JSON (`action.py`). Target groups of others stay as they are. Source: AWS Load
 Balancer Controller v2, ingress annotations.
 
-Its controller works changes off one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
-follow. Seen by its users: 40 s and more from a change until it was made, minutes when the API throttles (issues 1080, 2070 and
-3588 of kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster tells when it is done; AWS does (`probes/alb.py`).
+That controller applies changes to one load balancer after another, and AWS's API makes it wait; then the load balancer's nodes
+follow. Its users saw 40 s and more until a change was applied, and minutes when the API throttled (issues 1080, 2070 and 3588 of
+kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster shows when a change is live; AWS does (`probes/alb.py`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _STICKY_DEFAULT_S = 3_600
 _SERVICE_MOST = KEY_NAME_MOST - len("actions.")
 _PORT_MOST = 65_535
 _NEEDS_ROOT = (
-    "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation has the name of "
-    "the stable Service, and the paths would lead to another one after the first promotion"
+    "needs trafficRouting.alb.rootService, the Service that the Ingress's paths name: without it the annotation is named after "
+    "the stable Service, which becomes another one with the first promotion, and the paths do not follow"
 )
 
 
@@ -52,15 +52,18 @@ class _Alb(OneAnnotation):
             "prefix": read.text("annotationPrefix", default="alb.ingress.kubernetes.io").rstrip("/"),
         }
         if not is_object_name(options["prefix"]):
-            read.refuse("annotationPrefix", f"{options['prefix']!r} is no prefix of annotations; name a DNS subdomain")
+            read.refuse(
+                "annotationPrefix", f"{options['prefix']!r} is not a prefix of annotations; write a DNS subdomain"
+            )
         if len(options["root"]) > _SERVICE_MOST:
             read.refuse(
-                "rootService", f"is too long: an annotation actions.<rootService> takes {_SERVICE_MOST} characters"
+                "rootService",
+                f"is too long: in an annotation actions.<rootService> it can have {_SERVICE_MOST} characters",
             )
         if (sticky := read.part("stickinessConfig")) is not None:
             options["sticky"] = _stickiness(sticky)
         if not names:
-            read.refuse("ingress", "is required, or ingresses")
+            read.refuse("ingress", "is required, unless ingresses is given")
         read.done()
         one = Target(
             kinds=KINDS,
@@ -99,7 +102,7 @@ class _Alb(OneAnnotation):
         return action.changed(groups, target.options.get("sticky"))
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """The load balancer's controller writes Events, and an address into the status; nothing about this generation."""
+        """Always yes: the load balancer's controller writes Events and an address, but nothing about this generation."""
         return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
@@ -111,7 +114,7 @@ def _group(service: str, target: Target, weight: int) -> Manifest:
 
 
 def _stickiness(read: SettingsReader) -> Manifest:
-    """What is written of it: a duration counts only where it is enabled, so any other is taken as Argo Rollouts takes it."""
+    """The stickiness to write. A duration is checked only when stickiness is enabled, as in Argo Rollouts."""
     enabled = read.flag("enabled")
     duration_s = read.number("durationSeconds", default=_STICKY_DEFAULT_S)
     if enabled and not 1 <= duration_s <= _STICKY_MOST_S:
@@ -121,18 +124,18 @@ def _stickiness(read: SettingsReader) -> Manifest:
 
 
 def _root(target: Target, context: Context) -> str:
-    """The Service that the paths and the annotation name. Raises: Unroutable when no annotation can name it."""
+    """The Service that the paths and the annotation name. Raises: Unroutable when its name is too long for an annotation."""
     root: str = target.options["root"] or context.stable_service
     if len(root) > _SERVICE_MOST:
         raise Unroutable(
-            f"an annotation actions.{root} would be too long: name a Service of at most {_SERVICE_MOST} characters as "
-            "alb.rootService, and in the paths"
+            f"an annotation actions.{root} would be too long: use a Service whose name has at most {_SERVICE_MOST} characters "
+            "in alb.rootService and in the paths"
         )
     return root
 
 
 def _check_paths(user: Manifest, root: str) -> None:
-    """Raises: Unroutable when the load balancer's controller would not look at the annotation."""
+    """Raises: Unroutable when the load balancer's controller would ignore the annotation."""
     spec = user.get("spec") or {}
     backends = [spec.get("defaultBackend")]
     for rule in spec.get("rules") or ():
@@ -140,7 +143,7 @@ def _check_paths(user: Manifest, root: str) -> None:
     services = [(each or {}).get("service") or {} for each in backends]
     if not any((each.get("name"), (each.get("port") or {}).get("name")) == (root, USE_ANNOTATION) for each in services):
         raise Unroutable(
-            f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action would have no "
+            f"none of its paths leads to Service {root} with the port name {USE_ANNOTATION}, so an action has no "
             f"effect; write backend: {{service: {{name: {root}, port: {{name: {USE_ANNOTATION}}}}}}}"
         )
 

@@ -1,8 +1,8 @@
-"""A provider that is declared, not written: where the backends are, what names their Service, and which field is the weight.
+"""Makes a provider from a declaration: where the backends are, what names their Service, and which field is the weight.
 
-For routers whose objects hold lists of weighted backends; `header` says how a rule is copied for requests with a header. The
-declaration brings its own tests, and `declared` runs them: one that fails is no provider. Another package declares one in Python,
-an administrator in the cluster: the spec of a TrafficProvider is the same declaration, without the name.
+It is for routers whose objects hold lists of weighted backends; `header` says how a rule is copied for requests with a header.
+The declaration has its own tests, and `declared` runs them: without success there is no provider. Another package declares a
+provider in Python, an administrator in the cluster: the spec of a TrafficProvider is the same declaration, without the name.
 
     PROVIDER = declared(
         {
@@ -16,13 +16,13 @@ an administrator in the cluster: the spec of a TrafficProvider is the same decla
         }
     )
 
-A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one; without
-it no object outside of the Rollout's namespace can be managed, for none would lead to its Services.
+A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one. Without
+it no object outside the Rollout's namespace can be managed, because it cannot lead to the Rollout's Services.
 
-`live` says whom to ask whether the router does it (`probe.py`); without it a time is waited.
+`live` says whom to ask whether the router follows the object (`probe.py`); without it the controller waits for the settle time.
 
 `service`, `serviceNamespace` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend,
-and `{"cel": "object.status.ready"}`, where `object` is the whole. Places are always paths, since a place must be written to.
+and `{"cel": "object.status.ready"}`, where `object` is the whole object. Fields that are written are always given as paths.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from rollouts.traffic.settings import SettingsReader
 SETTLE_MAX_S = 300
 SPEC_BYTES_MAX = 12 * 1024
 TESTS_UNITS_MAX = 100_000
-"""Of all expressions in the tests together: 10 ms. Every controller runs them at its start, and whenever the object changes."""
+"""Most cost of all expressions in the tests together: 10 ms. Each controller runs them at its start and at each change."""
 
 _TESTED = Context(rollout="test", namespace="test", stable=Destination("stable"), canary=Destination("canary"))
 _WEIGHT_MOST = 2**31 - 1
@@ -64,13 +64,11 @@ _WEIGHT_MOST = 2**31 - 1
 def declared(declaration: Mapping[str, Any]) -> Declared:
     """The provider of a declaration. In its tests the Services are `stable` and `canary`, in the namespace `test`.
 
-    Raises: SpecInvalid, with every problem at once, failed tests among them.
+    Raises: SpecInvalid, with every problem at once, including failed tests.
     """
     size_bytes = len(json.dumps(declaration, ensure_ascii=False).encode(errors="replace"))
     if size_bytes > SPEC_BYTES_MAX:
-        message = (
-            f"has {size_bytes} bytes, and {SPEC_BYTES_MAX} are allowed; leave tests out, or make their objects smaller"
-        )
+        message = f"has {size_bytes} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
         raise SpecInvalid((SpecProblem("tests", message),))
     read = SettingsReader(declaration)
     match, weight = read.part("match"), read.part("weight")
@@ -104,7 +102,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
         with metered(TESTS_UNITS_MAX):
             tried += [_run(found, test, usable=not read.problems) for test in tests]
     except ExpressionsTooCostly:
-        read.refuse("tests", "cost too much together; leave some out, or make their objects and answers smaller")
+        read.refuse("tests", "cost too much together; remove some, or make their objects and answers smaller")
     if not read.problems:
         _check_tried(read, found, frozenset[object]().union(*tried))
     read.done()
@@ -112,11 +110,11 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
 
 def managed_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest) -> tuple[Manifest, Split]:
-    """The object as it is written for one of the declaration's tests, our annotation with it, and what it says then.
+    """The object as it is written for one of the declaration's tests, with our annotation, and the split that it then describes.
 
     Args:
-        test: one that passed.
-        user: its object, as the API server has it.
+        test: a test that passed.
+        user: its object, as the API server returned it.
 
     Raises: Unroutable.
     """
@@ -126,7 +124,7 @@ def managed_in_test(provider: Declared, test: Mapping[str, Any], user: Manifest)
 
 
 def says_in_test(provider: Declared, user: Manifest) -> Split:
-    """What an object says, as in the declaration's tests. Raises: Unroutable."""
+    """The split that an object of the declaration's tests describes. Raises: Unroutable."""
     with _as_declared(provider):
         return _tested(provider).read(user)
 
@@ -145,13 +143,13 @@ class Named:
             return found if isinstance(found, str) else ""
         try:
             return self.expression.text({"item": backend})
-        except ExpressionFailed:  # somebody else's backend, which may look otherwise
+        except ExpressionFailed:  # a backend of somebody else, which may have another form
             return ""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedWhen:
-    """What tells that the router has taken an object: a condition in a list, or an expression over the object."""
+    """How to know that the router has accepted an object: by a condition in a list, or by an expression over the object."""
 
     conditions: str = ""
     type: str = ""
@@ -160,16 +158,16 @@ class AcceptedWhen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared(Rules):
-    """What `declared` makes. A Rollout's settings for it: `name` and maybe `namespace` of the object.
+    """A provider that `declared` made. A Rollout's settings for it: `name`, and optionally `namespace`, of the object.
 
     Args:
         backends: path to the lists of backends.
-        weight: field of a backend.
-        accepts: None when nothing tells it.
+        weight: the field of a backend that is its weight.
+        accepts: how to know that an object is accepted; None when nothing shows it.
         settle_s: how long after an accepted write it counts as live; None for the general number.
         service_namespace: what names the namespace of a backend's Service; None for the object's own.
-        live: who tells instead that it is; None for nobody.
-        header: how requests are routed by headers; None for not at all.
+        live: whom to ask instead whether it is live; None for nobody.
+        header: how requests are routed by headers; None when they cannot be.
     """
 
     name: str
@@ -185,21 +183,21 @@ class Declared(Rules):
     header: HeaderTemplate | None = None
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        """One object."""
+        """The one object that the settings name."""
         read = SettingsReader(settings)
         where = read.object_name("namespace", default=namespace)
         name = read.object_name("name", needed=True)
         if where != namespace and self.service_namespace is None:
             read.refuse(
                 "namespace",
-                f"must be the Rollout's own, {namespace}: TrafficProvider {self.name} does not say where a backend names the "
-                "namespace of its Service (serviceNamespace), so an object elsewhere cannot lead here",
+                f"must be the Rollout's namespace, {namespace}: TrafficProvider {self.name} does not say where a backend names "
+                "the namespace of its Service (serviceNamespace), so an object elsewhere cannot lead here",
             )
         read.done()
         return (Target(kinds=self.kinds, namespace=where, name=name, settle_s=self.settle_s),)
 
     def dialect(self, target: Target, context: Context) -> Dialect:
-        """As declared."""
+        """The dialect that the declaration describes."""
         return self.dialect_of(target, context)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
@@ -218,24 +216,24 @@ class Declared(Rules):
             return Rules.release(self, objects, target, context)
 
     def supported(self, target: Target) -> frozenset[Feature]:
-        """Weights, and headers where it is declared how."""
+        """Weights, and headers if the declaration says how."""
         return frozenset() if self.header is None else self.header.features
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """What is declared to tell it, of this generation; yes when nothing is declared, which proves nothing."""
+        """The declared condition or expression, for this generation; yes when none is declared, which proves nothing."""
         if self.accepts is None:
             return Acceptance(Answer.YES)
         user = objects.user
         generation = user.get("metadata", {}).get("generation", 0)
         status = user.get("status")
         if isinstance(status, dict) and _older(status.get("observedGeneration"), generation):
-            return Acceptance(Answer.UNKNOWN, f"its status is not of generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"its status is not about generation {generation} yet")
         if self.accepts.expression is not None:
             return _by_expression(self.accepts.expression, user)
         return _by_condition(self.accepts, user, generation)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        """Not known."""
+        """(): the gateways are not known."""
         return ()
 
 
@@ -243,7 +241,7 @@ def _by_expression(expression: Expression, user: Manifest) -> Acceptance:
     try:
         if expression.truth({"object": user}):
             return Acceptance(Answer.YES)
-    except ExpressionFailed as error:  # before its router has looked at it, an object has no status
+    except ExpressionFailed as error:  # an object has no status before its router has processed it
         return Acceptance(Answer.UNKNOWN, str(error))
     return Acceptance(Answer.UNKNOWN, f"not true yet: {expression.source}")
 
@@ -253,10 +251,10 @@ def _by_condition(accepts: AcceptedWhen, user: Manifest, generation: int) -> Acc
     told = [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
     found = next((each for each in told if each.get("type") == accepts.type), None)
     if found is None or _older(found.get("observedGeneration"), generation):
-        return Acceptance(Answer.UNKNOWN, f"{accepts.type} is not told of generation {generation} yet")
+        return Acceptance(Answer.UNKNOWN, f"condition {accepts.type} is not about generation {generation} yet")
     if found.get("status") == "True":
         return Acceptance(Answer.YES)
-    return Acceptance(Answer.NO, f"{accepts.type} is {found.get('status')}: {found.get('message', '')}")
+    return Acceptance(Answer.NO, f"condition {accepts.type} is {found.get('status')}: {found.get('message', '')}")
 
 
 def _older(observed: Any, generation: int) -> bool:
@@ -265,7 +263,7 @@ def _older(observed: Any, generation: int) -> bool:
 
 @contextmanager
 def _as_declared(provider: Declared) -> Iterator[None]:
-    """No object can break a pass: nobody but its author knows what objects of the kind look like."""
+    """Turns errors about an object's form into Unroutable, because only the declaration's author knows the form of the kind."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -279,7 +277,7 @@ def _kinds(match: SettingsReader) -> tuple[Kind, ...]:
     group, kind, plural = (match.text(field, needed=True) for field in ("group", "kind", "plural"))
     versions = match.texts("versions")
     if not versions:
-        match.refuse("versions", "is required, the best one first")
+        match.refuse("versions", "is required: list the preferred version first")
     return tuple(Kind(group, version, kind, plural) for version in versions)
 
 
@@ -287,7 +285,7 @@ def _service(read: SettingsReader, declaration: Mapping[str, Any]) -> Named:
     if not isinstance(declaration.get("service"), Mapping):
         return Named(tuple(read.text("service", needed=True).split(".")))
     named = _named(read.part("service"))
-    assert named is not None  # noqa: S101 - it is an object
+    assert named is not None  # noqa: S101 - the check above shows that it is an object
     return named
 
 
@@ -314,7 +312,7 @@ def _acceptance(part: SettingsReader | None) -> AcceptedWhen | None:
     )
     part.done()
     if source and (found.conditions or found.type):
-        part.refuse("", "cel stands alone: leave conditions and type out, or cel")
+        part.refuse("", "cel excludes conditions and type; write cel alone, or the other two")
     return found
 
 
@@ -363,9 +361,9 @@ def _dialect(
 
 @dataclass(frozen=True, slots=True)
 class _Backends(Dialect):
-    """How rules are written as declared; no super() here: a dataclass with slots is another class than the one that was written.
+    """The declared form of rules. It cannot use super(): a dataclass with slots is another class than the one in the source.
 
-    `steps` lead to what holds a list of backends, `service` names a backend's Service, and `space` that one's namespace.
+    `steps` lead to the rule that holds a list of backends, `service` names a backend's Service, and `space` its namespace.
     """
 
     steps: ClassVar[tuple[str, ...]]
@@ -376,7 +374,7 @@ class _Backends(Dialect):
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         if self.header is None:
             return tuple(place for place in _places(user, self.steps) if isinstance(_get(user, place), dict))
-        heads = (*self.steps[:-1], self.steps[-1].removesuffix("[]"))  # of lists of rules: copies are put there
+        heads = (*self.steps[:-1], self.steps[-1].removesuffix("[]"))  # the lists of rules, where copies are put
         return tuple(place for place in _places(user, heads) if isinstance(_get(user, place), list))
 
     def takes_requests(self, path: RulePath) -> bool:
@@ -419,8 +417,8 @@ class _Backends(Dialect):
 
 def _one_alone(context: Context) -> str:
     return (
-        f"none of its lists has both {context.stable_service} and {context.canary_service} as backends, and what names them "
-        f"is an expression, so none can be made: add {context.canary_service} beside {context.stable_service} with weight 0"
+        f"none of its lists has both {context.stable_service} and {context.canary_service} as backends, and an expression "
+        f"names them, so no backend can be added: add {context.canary_service} beside {context.stable_service} with weight 0"
     )
 
 
@@ -429,24 +427,24 @@ def _tested(provider: Declared) -> Dialect:
 
 
 def _check_tried(read: SettingsReader, provider: Declared, tried: frozenset[object]) -> None:
-    """Whether the tests try what is declared.
+    """Notes what is declared and not tested.
 
     Args:
-        tried: what `_run` gave.
+        tried: the results of `_run`.
     """
     if provider.live is not None and not {True, False} <= tried:
-        read.refuse("tests", "need answers of the router's for live, one at least that is live, and one that is not")
+        read.refuse("tests", "need answers of the router for live: at least one that is live, and one that is not")
     if provider.header is None:
         return
     for kind in (MatchKind.EXACT, MatchKind.REGEX) if provider.header.regex else (MatchKind.EXACT,):
         if kind not in tried:
-            read.refuse("tests", f"need one with headers for header, with one that is {kind}")
+            read.refuse("tests", f"need one test with headers for header, with a match of kind {kind}")
 
 
 def _run(provider: Declared, test: SettingsReader, *, usable: bool) -> frozenset[object]:
-    """One of the declaration's tests: the object managed to the percentage must be the result, and be read as that.
+    """Runs one of the declaration's tests: the object, managed to the percentage, must be the result, and be read as such.
 
-    Gives what it tried: how headers are matched, and what its answers mean, true or false.
+    Returns what it tried: kinds of header matches, and whether its answers mean live, true or false.
     """
     start, result = dict(test.value("object")), dict(test.value("result"))
     percent, matches = test.number("canaryPercent", needed=True), read_headers(test)
@@ -466,16 +464,18 @@ def _run(provider: Declared, test: SettingsReader, *, usable: bool) -> frozenset
             dialect.read(start)
             managed = dialect.with_us(start, want)
             if dialect.read(managed) != want:
-                test.refuse("canaryPercent", "is not what is read back")
+                test.refuse("canaryPercent", "differs from what is read back")
             if with_ledger(managed, NOTHING) != result:
-                test.refuse("result", f"is not what becomes of the object: {with_ledger(managed, NOTHING)}")
+                test.refuse(
+                    "result", f"differs from the object that the provider writes: {with_ledger(managed, NOTHING)}"
+                )
     except Unroutable as error:
         test.refuse("object", f"cannot be managed: {error}")
     return meant | {each.value.kind for route in matches for each in route.match.headers}
 
 
 def _places(user: Manifest, steps: Sequence[str]) -> list[RulePath]:
-    """Where the path leads: `[]` is every item of a list."""
+    """The places that the path leads to; `[]` is every item of a list."""
     places: list[RulePath] = [()]
     for step in steps:
         places = [(*place, step.removesuffix("[]")) for place in places]

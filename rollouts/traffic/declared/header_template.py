@@ -1,4 +1,4 @@
-"""How a declared router sends requests with a header to the canary: fields that a copy of a rule has, some of them computed.
+"""How a declared router sends requests with a header to the canary: the fields of a rule's copy, some of them computed.
 
     "header": {
         "insert": "first",
@@ -9,8 +9,9 @@
         },
     }
 
-An object in the template is put into the rule's own of that name, anything else replaces it; an object that is `{"cel": …}` is
-what the expression gives. No loops, no conditions but CEL's, nothing that leaves the rule.
+An object in the template is merged into the rule's object of that name, any other value replaces the rule's. An object
+`{"cel": …}` stands for the result of the expression. There are no loops and no conditions besides CEL's, and nothing outside the
+rule can be reached.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from rollouts.traffic.settings import SettingsReader
 
 VARIABLES = ("rule", "name", "headers")
 EXPRESSIONS_MAX = 16
-_BYTES_MAX = 64 * 1024  # of what a template makes of one rule
+_BYTES_MAX = 64 * 1024  # size of one rule's copy
 _DEPTH_MAX = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderTemplate:
-    """What `read_header` makes.
+    """A template for copies of rules, made by `read_header`.
 
     Args:
-        last: copies stand at the end of the list, since the router finds them wherever they stand; else right before their rule.
-        regex: values may be regular expressions.
-        fields: of the copy: JSON with expressions in it.
+        last: copies go to the end of the list, because the router finds them anywhere; otherwise right before their rule.
+        regex: whether values may be regular expressions.
+        fields: the fields of the copy: JSON with expressions in it.
     """
 
     last: bool
@@ -49,41 +50,47 @@ class HeaderTemplate:
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What may be asked for besides a share."""
+        """The features that the template allows besides a share."""
         regex = {Feature.HEADER_REGEX} if self.regex else set[Feature]()
         return frozenset({Feature.HEADER, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES, *regex})
 
     def of(self, rule: Manifest) -> Mapping[str, Any]:
-        """The rule's own fields that a copy may have otherwise."""
+        """The rule's own fields that the template may change in a copy."""
         return {field: rule.get(field) for field in self.fields}
 
     def narrowed(self, rule: Manifest, match: RequestMatch, name: str) -> Manifest:
-        """A copy of the rule for those of its requests that match too. Raises: Unroutable."""
+        """A copy of the rule for those of its requests that also match `match`. Raises: Unroutable."""
         if match != RequestMatch(headers=match.headers):
-            raise Unroutable(f"it is declared how to route by headers, and by nothing else; change the match of {name}")
+            raise Unroutable(
+                f"the provider declares how to route by headers, and by nothing else; change the match of {name}"
+            )
         data = {"rule": rule, "name": name, "headers": [self._said(each, name) for each in match.headers]}
         try:
             fields = json.dumps(_evaluated(self.fields, data), allow_nan=False)
         except (ExpressionFailed, TypeError, ValueError) as error:
             raise Unroutable(
-                f"no rule can be made for {name}: {error}; change the provider's header, or the rule"
+                f"cannot make a rule for {name}: {error}; change the provider's header, or the rule"
             ) from error
         if len(fields) > _BYTES_MAX:
-            raise Unroutable(f"the rule for {name} would have {len(fields)} bytes, {_BYTES_MAX} are allowed")
+            raise Unroutable(
+                f"the rule for {name} would have {len(fields)} bytes, and at most {_BYTES_MAX} are allowed"
+            )
         merged: Manifest = _merged(rule, json.loads(fields))
         return merged
 
     def _said(self, header: NamedMatch, name: str) -> Mapping[str, str]:
-        """As the expressions have it: a prefix is a regular expression too."""
+        """The header as the expressions get it; a prefix becomes a regular expression."""
         if header.value.kind is MatchKind.EXACT:
             return {"name": header.name, "kind": "exact", "value": header.value.value}
         if not self.regex:
-            raise Unroutable(f"it is declared how to route by a header that is exact; change the match of {name}")
+            raise Unroutable(
+                f"the provider declares how to match a header exactly, and in no other way; change the match of {name}"
+            )
         return {"name": header.name, "kind": "regex", "value": as_regex(header.value)}
 
 
 def read_header(part: SettingsReader | None, *, places: str) -> HeaderTemplate | None:
-    """That of a declaration, None when it has none; what is wrong is noted in `part`.
+    """The template in a declaration, None when it has none; problems are noted in `part`.
 
     Args:
         places: the path to the lists of backends; it must lead through a list of rules.
@@ -96,13 +103,13 @@ def read_header(part: SettingsReader | None, *, places: str) -> HeaderTemplate |
         part.refuse("insert", "must be first or last")
     *rules, backends = places.split(".")
     if not rules or not rules[-1].endswith("[]"):
-        part.refuse("", "needs backends that stand in the items of a list, such as spec.rules[].backends[]")
+        part.refuse("", "needs backends inside the items of a list, such as spec.rules[].backends[]")
     if not fields or backends.removesuffix("[]") in fields:
-        part.refuse("template", "must have fields of a rule, and not its backends")
+        part.refuse("template", "must have fields of a rule, without its backends")
     count = [0]
     found = _compiled(part, "template", fields, count, depth=0)
     if count[0] > EXPRESSIONS_MAX:
-        part.refuse("template", f"may have {EXPRESSIONS_MAX} expressions")
+        part.refuse("template", f"may have at most {EXPRESSIONS_MAX} expressions")
     return HeaderTemplate(last=insert == "last", regex=regex, fields=found)
 
 
@@ -122,7 +129,7 @@ def read_headers(test: SettingsReader) -> tuple[MatchRoute, ...]:
 
 def _compiled(part: SettingsReader, path: str, value: Any, count: list[int], *, depth: int) -> Any:
     if depth > _DEPTH_MAX:
-        part.refuse(path, "is too deep")
+        part.refuse(path, "is nested too deeply")
         return None
     match value:
         case {"cel": str(source)} if len(value) == 1:

@@ -1,7 +1,7 @@
-"""Whether a declared router does what its object says: a URL of the router's own, and an expression over what it answers.
+"""Whether a declared router follows its object: a URL of the router, and an expression over its answer.
 
-The host is the administrator's text; an object gives no more than the path below it, so nobody who writes an object decides who
-is asked. Pure: `probes/declared_probes.py` asks.
+The administrator writes the host, and an object gives only the path below it, so the author of an object cannot choose who is
+asked. Pure: `probes/declared_probes.py` asks.
 
     "live": {"http": {"url": "http://router-admin.edge:9000", "path": {"cel": "'/routes/' + object.metadata.name"}},
              "cel": "body.weight == want"}
@@ -35,9 +35,9 @@ class DeclaredProbe:
     """Whom to ask, and what the answer means.
 
     Args:
-        url: `http://` or `https://`, host, port and maybe a path, without a trailing slash.
-        path: gives what comes after it, over `object`; None for nothing.
-        says: true over ANSWER_VARIABLES when the router does what is wanted.
+        url: `http://` or `https://`, host, port and perhaps a path, without a trailing slash.
+        path: an expression over `object` for the rest of the URL; None for nothing.
+        says: an expression over ANSWER_VARIABLES that is true when the router follows the object.
     """
 
     url: str
@@ -51,12 +51,12 @@ class DeclaredProbe:
         found = self.path.text({"object": user})
         if len(found) > _PATH_MOST or not _PATH.fullmatch(found) or "/.." in found:
             raise ExpressionFailed(
-                f"{self.path.source}: gives no path that begins with / and can be asked for: {found[:200]!r}"
+                f"{self.path.source}: its result is not a path of a URL that begins with /: {found[:200]!r}"
             )
         return found
 
     def judged(self, answer: bytes, user: Manifest, want: Split, *, stable: str, canary: str) -> Acceptance:
-        """What the answer means: YES when it does what is wanted, NO when not, UNKNOWN when that cannot be told.
+        """What the answer means: YES when the router follows the object, NO when not, UNKNOWN when the answer is unclear.
 
         Args:
             answer: JSON.
@@ -65,12 +65,12 @@ class DeclaredProbe:
         try:
             body = json.loads(answer)
         except (ValueError, RecursionError) as error:
-            return Acceptance(Answer.UNKNOWN, f"its answer is no JSON: {str(error)[:200]}")
+            return Acceptance(Answer.UNKNOWN, f"its answer is not valid JSON: {str(error)[:200]}")
         data: Mapping[str, Any] = {
             "body": body,
             "want": float(
                 want.share * 100
-            ),  # of one type always, so that the tests find what cannot be calculated with it
+            ),  # always the same type, so that the tests find calculations that fail with it
             "object": user,
             "stable": stable,
             "canary": canary,
@@ -84,7 +84,7 @@ class DeclaredProbe:
 
 
 def read_probe(part: SettingsReader | None) -> DeclaredProbe | None:
-    """That of a declaration, None when it has none; what is wrong is noted in `part`."""
+    """The probe in a declaration, None when it has none; problems are noted in `part`."""
     if part is None:
         return None
     http = part.part("http")
@@ -96,7 +96,7 @@ def read_probe(part: SettingsReader | None) -> DeclaredProbe | None:
     url, path = http.text("url", needed=True), http.part("path")
     http.done()
     if url and not _is_base(url):
-        http.refuse("url", "is not http://HOST:PORT or https://HOST:PORT, with a path at most")
+        http.refuse("url", "must be http://HOST:PORT or https://HOST:PORT, with or without a path")
     path_source = path.text("cel", needed=True) if path is not None else ""
     if path is not None:
         path.done()
@@ -106,22 +106,22 @@ def read_probe(part: SettingsReader | None) -> DeclaredProbe | None:
 
 
 def run_answers(probe: DeclaredProbe | None, test: SettingsReader, user: Manifest, percent: int) -> frozenset[bool]:
-    """Holds the answers of one test against what they are to mean; which meanings there were.
+    """Checks the answers in one test against their expected meaning; returns the meanings that occurred.
 
     Args:
-        user: the test's object as the router is to have it.
+        user: the test's object as it is written for the router.
     """
     found = set[bool]()
     managed = {**user, "metadata": {"name": "test", "namespace": "test", **(user.get("metadata") or {})}}
     answers = test.parts("answers")
     if answers and probe is None:
-        test.refuse("answers", "are those of live, which is not declared")
+        test.refuse("answers", "are for live, which is not declared")
     if probe is None:
         return frozenset()
     try:
         probe.path_of(managed)
     except ExpressionFailed as error:
-        test.refuse("object", f"has no path to ask for: {error}")
+        test.refuse("object", f"gives no path to ask: {error}")
     for each in answers:
         body, live = each.anything("body"), each.flag("live")
         each.done()
@@ -131,7 +131,7 @@ def run_answers(probe: DeclaredProbe | None, test: SettingsReader, user: Manifes
         found.add(live)
         if (verdict.answer is Answer.YES) is not live:
             said = "is live" if verdict.answer is Answer.YES else f"is not live: {verdict.message}"
-            each.refuse("live", f"is not what comes out: it {said}")
+            each.refuse("live", f"differs from the result: the answer {said}")
     return frozenset(found)
 
 
@@ -139,7 +139,7 @@ def _is_base(url: str) -> bool:
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is no number, an address with half a bracket
+    except ValueError:  # a port that is not a number, an address with half a bracket
         return False
     plain = parts.username is None and not parts.query and not parts.fragment
     return named and plain and not re.search(r"\s", url)

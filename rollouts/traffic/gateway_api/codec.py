@@ -1,9 +1,9 @@
 """Gateway API: weights of `backendRefs` in HTTPRoute, GRPCRoute, TLSRoute and TCPRoute, changed in the user's route.
 
 A managed route is a copy of each managed rule, narrowed to the requests that match, so that filters, timeouts and the order of
-precedence (path, method, number of headers) stay the user's. It stands at the end of the rules, and a mirror of all requests in
-the rule itself: gateways name what they make of a rule by its index, and a rule that moves is made anew under traffic. Where
-only the order decides, the copy stands before the rule. Source: gateway-api v1.6.1.
+precedence (path, method, number of headers) stay the user's. The copy goes to the end of the rules, and a mirror of all requests
+into the rule itself: gateways name what they create for a rule by its index, and create it again under traffic when the rule
+moves. Where only the order decides, the copy goes before the rule. Source: gateway-api v1.6.1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.warming import Warming
 from rollouts.traffic.settings import SettingsReader
 
-_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, and that can be matched once
+_HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 
 
@@ -38,7 +38,7 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "tlsRoutes": _kinds("TLSRoute", "tlsroutes", "v1", "v1alpha3", "v1alpha2"),
     "tcpRoutes": _kinds("TCPRoute", "tcproutes", "v1", "v1alpha2"),
 }
-"""Fields of the settings, and the kinds that they name routes of, in every version that can be read, the best first."""
+"""Fields of the settings, and the kinds of routes that they name, in every version that can be read, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class _Route(Warming):
         return {**copy, "matches": found} if found else None
 
     def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
-        # A path or a method of the mirror's ranks above any number of headers: the same requests once more, as precise as there.
+        # The mirror's path or method ranks above any number of headers, so the copy repeats them with the same precision.
         above = [match for mirror in mirrors for match in mirror.matches if match.path or match.method]
         both = self.narrowed(copy, above, "the mirror") if above else None
         return {**copy, "matches": merged(copy["matches"], both["matches"])} if both else copy
@@ -93,7 +93,7 @@ class _Route(Warming):
         return with_mirror(rule, mirror, canary)
 
     def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
-        empty = rule.get("filters") == []  # could not be told from none when it is given back
+        empty = rule.get("filters") == []  # a release could not distinguish it from no list
         whole = are_all(mirror.matches, rule.get("matches") or (), grpc=self.grpc)
         return with_mirror(rule, mirror, canary) if whole and not empty else None
 
@@ -131,7 +131,7 @@ class _GatewayApi(Rules):
                 )
                 route.done()
         if not found and not read.problems:
-            read.refuse("", "names no route; write httpRoutes: [{name: …}]")
+            read.refuse("", "must name a route; write httpRoutes: [{name: …}]")
         read.done()
         return tuple(found)
 

@@ -1,4 +1,4 @@
-"""What gateways support of the Gateway API, by what their classes publish and by what their products are known to get wrong.
+"""The features of the Gateway API that gateways support: those that their classes publish, minus known defects of products.
 
 Source: gateway-api v1.6.1, GatewayClass.status.supportedFeatures and pkg/features.
 """
@@ -16,24 +16,24 @@ _LACKING = {
     "traefik.io/gateway-controller": frozenset({Feature.MIRROR, Feature.MIRROR_PERCENT}),
     "projectcontour.io/gateway-controller": frozenset({Feature.MIRROR_PERCENT}),
 }
-"""What products do worse than refuse, by the name that their controllers write into the status: Traefik 3.7 answers every request
-of a route with a mirror with 500, Contour 1.33 mirrors all requests whatever the percentage; both accept the route."""
+"""Features that products accept and get wrong, by the controller name in the status: Traefik 3.7 answers every request of a route
+with a mirror with 500, Contour 1.33 mirrors all requests, whatever the percentage."""
 CLASS_FEATURES: Mapping[str, tuple[Feature, ...]] = {
     "HTTPRouteQueryParamMatching": (Feature.QUERY,),
     "HTTPRouteMethodMatching": (Feature.METHOD,),
     "HTTPRouteRequestMirror": (Feature.MIRROR,),
     "HTTPRouteRequestPercentageMirror": (Feature.MIRROR_PERCENT,),
 }
-"""What the extended features of a class allow, by their names there."""
+"""Our features by the names of a class's extended features."""
 
 
 _CORE = frozenset(Feature) - {feature for features in CLASS_FEATURES.values() for feature in features}
 
 
 def features_of_class(supported: Iterable[str] | None) -> frozenset[Feature]:
-    """What a GatewayClass allows by its `status.supportedFeatures`: core ones always, extended ones when they are named.
+    """The features that a GatewayClass supports by its `status.supportedFeatures`: core ones always, extended ones when named.
 
-    Some products publish no list (None or empty): then what is extended is not known to work. Traefik answers all requests with
+    Some products publish no list (None or empty): then extended features are not known to work. Traefik answers all requests with
     500 for a mirror that it does not know.
     """
     named = set(supported or ())
@@ -42,17 +42,19 @@ def features_of_class(supported: Iterable[str] | None) -> frozenset[Feature]:
 
 
 def lacking(user: Manifest) -> frozenset[Feature]:
-    """What the products that took the route get wrong."""
+    """The features that the products which accepted the route get wrong."""
     controllers = controllers_of(user)
     return frozenset[Feature]().union(*(_LACKING.get(each, frozenset()) for each in controllers))
 
 
 def check_mirror(mirror: MirrorRoute, user: Manifest) -> None:
-    """Raises: Unroutable when one of the route's gateways would do worse than mirror."""
+    """Raises: Unroutable when one of the route's gateways would get the mirror wrong."""
     worse = lacking(user)
     if Feature.MIRROR in worse:
         raise Unroutable(
-            f"its gateway would answer all requests with 500 for a mirror; take {mirror.name} out of the steps"
+            f"its gateway would answer all requests of a route with a mirror with 500; remove {mirror.name} from the steps"
         )
     if Feature.MIRROR_PERCENT in worse and mirror.percent < 100:
-        raise Unroutable(f"its gateway mirrors all requests whatever the percentage; write 100 in {mirror.name}")
+        raise Unroutable(
+            f"its gateway mirrors all requests, whatever the percentage; set the percentage of {mirror.name} to 100"
+        )

@@ -1,4 +1,4 @@
-"""The sizes that the CRDs of the Gateway API allow a route, so that a managed route too many is told before it is refused.
+"""The sizes that the CRDs of the Gateway API allow, so that a route that is too large is reported before it is refused.
 
 Source: gateway-api v1.6.1, validation of HTTPRoute and GRPCRoute.
 """
@@ -16,8 +16,8 @@ def check_limits(user: Manifest) -> None:
     rules: list[Manifest] = user["spec"]["rules"]
     if any(_replaces_prefix(each) and not _has_one_prefix(each) for each in rules):
         raise Unroutable(
-            "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; leave exact paths, regular expressions "
-            "and further matches out of the step, or name the other rules in the spec"
+            "a rule with replacePrefixMatch has exactly one match, of a PathPrefix; remove exact paths, regular expressions "
+            "and further matches from the step, or name the other rules in the spec"
         )
     matches = [rule.get("matches") or [] for rule in rules]
     every = [match for some in matches for match in some]
@@ -25,15 +25,15 @@ def check_limits(user: Manifest) -> None:
     for what, count, most in (
         ("rules", len(rules), _RULES_MOST),
         ("matches in one rule", max(map(len, matches)), _MATCHES_MOST),
-        ("matches in all", len(every), _MATCHES_IN_ALL),
+        ("matches in total", len(every), _MATCHES_IN_ALL),
         ("headers or query parameters in one match", max(map(len, conditions), default=0), _CONDITIONS_MOST),
         ("filters in one rule", max(len(rule.get("filters") or ()) for rule in rules), _FILTERS_MOST),
         ("backends in one rule", max(len(rule.get("backendRefs") or ()) for rule in rules), _BACKENDS_MOST),
     ):
         if count > most:
             raise Unroutable(
-                f"it would have {count} {what}, and {most} is the most; split the route in two, "
-                "or name the rules to steer in the spec"
+                f"it would have {count} {what}, and at most {most} are allowed; split the route in two, "
+                "or name the rules to manage in the spec"
             )
 
 

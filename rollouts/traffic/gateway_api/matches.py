@@ -1,6 +1,6 @@
-"""Matches of the Gateway API's routes: a rule's own, each and-ed with what a managed route asks for.
+"""Matches of the Gateway API's routes: each match of a rule, combined by AND with those of a managed route.
 
-Source: gateway-api v1.6.1, HTTPRouteMatch and GRPCRouteMatch. PathPrefix goes by path elements, as the API says.
+Source: gateway-api v1.6.1, HTTPRouteMatch and GRPCRouteMatch. PathPrefix compares path elements, as the API says.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _ALL_PATHS = {"type": "PathPrefix", "value": "/"}
 
 
 def narrowed_matches(own: Sequence[Manifest], wanted: Sequence[RequestMatch], *, grpc: bool) -> list[Manifest]:
-    """Requests that match one of `own` and one of `wanted`; [] when none can.
+    """Matches for the requests that match one of `own` and one of `wanted`; [] when no request can.
 
-    Raises: Unroutable when it cannot be told whether a request can be both, or the API has no words for it.
+    Raises: Unroutable when it cannot be known whether a request can match both, or when the API cannot express it.
     """
     narrow = _grpc if grpc else _http
     return merged([both for match in own or [{}] for want in wanted if (both := narrow(match, want)) is not None])
@@ -32,7 +32,7 @@ def merged(*lists: Sequence[Manifest]) -> list[Manifest]:
 
 
 def are_all(wanted: Sequence[RequestMatch], own: Sequence[Manifest], *, grpc: bool) -> bool:
-    """Whether every request of `own` matches one of `wanted`, of which there is none for all requests. Raises: as above."""
+    """Whether every request of `own` matches one of `wanted`; an empty `wanted` matches all requests. Raises: Unroutable."""
     if not wanted:
         return True
     narrowed = narrowed_matches(own, wanted, grpc=grpc)
@@ -44,22 +44,22 @@ def _same(match: Manifest, other: Manifest) -> bool:
 
 
 def idle_match(*, grpc: bool) -> Manifest:
-    """What no request matches."""
+    """A match that no request fulfils."""
     header = {"type": "Exact", "name": IDLE_HEADER, "value": IDLE_VALUE}
     return {**({} if grpc else {"path": _ALL_PATHS}), "headers": [header]}
 
 
 def outrank(narrowed: Sequence[Manifest], own: Sequence[Manifest]) -> bool:
-    """Whether requests go to `narrowed` rather than to `own` wherever in the route the two stand; False where it is not sure.
+    """Whether requests go to `narrowed` rather than to `own`, wherever the two are in the route; False when that is not certain.
 
     Source: HTTPRouteRule.matches: an exact path, the longest prefix, a method, more headers, more query parameters, the order.
-    How regular expressions rank among paths is each product's affair.
+    Each product ranks regular expressions among paths in its own way.
     """
     return all(_rank(match) > _rank(other) for match in narrowed for other in own or [{}] if _may_meet(match, other))
 
 
 def _may_meet(match: Manifest, other: Manifest) -> bool:
-    """Whether the path of `other` may cover that of `match`. One that lies within is narrowed itself."""
+    """Whether the path of `other` may cover that of `match`. A path within that of `match` has a narrowed copy of its own."""
     mine, theirs = match.get("path") or _ALL_PATHS, other.get("path") or _ALL_PATHS
     match mine.get("type", "PathPrefix"), theirs.get("type", "PathPrefix"):
         case (("Exact" | "PathPrefix"), "PathPrefix"):
@@ -82,7 +82,7 @@ def _rank(match: Manifest) -> tuple[int, ...]:
 
 def _grpc(match: Manifest, want: RequestMatch) -> Manifest | None:
     if want.path or want.method or want.query or want.cookies:
-        raise Unroutable("a GRPCRoute matches by headers only; take path, method, query and cookies out of the step")
+        raise Unroutable("a GRPCRoute matches by headers only; remove path, method, query and cookies from the step")
     return _with(match, headers=_named(match.get("headers"), _headers(want), header=True))
 
 
@@ -106,7 +106,7 @@ def _with(match: Manifest, **lists: list[Manifest] | None) -> Manifest | None:
 
 
 def _method(own: str | None, want: TextMatch | None) -> str | None:
-    """ "" for any method, None when no request can have both."""
+    """The method that both ask for: "" for any method, None when no request can have both."""
     if want is None:
         return own or ""
     if want.kind is not MatchKind.EXACT:
@@ -134,8 +134,8 @@ def _path(own: Manifest, want: TextMatch | None) -> Manifest | None:
         case _ if (kind, want.kind) == ("RegularExpression", MatchKind.REGEX) and value == want.value:
             return own
     raise Unroutable(
-        f"nobody can tell which paths match both {kind} {value} and {want.kind} {want.value}; "
-        "use exact or prefix, or leave the path out of the step"
+        f"it cannot be known which paths match both {kind} {value} and {want.kind} {want.value}; "
+        "use exact or prefix, or remove the path from the step"
     )
 
 
@@ -146,7 +146,9 @@ def _is_under(path: str, prefix: str) -> bool:
 
 def _headers(want: RequestMatch) -> list[Manifest]:
     if len(want.cookies) > 1:
-        raise Unroutable("the Gateway API can match one cookie at most: all are one header; leave one of them")
+        raise Unroutable(
+            "the Gateway API can match one cookie at most, because all cookies are one header; keep one of them"
+        )
     return [*map(_condition, want.headers), *map(_cookie, want.cookies)]
 
 
@@ -161,7 +163,7 @@ def _condition(want: NamedMatch) -> Manifest:
 
 
 def _named(own: Any, more: list[Manifest], *, header: bool) -> list[Manifest] | None:
-    """Both lists, each name once; None when one name would need two values."""
+    """Both lists as one, each name once; None when a name would need two values."""
     found: list[Manifest] = list(own or ())
     for want in more:
         same = next((each for each in found if _same_name(each["name"], want["name"], header=header)), None)
@@ -171,7 +173,7 @@ def _named(own: Any, more: list[Manifest], *, header: bool) -> list[Manifest] | 
             if kinds == {"Exact"}:
                 return None
             raise Unroutable(
-                f"a rule matches {want['name']} already, and one match holds each name once; use another name"
+                f"a rule matches {want['name']} already, and a match can have each name once; use another name"
             )
     return found
 

@@ -20,7 +20,7 @@ def with_mirror(rule: Manifest, mirror: MirrorRoute, backend: Manifest) -> Manif
 
 
 def without_mirrors(rule: Manifest, is_ours: Callable[[Manifest], bool]) -> Manifest:
-    """The rule without mirrors to backends that are ours, and without a list of filters that is empty then; or the same."""
+    """The rule without mirrors to our backends, and without a list of filters that is then empty; `rule` if nothing changes."""
     filters = rule.get("filters") or []
     kept = [each for each in filters if not is_ours((each.get("requestMirror") or {}).get("backendRef") or {})]
     if len(kept) == len(filters):

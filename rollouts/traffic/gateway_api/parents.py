@@ -1,7 +1,7 @@
-"""What the parents of a Gateway API route say of it: `status.parents`, read with care.
+"""What the parents of a Gateway API route report about it in `status.parents`, read with care.
 
-Necessary and never sufficient: Traefik says yes two seconds before it acts on it (docs/traffic.md). Source: gateway-api v1.6.1,
-RouteParentStatus; gateway-api issue 4980.
+The status is necessary and never sufficient: Traefik accepts a route two seconds before it follows it
+(docs/traffic-verification.md). Source: gateway-api v1.6.1, RouteParentStatus; gateway-api issue 4980.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ GROUP = "gateway.networking.k8s.io"
 
 
 def taken_by_parents(route: Manifest, *, namespace: str) -> Acceptance:
-    """Yes when every parent that the spec names has taken the latest generation whole; else what the worst one says.
+    """Yes when every parent that the spec names has accepted all of the latest generation; otherwise the worst answer.
 
-    Entries of parents that the spec does not name count for nothing.
+    Entries of parents that the spec does not name do not count.
     """
     spec, status = route.get("spec") or {}, route.get("status") or {}
     generation = route.get("metadata", {}).get("generation", 0)
@@ -47,7 +47,7 @@ def _reference(reference: Manifest, namespace: str) -> Manifest:
 
 
 def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *, namespace: str) -> Acceptance:
-    """The best that any controller says of this parent: a controller that is gone leaves its entry for ever."""
+    """The best answer of any controller for this parent, because a controller that is gone leaves its entry forever."""
     wanted = _reference(reference, namespace)
     name = f"{wanted['kind']} {wanted['name']}"
     found = [
@@ -57,7 +57,7 @@ def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *
     ]
     by_answer = {verdict.answer: verdict for verdict in reversed(found)}
     nobody = Acceptance(
-        Answer.UNKNOWN, f"{name} has not said anything yet; does it exist, and does a controller serve it?"
+        Answer.UNKNOWN, f"{name} has not reported anything yet; check that it exists and that a controller serves it"
     )
     return by_answer.get(Answer.YES) or by_answer.get(Answer.NO) or by_answer.get(Answer.UNKNOWN) or nobody
 
@@ -69,7 +69,7 @@ def _entry(entry: Manifest, name: str, generation: int) -> Acceptance:
         if condition is None and kind == "PartiallyInvalid":
             continue
         if condition is None or condition.get("observedGeneration", 0) < generation:
-            return Acceptance(Answer.UNKNOWN, f"{name} has not looked at generation {generation} yet")
+            return Acceptance(Answer.UNKNOWN, f"{name} has not processed generation {generation} yet")
         if condition.get("status") != good:
             told = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
             return Acceptance(Answer.NO, f"{name} says {kind} {condition.get('status')}: {told}")

@@ -1,6 +1,6 @@
-"""Istio: weights of `route[].destination` in the http, tls and tcp routes of a VirtualService. Settings as Argo Rollouts' are.
+"""Istio: weights of `route[].destination` in the http, tls and tcp routes of a VirtualService. Settings as in Argo Rollouts.
 
-Routes are tried in order, so a managed route stands right before the one that it copies. Destinations of others stay as they are.
+Istio tries routes in order, so a managed route goes right before the one that it copies. Other destinations stay as they are.
 The two sides are two hosts, or two subsets of one host that a DestinationRule has (`subsets.py`).
 Source: istio.io/api v1.28, networking/v1 VirtualService: weights are relative, and one destination alone needs none.
 """
@@ -23,9 +23,7 @@ from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
-_HTTP_FEATURES = frozenset(Feature) - {
-    Feature.SEVERAL_COOKIES
-}  # all cookies are one header, and that can be matched once
+_HTTP_FEATURES = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ class _VirtualService(Dialect):
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
         if "mirror" in rule:
-            raise Unroutable("a route mirrors already; write it as mirrors, which holds several")
+            raise Unroutable("a route has mirror already; write it as mirrors, which can hold several")
         to, percent = canary["destination"], {"value": float(mirror.percent)}
         if "mirrors" in rule:
             return {**rule, "mirrors": [*rule["mirrors"], {"destination": to, "percentage": percent}]}
@@ -111,7 +109,7 @@ class _Istio(Rules):
         return _HTTP_FEATURES if (objects.user.get("spec") or {}).get("http") else frozenset()
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """Istio writes no status unless it is told to (PILOT_ENABLE_STATUS): what is invalid its webhook has refused."""
+        """Always yes: Istio writes no status by default (PILOT_ENABLE_STATUS), and its webhook refuses invalid objects."""
         return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
@@ -125,7 +123,7 @@ def _is_rule(target: Target) -> bool:
 
 def _refuse_rule(target: Target) -> None:
     if _is_rule(target):
-        raise Unroutable("a DestinationRule has no weights: they are in a VirtualService")
+        raise Unroutable("a DestinationRule has no weights; they are in a VirtualService")
 
 
 PROVIDER = _Istio()

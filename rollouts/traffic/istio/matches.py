@@ -1,6 +1,7 @@
-"""Matches of Istio's http routes: a route's own, each and-ed with what a managed route asks for.
+"""Matches of Istio's http routes: each match of a route, combined by AND with that of a managed route.
 
-Source: istio.io/api v1.28, HTTPMatchRequest: all of one must hold, and any of several. Cookies are one header.
+Source: istio.io/api v1.28, HTTPMatchRequest: all conditions of one match must hold, and one of several matches. Cookies are one
+header.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from rollouts.traffic.rules.text_matches import both, cookie_pattern
 
 
 def narrower(own: Manifest, want: RequestMatch) -> Manifest | None:
-    """One match that holds for the requests of both; None when there are none. Raises: Unroutable when nobody can tell."""
+    """One match for the requests that match both; None when no request can. Raises: Unroutable when that cannot be known."""
     cookies = (NamedMatch("cookie", TextMatch(MatchKind.REGEX, cookie_pattern(each))) for each in want.cookies)
     headers = [*want.headers, *cookies]
     found = dict(own)

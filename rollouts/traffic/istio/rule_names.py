@@ -10,7 +10,7 @@ from rollouts.objects import Manifest
 
 @dataclass(frozen=True, slots=True)
 class HttpRule:
-    """The rule of that name in the list `http`."""
+    """Names the rule of that name in the list `http`."""
 
     name: str
 
@@ -18,13 +18,13 @@ class HttpRule:
         return f"http {self.name}"
 
     def means(self, rule: Manifest, *, of: str) -> bool:
-        """Whether a rule of the list `of` is that one."""
+        """Whether this names a rule of the list `of`."""
         return of == "http" and bool(rule.get("name") == self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRule:
-    """Each rule of the list `tls` or `tcp` whose matches for that port have all these hosts.
+    """Names each rule of the list `tls` or `tcp` whose matches for that port have all these hosts.
 
     Args:
         port: 0 for any.
@@ -38,7 +38,7 @@ class StreamRule:
         return " ".join(filter(None, (self.of, str(self.port or ""), ",".join(self.sni_hosts))))
 
     def means(self, rule: Manifest, *, of: str) -> bool:
-        """Whether a rule of the list `of` is one of those. Matches are alternatives, and none at all matches everything."""
+        """Whether this names a rule of the list `of`. Matches are alternatives, and an empty list matches everything."""
         if of != self.of:
             return False
         there = [each for each in rule.get("match") or [{}] if self.port in (0, each.get("port", 0))]

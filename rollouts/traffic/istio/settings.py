@@ -1,7 +1,7 @@
-"""Istio's part of the spec, as Argo Rollouts has it: the VirtualServices, and the DestinationRule of their subsets.
+"""Istio's part of the spec, as in Argo Rollouts: the VirtualServices, and the DestinationRule of their subsets.
 
-istiod waits until changes pause for 0.1 s, but pushes after 10 s at the latest (`PILOT_DEBOUNCE_MAX`, its default in
-`pilot/pkg/features`); then a push to every proxy, so many at once.
+istiod waits until changes pause for 0.1 s, but for at most 10 s (`PILOT_DEBOUNCE_MAX`, its default in `pilot/pkg/features`). Then
+it pushes to every proxy, to a limited number at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SETTLE_S = 15.0  # PILOT_DEBOUNCE_MAX, and half as much for the push
 
 
 def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-    """The places that it names. Raises: SpecInvalid, with every problem at once."""
+    """The places that the settings name. Raises: SpecInvalid, with every problem at once."""
     read = SettingsReader(settings)
     one = read.part("virtualService")
     services = [each for each in (one, *read.parts("virtualServices")) if each is not None]
@@ -37,19 +37,19 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
 
 
 def _rule_target(read: SettingsReader, namespace: str) -> Target:
-    """In the Rollout's namespace, as its host's pods are."""
+    """The DestinationRule, in the Rollout's namespace, where the pods of its host are."""
     name = read.object_name("name", needed=True)
     stable, canary = (read.text(field, needed=True) for field in ("stableSubsetName", "canarySubsetName"))
     if stable and stable == canary:
-        read.refuse("canarySubsetName", "must not be the stableSubsetName too")
+        read.refuse("canarySubsetName", "must differ from stableSubsetName")
     if read.texts("additionalSubsetNames"):
-        read.refuse("additionalSubsetNames", "are for experiments, which are not here; leave it out")
+        read.refuse("additionalSubsetNames", "are for experiments, which do not exist here; remove the field")
     read.done()
     return Target(kinds=RULE_KINDS, namespace=namespace, name=name, subsets=(stable, canary))
 
 
 def _target(read: SettingsReader, namespace: str) -> Target:
-    """`name` may be `name.namespace`, as Argo Rollouts has it."""
+    """One VirtualService; `name` may be `name.namespace`, as in Argo Rollouts."""
     name, _, elsewhere = read.object_name("name", needed=True).partition(".")
     named: list[RuleName] = [HttpRule(each) for each in read.texts("routes")]
     for kind, field in (("tls", "tlsRoutes"), ("tcp", "tcpRoutes")):

@@ -1,7 +1,7 @@
-"""Istio: the subsets of a DestinationRule, each made to select one revision by one label more. There are no weights in it.
+"""Istio: the subsets of a DestinationRule, each of which selects one revision by an additional label. It has no weights.
 
-To the controller a subset is a Service: it selects a revision, pods of that revision are ready behind it or not, and while
-requests go to it, it does not change (ARCHITECTURE.md). Source: istio.io/api v1.28, networking/v1 DestinationRule: a subset's
+To the controller a subset is a Service: it selects a revision, has ready pods of it or not, and does not change while requests go
+to it (docs/decisions/0025-a-subset-is-a-service.md). Source: istio.io/api v1.28, networking/v1 DestinationRule: a subset's
 endpoints are those of the rule's host whose pods have all of its labels.
 """
 
@@ -30,8 +30,8 @@ class Subset:
     """One subset as it was read.
 
     Args:
-        revision: that its labels name; "" for none.
-        labels: the others, its user's.
+        revision: the revision in its labels; "" for none.
+        labels: its other labels, which are the user's.
     """
 
     revision: str
@@ -40,12 +40,12 @@ class Subset:
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """What a subset was before us.
+    """How a subset was before we managed it.
 
     Args:
-        had_labels: it had a map of labels.
+        had_labels: whether it had a map of labels.
         before: the value that our label had; None for no such label.
-        wrote: the one that we wrote last.
+        wrote: the value that we wrote last.
     """
 
     had_labels: bool
@@ -59,32 +59,32 @@ _Notes: TypeAlias = Mapping[str, _Noted]
 def service_of_host(host: str, *, namespace: str) -> str:
     """Name of the Service in `namespace` that an Istio host means; "" for a host elsewhere.
 
-    A short name is one of the object's own namespace. Source: istio.io/api v1.28, Destination.host.
+    A short name is in the object's own namespace. Source: istio.io/api v1.28, Destination.host.
     """
     service, *rest = host.split(".")
     return service if (not rest or rest[0] == namespace) and rest[1:2] in ([], ["svc"]) else ""
 
 
 def host_of(rule: Manifest, *, namespace: str) -> str:
-    """Name of the Service whose pods the rule's subsets are of. Raises: Unroutable for a host outside of `namespace`."""
+    """Name of the Service whose pods the rule's subsets divide. Raises: Unroutable for a host outside `namespace`."""
     host = str((rule.get("spec") or {}).get("host", ""))
     service = service_of_host(host, namespace=namespace)
     if not service:
         raise Unroutable(
-            f"its host {host!r} is no Service in namespace {namespace}; name the Service of the Rollout's pods"
+            f"its host {host!r} is not a Service in namespace {namespace}; name the Service of the Rollout's pods"
         )
     return service
 
 
 def subset_of(rule: Manifest, name: str) -> Subset:
-    """The subset of that name. Raises: Unroutable when there is none, or it is there twice."""
+    """The subset of that name. Raises: Unroutable when there is none, or when there are two."""
     labels = dict(_subset(rule, name).get("labels") or {})
     revision = str(labels.pop(REVISION_LABEL, ""))
     return Subset(revision, labels)
 
 
 def pointed(rule: Manifest, name: str, revision: str) -> tuple[Op, ...]:
-    """The write that makes subset `name` select pods of `revision` alone; () when it does. Raises: Unroutable."""
+    """The write that makes subset `name` select pods of `revision` alone; () when it does already. Raises: Unroutable."""
     before = _subset(rule, name)
     labels = before.get("labels")
     now = (labels or {}).get(REVISION_LABEL)
@@ -92,7 +92,7 @@ def pointed(rule: Manifest, name: str, revision: str) -> tuple[Op, ...]:
         return ()
     notes = _notes(rule)
     noted = notes.get(name)
-    if noted is None or noted.wrote != now:  # else what is there is ours
+    if noted is None or noted.wrote != now:  # otherwise the current label is ours
         noted = _Noted(had_labels=labels is not None, before=now, wrote=revision)
     else:
         noted = _Noted(had_labels=noted.had_labels, before=noted.before, wrote=revision)
@@ -101,12 +101,12 @@ def pointed(rule: Manifest, name: str, revision: str) -> tuple[Op, ...]:
 
 
 def released(rule: Manifest) -> tuple[Op, ...]:
-    """The write that gives the rule back as its user wrote it; () when nothing of ours is in it."""
+    """The write that restores the rule as its user wrote it; () when nothing of ours is in it."""
     after = rule
     for name, noted in _notes(rule).items():
         found = next((each for each in _subsets(rule) if each.get("name") == name), None)
         labels = (found or {}).get("labels") or {}
-        if labels.get(REVISION_LABEL) != noted.wrote:  # it went, or somebody else has set it since
+        if labels.get(REVISION_LABEL) != noted.wrote:  # somebody else has removed or changed it since
             continue
         kept: dict[str, Any] | None = {key: value for key, value in labels.items() if key != REVISION_LABEL}
         if noted.before is not None:
@@ -126,7 +126,7 @@ def _subset(rule: Manifest, name: str) -> Manifest:
     if not found:
         raise Unroutable(f"it has no subset {name}; add one with the labels that both revisions have, or none")
     if len(found) > 1:
-        raise Unroutable(f"it has subset {name} twice; leave one of them")
+        raise Unroutable(f"it has subset {name} twice; keep one of them")
     return found[0]
 
 
@@ -142,7 +142,7 @@ def _labelled(subset: Manifest, labels: Mapping[str, Any] | None) -> Manifest:
 
 
 def _notes(rule: Manifest) -> _Notes:
-    """What the annotation says; what cannot be read counts as nothing: somebody changed it by hand."""
+    """The notes in the annotation; empty when it cannot be read, because somebody changed it by hand."""
     text = ((rule.get("metadata") or {}).get("annotations") or {}).get(LEDGER)
     try:
         noted = json.loads(text or "{}").get("subsets", {})

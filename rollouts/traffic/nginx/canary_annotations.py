@@ -1,8 +1,8 @@
-"""The annotations that a spec gives the canary Ingress: what may be in them, so that it stays a canary and nothing more.
+"""The annotations that a spec may give the canary Ingress, so that it stays a canary and nothing more.
 
-Whoever may write Rollouts need not be allowed to write Ingresses. So a key is one of the router's own, under the prefix that it
-knows canaries by; another prefix could name another router, a certificate or a DNS record. Snippets are text for the router's
-configuration, which all Ingresses share (CVE-2021-25742), and so would be the second line of a value (CVE-2025-24514).
+Whoever may write Rollouts may not be allowed to write Ingresses. So a key must have the prefix by which the router recognizes
+canaries; another prefix could name another router, a certificate or a DNS record. Snippets are text for the router's
+configuration, which all Ingresses share (CVE-2021-25742), and a second line of a value would be too (CVE-2025-24514).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OURS = _BY_STEPS | _BY_WEIGHT
 
 
 def read_annotations(read: SettingsReader, prefix: str) -> Mapping[str, str]:
-    """Both maps of the settings as one, with whole keys; what may not be there is noted as a problem."""
+    """Both maps of the settings as one, with whole keys; annotations that are not allowed are noted as problems."""
     found: dict[str, str] = {}
     for field in ("additionalIngressAnnotations", "canaryIngressAnnotations"):
         for given, text in read.text_map(field).items():
@@ -31,7 +31,7 @@ def read_annotations(read: SettingsReader, prefix: str) -> Mapping[str, str]:
             for problem in _problems(key, text, prefix):
                 read.refuse(f"{field}[{given}]", problem)
             if key in found:
-                read.refuse(f"{field}[{given}]", "is given twice; leave one of them")
+                read.refuse(f"{field}[{given}]", "is given twice; keep one of them")
             found[key] = text
     return found
 
@@ -39,15 +39,15 @@ def read_annotations(read: SettingsReader, prefix: str) -> Mapping[str, str]:
 def _problems(key: str, text: str, prefix: str) -> Iterator[str]:
     before, _, name = key.partition("/")
     if before != prefix:
-        yield f"must begin with {prefix}/: other annotations could make it more than a canary"
+        yield f"must begin with {prefix}/: an annotation of another prefix could make the Ingress more than a canary"
     elif not is_label_key(key):
-        yield f"{name!r} is no key of an annotation after {prefix}/"
+        yield f"{name!r} is not a valid key of an annotation after {prefix}/"
     elif name in _BY_STEPS:
-        yield "is written by the controller; take it out, and write a setHeaderRoute step"
+        yield "the controller writes this annotation; remove it, and write a setHeaderRoute step"
     elif name in _BY_WEIGHT:
-        yield "is written by the controller; take it out, and write setWeight steps"
+        yield "the controller writes this annotation; remove it, and write setWeight steps"
     elif is_snippet(name):
-        yield "would put text into the configuration of every Ingress; take it out"
+        yield "would put text into the configuration of every Ingress; remove it"
     elif not text.isprintable():
         yield "must be one line without control characters"
     elif len(text) > VALUE_MOST:

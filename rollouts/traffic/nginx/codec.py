@@ -1,8 +1,8 @@
 """The canary annotations of ingress-nginx, which Traefik, Higress, MSE and Alibaba's ALB understand too: a second Ingress, ours.
 
-The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. It is of the same
-class. Every other annotation is inherited from the user's, so none is copied, nor is `tls`: ingress-nginx makes servers of the
-Ingresses that are no canaries, and takes from a canary its backends alone (internal/ingress/controller, createServers). Headers
+The user's Ingress stays as it is; ours, `<name>-canary`, leads the same hosts and paths to the canary Service. It has the same
+class. It inherits every other annotation from the user's, so none is copied, and neither is `tls`: ingress-nginx creates servers
+from Ingresses that are not canaries, and takes only backends from a canary (internal/ingress/controller, createServers). Headers
 go before weights. Source: ingress-nginx, annotations.md#canary.
 """
 
@@ -49,7 +49,7 @@ class _Nginx:
         split = Split(share, ledger_of(owned).matches)
         try:
             wanted = _owned(paths, objects.user, target, split)
-        except Unroutable:  # nothing that we could have written
+        except Unroutable:  # it differs from everything that we write
             return Split(split.share, split.matches, whole=False)
         ours = {name: text for name, text in told.items() if name.startswith(f"{prefix}/canary")}
         asked: Mapping[str, str] = wanted["metadata"]["annotations"]
@@ -64,16 +64,16 @@ class _Nginx:
         if not want.reaches_canary:
             return (DeleteOwned(),)
         if want.sticky:
-            raise Unroutable("an Ingress cannot tell clients apart by a cookie's value; take stickiness out")
+            raise Unroutable("an Ingress cannot tell clients apart by the value of a cookie; remove stickiness")
         if want.mirrors:
-            raise Unroutable("an Ingress cannot mirror to the canary alone; take the mirror out of the steps")
+            raise Unroutable("an Ingress cannot mirror to the canary alone; remove the mirror from the steps")
         return (ApplyOwned(_owned(_canary_rules(objects.user, context), objects.user, target, want)),)
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return () if objects.owned is None else (DeleteOwned(),)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """An Ingress has no generation in its status, so it says nothing."""
+        """Always yes: an Ingress has no generation in its status."""
         return Acceptance(Answer.YES)
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def _owned(rules: list[Manifest], user: Manifest, target: Target, split: Split) 
     annotations = {**target.options["annotations"], **_canary_annotations(split, target)}
     ingress_class = (user.get("spec") or {}).get("ingressClassName")
     annotated_class = (user["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
-    if annotated_class and not ingress_class:  # the API server takes one of the two in a new Ingress
+    if annotated_class and not ingress_class:  # the API server accepts only one of the two in a new Ingress
         annotations[CLASS_ANNOTATION] = annotated_class
     manifest = {
         "apiVersion": target.kinds[0].api_version,
@@ -100,13 +100,13 @@ def _canary_annotations(split: Split, target: Target) -> dict[str, str]:
     found = {"canary": "true", "canary-weight": str(percent)}
     if percent.denominator > 1:
         if target.weight_total is not None:
-            raise Unroutable(f"{prefix} knows whole percentages only; {float(percent):g} % is none")
+            raise Unroutable(f"{prefix} takes whole percentages only, and {float(percent):g} % is not one")
         found |= {"canary-weight": str(split.share.numerator), "canary-weight-total": str(split.share.denominator)}
     headers = [header for route in split.matches for header in route.match.headers]
     if split.matches:
         match = split.matches[0].match
         if len(split.matches) > 1 or len(headers) != 1 or match.cookies or match.query or match.path or match.method:
-            raise Unroutable("a canary Ingress matches one header in one route; leave one of them")
+            raise Unroutable("a canary Ingress matches one header in one route; keep one of them")
         found |= _header_annotations(headers[0])
     return {f"{prefix}/{name}": text for name, text in found.items()}
 
@@ -118,7 +118,7 @@ def _header_annotations(header: NamedMatch) -> dict[str, str]:
 
 
 def _canary_rules(user: Manifest, context: Context) -> list[Manifest]:
-    """The user's rules that lead to the stable Service, leading to the canary's. Raises: Unroutable when there are none."""
+    """The user's rules for the stable Service, changed to lead to the canary Service. Raises: Unroutable when there are none."""
     found: list[Manifest] = []
     for rule in (user.get("spec") or {}).get("rules") or ():
         paths = [_to_canary(each, context) for each in (rule.get("http") or {}).get("paths") or ()]
@@ -126,7 +126,7 @@ def _canary_rules(user: Manifest, context: Context) -> list[Manifest]:
         if kept:
             found.append({**{name: rule[name] for name in ("host",) if name in rule}, "http": {"paths": kept}})
     if not found:
-        raise Unroutable(f"none of its paths leads to Service {context.stable_service}; point one at it")
+        raise Unroutable(f"none of its paths leads to Service {context.stable_service}; change one so that it does")
     return found
 
 
@@ -138,7 +138,7 @@ def _to_canary(path: Manifest, context: Context) -> Manifest | None:
 
 
 def _covers(there: Any, wanted: Any) -> bool:
-    """Whether `there` says all that `wanted` says; the server adds to what it is given."""
+    """Whether `there` contains all of `wanted`; the server adds fields."""
     if isinstance(there, dict) and isinstance(wanted, dict):
         return all(name in there and _covers(there[name], value) for name, value in wanted.items())
     if isinstance(there, list) and isinstance(wanted, list):

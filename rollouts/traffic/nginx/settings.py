@@ -1,8 +1,8 @@
-"""The part of the spec for the annotations of ingress-nginx, as Argo Rollouts has it: Ingresses, a prefix, annotations.
+"""The part of the spec for the annotations of ingress-nginx, as in Argo Rollouts: Ingresses, a prefix, annotations.
 
-Nobody tells when it is in force. ingress-nginx makes at most 0.3 changes a second (`--sync-rate-limit`), its workers look for new
-backends once a second (`balancer.lua`), and an Ingress that is new costs a reload. Higress and MSE are istiods with an Envoy, so
-they may wait 10 s (`istio/codec.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb/codec.py`).
+Nothing shows when a change is live. ingress-nginx applies at most 0.3 changes a second (`--sync-rate-limit`), its workers look
+for new backends once a second (`balancer.lua`), and a new Ingress causes a reload. Higress and MSE are istiods with an Envoy, so
+they may wait 10 s (`istio/settings.py`); Alibaba's ALB is a load balancer of the cloud, as AWS's is (`alb/codec.py`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from rollouts.traffic.settings import SettingsReader
 INGRESS_KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
 DEFAULT_PREFIX = "nginx.ingress.kubernetes.io"
 _NO_PING_PONG = (
-    "cannot be carried out by nginx: its Ingress leads to one Service whichever is stable; take pingPong out, and write "
-    "stableService and canaryService"
+    "nginx cannot do this: its Ingress leads to one Service, whichever is stable; remove pingPong, and write stableService and "
+    "canaryService"
 )
 _NAME_MOST = 253
 _SETTLE_S = {
-    DEFAULT_PREFIX: 10.0,  # two changes at --sync-rate-limit, a reload and a look
+    DEFAULT_PREFIX: 10.0,  # two changes at --sync-rate-limit, a reload and a look for backends
     "alb.ingress.kubernetes.io": 60.0,
     "higress.io": 15.0,
     "mse.ingress.kubernetes.io": 15.0,
 }
-"""By the prefix of those who know what a canary is; to others it would be a second full Ingress."""
+"""Settle times by the prefix of the routers that support canaries; to other routers ours would be a second full Ingress."""
 
 
 def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-    """The Ingresses that it names. Raises: SpecInvalid, with every problem at once."""
+    """The Ingresses that the settings name. Raises: SpecInvalid, with every problem at once."""
     read = SettingsReader(settings)
     names = tuple(filter(None, (read.object_name("stableIngress"), *read.object_names("stableIngresses"))))
     prefix = read.text("annotationPrefix", default=DEFAULT_PREFIX).rstrip("/")
@@ -41,14 +41,14 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
         known = ", ".join(_SETTLE_S)
         read.refuse(
             "annotationPrefix",
-            f"{prefix[:80]!r} is none of {known}: to a router that does not know it the canary is a second full Ingress",
+            f"{prefix[:80]!r} is not one of {known}: a router that does not know it takes the canary for a second full Ingress",
         )
     options = {"prefix": prefix, "annotations": read_annotations(read, prefix)}
     if not names:
-        read.refuse("stableIngress", "is required, or stableIngresses")
+        read.refuse("stableIngress", "is required, unless stableIngresses is given")
     for name in names:
         if len(name) > _NAME_MOST - len("-canary"):
-            read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a name too")
+            read.refuse("stableIngress", f"{name[:20]}… is too long: {name[:20]}…-canary must be a valid name too")
     read.done()
     one = Target(
         kinds=INGRESS_KINDS,

@@ -1,1 +1,1 @@
-"""What the codecs of several routers share."""
+"""Parts that the codecs of several routers share."""

@@ -1,7 +1,6 @@
-"""Steers an object by one of its annotations, whose text says how requests are shared: AWS's ALB, Skipper.
+"""Manages an object through one of its annotations, whose text says how requests are split: AWS's ALB, Skipper.
 
-The ledger holds the text that was there, to the letter, and the one that we wrote: a text that is
-neither is a later edit of the user's.
+The ledger holds the user's text, to the letter, and the text that we wrote. Any other text is a later edit of the user.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from rollouts.traffic.rules.ledger import NOTHING, Ledger, NotedAnnotation, ledg
 
 
 class OneAnnotation(ABC):
-    """The part of a provider (`codec.Provider`) that the meaning of its annotation's text answers."""
+    """A provider (`codec.Provider`), as far as it follows from the meaning of the annotation's text."""
 
     @abstractmethod
     def annotation(self, target: Target, context: Context) -> str:
-        """Its name."""
+        """The annotation's name."""
 
     @abstractmethod
     def share(self, text: str | None, user: Manifest, target: Target, context: Context) -> Fraction | None:
-        """What the text says; None when it says nothing that could be in force. Raises: Unroutable."""
+        """The share in the text; None when there is no text that takes effect. Raises: Unroutable."""
 
     @abstractmethod
     def text(self, before: str | None, share: Fraction, user: Manifest, target: Target, context: Context) -> str:
-        """The text that says `share` and leaves everything else of `before` as it is. Raises: Unroutable."""
+        """The text for `share`, with everything else as in `before`. Raises: Unroutable."""
 
     def supported(self, target: Target) -> frozenset[Feature]:
         """See `codec.Provider`."""
@@ -51,10 +50,10 @@ class OneAnnotation(ABC):
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         if want.sticky:
-            raise Unroutable("its annotation shares requests, and cannot tell clients apart; take stickiness out")
+            raise Unroutable("its annotation splits requests, and cannot tell clients apart; remove stickiness")
         if want.matches or want.mirrors:
             names = ", ".join([*(each.name for each in want.matches), *(each.name for each in want.mirrors)])
-            raise Unroutable(f"its annotation shares requests and nothing else; take {names} out of the steps")
+            raise Unroutable(f"its annotation splits requests, and can do nothing else; remove {names} from the steps")
         return patch_of(objects.user, self._with_us(_without_us(objects.user), target, context, want))
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:

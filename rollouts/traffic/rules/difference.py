@@ -1,7 +1,7 @@
 """The smallest sensible JSON Patch (RFC 6902) from one version of an object to another.
 
-What is replaced or removed is tested first. The driver's guard already turns a change in between into a conflict; the tests are
-the net under it, for a patch that is applied by hand or after a mistake of ours.
+A `test` precedes each value that is replaced or removed. The driver's precondition already turns a change in between into a
+conflict; the tests are a second safety net, for a patch that is applied by hand, or after a mistake of ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def patch_of(before: Manifest, after: Manifest) -> tuple[Op, ...]:
 
 
 def operations(before: Manifest, after: Manifest) -> tuple[Mapping[str, Any], ...]:
-    """What turns `before` into `after`; () when they are equal."""
+    """The operations that turn `before` into `after`; () when they are equal."""
     return tuple(_between(before, after, ""))
 
 
@@ -53,7 +53,7 @@ def _in_map(before: Manifest, after: Manifest, path: str) -> Iterator[Mapping[st
 
 
 def _in_list(before: list[Any], after: list[Any], path: str) -> Iterator[Mapping[str, Any]]:
-    """From the end to the beginning, so that an index is still right when its turn comes."""
+    """Changes of a list, from the end to the beginning, so that each index is still right when its operation runs."""
     old, new = ([json.dumps(item, sort_keys=True) for item in items] for items in (before, after))
     for tag, i1, i2, j1, j2 in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
         if tag != "equal":
@@ -61,7 +61,7 @@ def _in_list(before: list[Any], after: list[Any], path: str) -> Iterator[Mapping
 
 
 def _in_block(before: list[Any], after: list[Any], path: str, *, first: int) -> Iterator[Mapping[str, Any]]:
-    """The shorter block is laid beside the part of the longer one that it resembles most; the rest was added or removed."""
+    """Changes of one block: the shorter list is compared with the most similar part of the longer, the rest added or removed."""
     paired = min(len(before), len(after))
     offsets = range(abs(len(before) - len(after)) + 1)
     if len(before) > len(after):

@@ -1,7 +1,7 @@
-"""The codec's memory: one annotation on the user's object, written and removed in the same write as what it tells of.
+"""The codec's memory: one annotation on the user's object, written and removed together with the changes that it describes.
 
-It holds the weights that the user wrote, those that we wrote over them (so that a later edit of the user's is known as theirs),
-the routes that we made, and what the rules look like that carry them.
+It holds the weights that the user wrote, those that we wrote over them (so that a later edit of the user is recognized), the
+managed routes that we added, and how the rules with them look.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
-    """One pair of backends.
+    """What we changed in one pair of backends.
 
     Args:
-        rule: what its rule looks like, without our part.
+        rule: how its rule looks without our changes (`Dialect.look`).
         stable, canary: the weights that the user wrote; None for a backend without a weight.
-        added: the canary's backend is ours, the user wrote none.
+        added: whether we added the canary's backend, because the user wrote none.
         wrote: the two weights that we wrote.
     """
 
@@ -37,7 +37,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class NotedAnnotation:
-    """One annotation: the text that the user wrote, None for none, and the one that we wrote."""
+    """One annotation: the text that the user wrote, None for none, and the text that we wrote."""
 
     annotation: str
     before: str | None
@@ -46,12 +46,12 @@ class NotedAnnotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What we did to one object.
+    """What we changed in one object.
 
     Args:
-        between: the stable and the canary destination that it was done for; None for nothing done.
-        made: what each rule looks like that we put in.
-        sticky, share: the share that is one of clients, and by what; None and 0 for one of requests, which weights say.
+        between: the stable and the canary destination of the change; None for no change.
+        made: how each rule that we added looks.
+        sticky, share: the share of clients, and how they are told apart; None and 0 for a share of requests, which weights say.
     """
 
     between: tuple[Destination, Destination] | None = None
@@ -68,7 +68,7 @@ NOTHING = Ledger()
 
 
 def ledger_of(user: Manifest) -> Ledger:
-    """What the annotation says; what cannot be read counts as nothing: somebody changed it by hand."""
+    """The ledger in the annotation; `NOTHING` when it cannot be read, because somebody changed it by hand."""
     text = (user.get("metadata", {}).get("annotations") or {}).get(LEDGER)
     if not text:
         return NOTHING
@@ -102,7 +102,7 @@ def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
 
 
 def with_annotation(user: Manifest, annotation: str, text: str | None) -> Manifest:
-    """A copy of the object with that annotation; None takes it off, and a map of annotations that is empty then."""
+    """A copy of the object with that annotation; None removes it, and also a map of annotations that is then empty."""
     metadata = user.get("metadata", {})
     annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != annotation}
     if text is not None:

@@ -1,8 +1,8 @@
-"""Steers objects that hold rules, each with a list of weighted backends: most routers' objects are of that kind.
+"""Manages objects that hold rules, each with a list of weighted backends, as the objects of most routers do.
 
-All of it rests on two functions: what the object is without us (`without_us`), and what it is to be (`with_us`). To plan is to
-write the difference, to release is to write the first one, and what is read counts as whole when the two together give the object
-as it is. A router's module says only how its rules are written (`Dialect`).
+Everything rests on two functions: `without_us` gives the object without our changes, and `with_us` gives it with a wanted split.
+A plan writes the difference, a release writes the first result, and a split that was read counts as whole when both functions
+together give the current object. A router's module only says how its rules are written (`Dialect`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rollouts.traffic.rules.weights import WeightPair, weights_for
 
 RulePath: TypeAlias = tuple[str | int, ...]
 RulePlace: TypeAlias = tuple[RulePath, int]
-"""Where a rule is: the list that it is in, and its index there."""
+"""The place of a rule: its list, and its index there."""
 
 
 class Side(Enum):
-    """Which of the two a backend is."""
+    """Whether a backend is the stable or the canary one."""
 
     STABLE = "stable"
     CANARY = "canary"
@@ -39,7 +39,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dialect(ABC):
-    """How one router writes rules. A rule is a JSON object with a list of backends, and a backend one that may have a weight."""
+    """How one router writes rules. A rule is a JSON object with a list of backends; a backend is one that may have a weight."""
 
     target: Target
     context: Context
@@ -48,81 +48,81 @@ class Dialect(ABC):
     weight: ClassVar[str] = "weight"
     weight_absent: ClassVar[int] = 1
     weight_alone: ClassVar[int] = 1
-    """What a backend is given that has a rule for itself."""
+    """The weight of a backend that is alone in its rule."""
     weight_most: ClassVar[int]
 
     @abstractmethod
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
-        """Where lists of rules are; a place that holds one object instead is a list of one, into which nothing is put."""
+        """The paths of lists of rules; a path to a single object counts as a list of one, to which nothing is added."""
 
     @abstractmethod
     def side(self, backend: Manifest) -> Side | None:
-        """Whose backend this is; None for somebody else's."""
+        """Whether this is the stable or the canary backend; None for any other."""
 
     @abstractmethod
     def beside(self, stable: Manifest) -> Manifest:
-        """The canary's backend, without a weight, for a rule that has only the stable one."""
+        """A canary backend, without a weight, for a rule that has only the stable one."""
 
     def named(self) -> tuple[Any, ...]:
-        """The rules that the spec names, each by its text or by a value that has one; () for all that can be managed."""
+        """The rules that the spec names, each by a text or a value; () for all rules that can be managed."""
         return tuple(self.target.options.get("rules") or ())
 
     def is_named(self, rule: Manifest, path: RulePath, name: Any) -> bool:
-        """Whether that is the rule's name."""
+        """Whether `name` names the rule."""
         return bool(rule.get("name") == name)
 
     def takes_requests(self, path: RulePath) -> bool:
-        """Whether the rules of this list are for requests, so that managed routes can be made of them."""
+        """Whether the rules of this list are for requests, so that managed routes can be copied from them."""
         return True
 
     def weight_of(self, backend: Manifest, rule: Manifest) -> int:
-        """The weight that the router takes this backend to have."""
+        """The weight that the router assumes for this backend."""
         found = backend.get(self.weight)
         return self.weight_absent if found is None else int(found)
 
     def identity(self, rule: Manifest) -> Any:
-        """What tells one rule from another, besides its backends."""
+        """What distinguishes a rule from others, besides its backends."""
         return rule.get("name")
 
     def narrowed(self, rule: Manifest, matches: Sequence[RequestMatch], name: str) -> Manifest | None:
-        """A copy of the rule for those of its requests that match one of `matches`, for all of them without any.
+        """A copy of the rule for those of its requests that match one of `matches`; for all of them when `matches` is empty.
 
-        None when no request can be both. Raises: Unroutable when it cannot be told, or not be said.
+        None when no request can match both. Raises: Unroutable when that cannot be known, or cannot be expressed.
         """
         raise Unroutable(
-            f"{self.target.kinds[0].kind} {self.target.name} cannot route by headers; take {name} out of the steps"
+            f"{self.target.kinds[0].kind} {self.target.name} cannot route by headers; remove {name} from the steps"
         )
 
     def stands_anywhere(self, copy: Manifest, rule: Manifest) -> bool:
-        """Whether a narrowed copy takes its requests wherever it stands; then it goes to the list's end, and no rule moves."""
+        """Whether a narrowed copy gets its requests at any place of the list; then it goes to the end, and no rule moves."""
         return False
 
     def before_mirrors(self, copy: Manifest, mirrors: Sequence[MirrorRoute]) -> Manifest:
-        """A match route's copy of a rule, so that its requests come to it though the copy of a mirror matches them too."""
+        """A header route's copy of a rule, changed so that it gets its requests though the copy of a mirror matches them too."""
         return copy
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
-        """The rule with copies of its requests going to the canary's backend. Raises: Unroutable."""
+        """The rule, with copies of its requests sent to the canary's backend. Raises: Unroutable."""
         raise Unroutable(
-            f"{self.target.kinds[0].kind} {self.target.name} cannot mirror; take {mirror.name} out of the steps"
+            f"{self.target.kinds[0].kind} {self.target.name} cannot mirror; remove {mirror.name} from the steps"
         )
 
     def mirrored_in_place(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest | None:
-        """The user's own rule with copies of its requests going to the canary's backend: for routers that allow no second rule.
+        """The user's own rule, with copies of its requests sent to the canary's backend, for routers that allow no second rule.
 
-        None to make a copy of the rule instead. Raises: Unroutable.
+        None to copy the rule instead. Raises: Unroutable.
         """
         return None
 
     def unmirrored(self, rule: Manifest) -> Manifest:
-        """The rule without what `mirrored_in_place` put into it."""
+        """The rule without the changes of `mirrored_in_place`."""
         return rule
 
     def check(self, user: Manifest) -> None:  # noqa: B027 - most routers set no limits
         """Raises: Unroutable when the API server would refuse the object for its size."""
 
     def read(self, user: Manifest) -> Split:
-        """What the object says. Raises: Unroutable."""
+        """The split that the object describes. Raises: Unroutable."""
         ledger = ledger_of(user)
         stripped, ours = self._stripped(user, ledger)
         pristine = self.without_us(user, ledger)
@@ -137,19 +137,19 @@ class Dialect(ABC):
         return found if whole else replace(found, whole=False)
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
-        """The writes that make it say `want`, or the next of them. Raises: Unroutable."""
+        """The writes that bring the object to `want`, or the next of them. Raises: Unroutable."""
         return patch_of(user, self.on_the_way(user, self.with_us(self.without_us(user, ledger_of(user)), want)))
 
     def on_the_way(self, user: Manifest, final: Manifest) -> Manifest:
-        """What the object is to be next to become `final`; `final` itself for a router that takes it all at once."""
+        """The next object on the way to `final`; `final` itself for a router that takes all changes at once."""
         return final
 
     def release(self, user: Manifest) -> tuple[Op, ...]:
-        """The writes that give it back."""
+        """The writes that release the object."""
         return patch_of(user, self.without_us(user, ledger_of(user)))
 
     def _stripped(self, user: Manifest, ledger: Ledger) -> tuple[Manifest, int]:
-        """The object without the rules and the mirrors that we put in, and how many those are."""
+        """The object without the rules and the mirrors that we added, and their number."""
         ours = 0
         left = Counter(ledger.made)
         for path in self.lists(user) if left or ledger.mirrors else ():
@@ -167,7 +167,7 @@ class Dialect(ABC):
         return user, ours
 
     def without_us(self, user: Manifest, ledger: Ledger) -> Manifest:
-        """The object as its user wrote it, also after edits of theirs: a weight that is not the one we wrote is theirs."""
+        """The object as its user wrote it, with their later edits: a weight that differs from ours is theirs."""
         if ledger.between is not None and ledger.between != (self.context.stable, self.context.canary):
             stable, canary = ledger.between
             there = replace(self.context, stable=stable, canary=canary)
@@ -185,9 +185,9 @@ class Dialect(ABC):
         return with_ledger(user, NOTHING)
 
     def _restored(self, rule: Manifest, note: Noted | None, strays: list[Noted]) -> Manifest:
-        """The rule with its user's weights, by the note that tells of it.
+        """The rule with its user's weights, by the note about it.
 
-        Or by one that tells of no rule there is: then the rule itself was changed.
+        Without one, by a note about a rule that does not exist any more: then the user changed the rule itself.
         """
         stable, canary = self._find(rule)
         if stable is None or canary is None:
@@ -205,11 +205,11 @@ class Dialect(ABC):
         return {**rule, self.backends: backends}
 
     def with_us(self, pristine: Manifest, want: Split) -> Manifest:
-        """The object as it is to be."""
+        """The object with the wanted split. Raises: Unroutable."""
         by_clients, asked, want = want.sticky, want, as_said(want)
         every = [rule for path in self.lists(pristine) for rule in rules_at(pristine, path)] if want.mirrors else []
         if any(self.unmirrored(rule) is not rule for rule in every):
-            raise Unroutable("a rule mirrors to the canary Service already; take that mirror out while a step mirrors")
+            raise Unroutable("a rule mirrors to the canary Service already; remove that mirror while a step mirrors")
         managed = set(self._managed_rules(pristine))
         names = self._looks(pristine)
         notes: list[Noted] = []
@@ -255,7 +255,7 @@ class Dialect(ABC):
         return with_ledger(user, ledger)
 
     def _split(self, rule: Manifest, share: Fraction, look: str) -> tuple[Manifest, Noted | None]:
-        """The rule with weights for `share`, and a note when they are not the user's own."""
+        """The rule with weights for `share`, and a note when they differ from the user's."""
         backends: list[Manifest] = list(rule[self.backends])
         stable, canary = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
@@ -281,7 +281,7 @@ class Dialect(ABC):
     def _managed(
         self, rule: Manifest, weighted: Manifest, want: Split, made: set[str]
     ) -> tuple[list[Manifest], Manifest]:
-        """The copies of the rule, and the rule itself, with mirrors that are in it. Adds their names to `made`."""
+        """The copies of the rule, and the rule with mirrors in place. Adds the names of the managed routes to `made`."""
         backends = rule[self.backends]
         stable, at = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
@@ -303,12 +303,14 @@ class Dialect(ABC):
         return copies, whole
 
     def _managed_rules(self, user: Manifest) -> list[RulePlace]:
-        """The rules that have both Services as backends; those with the stable one if there is no such rule, or it is named."""
+        """The rules with both Services as backends; if there are none, or the spec names rules, those with the stable one."""
         rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
         named = self.named()
         for name in named:
             if not any(self.is_named(rule, path, name) for path, _, rule in rules):
-                raise Unroutable(f"it has no rule named {name}; name the rule so, or take the name out of the spec")
+                raise Unroutable(
+                    f"it has no rule named {name}; give a rule that name, or remove the name from the spec"
+                )
         places = [
             (path, at, self._find(rule))
             for path, at, rule in rules
@@ -326,23 +328,23 @@ class Dialect(ABC):
         return alone if named or not both else both
 
     def _check_pairs(self, pairs: Iterable[tuple[int | None, int | None]]) -> None:
-        """Raises: Unroutable for a rule with one of two Services that change roles: it would come to lead to the canary alone."""
+        """Raises: Unroutable when the Services change roles and a rule has only one: it would lead to the canary alone."""
         for stable, canary in pairs:
             if (stable is None) != (canary is None):
                 there, missing = self.context.stable, self.context.canary
                 if stable is None:
                     there, missing = missing, there
                 raise Unroutable(
-                    f"a rule has Service {there} alone as a backend; with pingPong add Service {missing} beside it with weight 0"
+                    f"a rule has only Service {there} as a backend; with pingPong, add Service {missing} beside it with weight 0"
                 )
 
     def _find(self, rule: Manifest) -> tuple[int | None, int | None]:
-        """Indices of the pair's backends. Raises: Unroutable for a Service that is there twice: which one is meant?"""
+        """Indices of the pair's backends. Raises: Unroutable when a Service is a backend twice, because either may be meant."""
         found: dict[Side, int] = {}
         for at, backend in enumerate(rule.get(self.backends) or ()):
             side = self.side(backend)
             if side is not None and found.setdefault(side, at) != at:
-                raise Unroutable(f"a rule has the {side.value} Service as a backend twice; leave one of them")
+                raise Unroutable(f"a rule has the {side.value} Service as a backend twice; keep one of them")
         return found.get(Side.STABLE), found.get(Side.CANARY)
 
     def _share(self, rule: Manifest) -> Fraction:
@@ -358,7 +360,7 @@ class Dialect(ABC):
         return {**backend, self.weight: weight}
 
     def _looks(self, user: Manifest) -> dict[RulePlace, str]:
-        """What each rule of the user's looks like without our part; those that look the same are counted."""
+        """How each rule of the user looks without our changes; rules that look the same get a number."""
         found: dict[RulePlace, str] = {}
         seen: Counter[str] = Counter()
         for path in self.lists(user):
@@ -369,7 +371,7 @@ class Dialect(ABC):
         return found
 
     def look(self, rule: Manifest, *, without_canary: bool = False) -> str:
-        """A hash of what the rule is for and where it leads, without weights."""
+        """A hash of the rule's requests and destinations, without weights."""
         backends = [
             self._weighted(backend, None)
             for backend in rule.get(self.backends) or ()
@@ -379,7 +381,7 @@ class Dialect(ABC):
 
 
 class Rules(ABC):
-    """The part of a provider (`codec.Provider`) that its dialect answers."""
+    """A provider (`codec.Provider`), as far as it follows from its dialect."""
 
     @abstractmethod
     def dialect(self, target: Target, context: Context) -> Dialect:
@@ -390,7 +392,7 @@ class Rules(ABC):
         """See `codec.Provider`."""
 
     def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        """See `codec.Provider`; for a router of which the objects tell no more."""
+        """See `codec.Provider`; for a router whose objects do not show more."""
         return self.supported(target)
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
@@ -407,7 +409,7 @@ class Rules(ABC):
 
 
 def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:
-    """The rules of a list; of a place that holds one object, that one."""
+    """The rules at a path: those of a list, or the single object there."""
     found: Any = user
     for step in path:
         found = found.get(step) if isinstance(found, dict) else found[step] if isinstance(step, int) and found else None
@@ -417,7 +419,7 @@ def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:
 
 
 def put_rules(value: Any, path: RulePath, rules: list[Manifest]) -> Any:
-    """A copy with those rules at that place, or the same where nothing is at it."""
+    """A copy with those rules at that path; unchanged when nothing is there."""
     if not path:
         return rules if isinstance(value, list) else rules[0] if isinstance(value, dict) else value
     step, rest = path[0], path[1:]

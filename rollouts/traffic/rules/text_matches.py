@@ -1,4 +1,4 @@
-"""Matches of texts, as most routers have them: both of two conditions as one."""
+"""Matches of texts, as most routers have them: combines two conditions into one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rollouts.errors import Unroutable
 
 
 def both(own: TextMatch | None, want: TextMatch | None, *, of: str) -> TextMatch | None:
-    """The texts that match both; None when there is none of them.
+    """The condition for texts that match both; None when no text can.
 
     Args:
         own, want: None for any text; at most one of them.
-        of: what the text is, for the message.
+        of: what the texts are, for the message.
 
-    Raises: Unroutable when nobody can tell: for a regular expression beside anything else.
+    Raises: Unroutable when it cannot be known: for a regular expression together with any other condition.
     """
     if own is None or want is None or own == want:
         return own or want
@@ -32,13 +32,13 @@ def both(own: TextMatch | None, want: TextMatch | None, *, of: str) -> TextMatch
         case MatchKind.PREFIX, MatchKind.PREFIX:
             return want if want.value.startswith(own.value) else None
     raise Unroutable(
-        f"nobody can tell which {of} match both {own.kind} {own.value} and {want.kind} {want.value}; "
-        f"use exact or prefix, or leave {of} out of the step"
+        f"it cannot be known which {of} match both {own.kind} {own.value} and {want.kind} {want.value}; "
+        f"use exact or prefix, or remove {of} from the step"
     )
 
 
 def cookie_pattern(cookie: NamedMatch) -> str:
-    """A regular expression (RE2) for the whole Cookie header of requests that carry that cookie."""
+    """A regular expression (RE2) for the whole Cookie header of requests with that cookie."""
     value = cookie.value.value
     pattern: Mapping[MatchKind, str] = {
         MatchKind.EXACT: re.escape(value),

@@ -1,4 +1,4 @@
-"""Exact weights: whole numbers whose quotient is the share that was asked for, over the user's own total where it can be kept."""
+"""Exact weights: whole numbers whose quotient is the wanted share, with the user's own total if that is possible."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from rollouts.errors import Unroutable
 
 @dataclass(frozen=True, slots=True)
 class WeightPair:
-    """Weights of the stable and the canary Service beside each other; never both 0."""
+    """The weights of the stable and the canary Service in one rule; never both 0."""
 
     stable: int
     canary: int
 
     @property
     def share(self) -> Fraction:
-        """The canary's part of the pair, 0..1. Raises: Unroutable for 0 and 0, which routers answer with errors or with half."""
+        """The canary's part of the pair, 0..1. Raises: Unroutable for 0 and 0: some routers return errors, some split in half."""
         if not self.stable + self.canary:
             raise Unroutable(
-                "the weights of both Services are 0, so nobody is served; give the stable Service a weight"
+                "the weights of both Services are 0, so no request is served; give the stable Service a weight"
             )
         return Fraction(self.canary, self.stable + self.canary)
 
 
 def weights_for(share: Fraction, *, users: WeightPair, most: int, fixed_total: bool) -> WeightPair:
-    """The pair that says `share` exactly: of the user's total, or of its least multiple that can.
+    """The pair that expresses `share` exactly, with the user's total or the least multiple of it that can.
 
     Args:
-        users: what the user wrote.
-        most: the largest weight that the API takes.
-        fixed_total: other backends stand beside the pair, whose part would change with its total.
+        users: the weights that the user wrote.
+        most: the largest weight that the API accepts.
+        fixed_total: whether the rule has other backends, whose part would change with the pair's total.
 
     Raises: Unroutable, with what to write instead.
     """
@@ -41,15 +41,15 @@ def weights_for(share: Fraction, *, users: WeightPair, most: int, fixed_total: b
     exact = Fraction(total) * share
     if exact.denominator > 1 and fixed_total:
         raise Unroutable(
-            f"{_percent(share)} of a total of {total} is no whole number, and other backends stand beside the two Services; "
+            f"{_percent(share)} of a total of {total} is not a whole number, and the rule has other backends as well; "
             f"multiply every weight of the rule by {exact.denominator}"
         )
     total *= exact.denominator
     canary = int(total * share)
     if max(canary, total - canary) > most:
         raise Unroutable(
-            f"{_percent(share)} needs a total weight of {total}, and a weight is {most} at most; "
-            "write smaller weights, or ask for a rounder share"
+            f"{_percent(share)} needs a total weight of {total}, and a weight can be at most {most}; "
+            "write smaller weights, or use a rounder percentage"
         )
     return WeightPair(total - canary, canary)
 

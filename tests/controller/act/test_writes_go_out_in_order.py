@@ -104,7 +104,7 @@ def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do() -> None:
     metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
 
     async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or take canaryMetadata") as refused:
+        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or remove canaryMetadata") as refused:
             await performer.perform(world.target(), [metadata])
         assert 'cannot patch resource "pods"' in str(refused.value)
 

@@ -63,7 +63,7 @@ def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int) -> 
     seen = seen_route(arrange)
 
     assert isinstance(seen, RouteAbsent)
-    assert "nested more than 64 levels deep; make it flatter" in seen.message
+    assert "nested more than 64 levels deep; reduce the nesting" in seen.message
 
 
 def problems(**routing: Any) -> list[tuple[str, str]]:
@@ -111,11 +111,11 @@ def _own(name: str = "a", **metadata: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("own", "path", "message"),
     [
-        ([_own("b")], "own[0]", "is named by no router"),
-        ([{**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}], "own[0]", "is named by no router"),
-        ([_own(namespace="else")], "own[0]", "is named by no router"),
+        ([_own("b")], "own[0]", "no router of trafficRouting names"),
+        ([{**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}], "own[0]", "no router of trafficRouting names"),
+        ([_own(namespace="else")], "own[0]", "no router of trafficRouting names"),
         ([_own(), _own()], "own[1]", "a second time"),
-        ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's own"),
+        ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's namespace"),
     ],
 )
 def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str) -> None:
@@ -130,7 +130,7 @@ def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object]
 
 @pytest.mark.parametrize(
     ("spec", "why"),
-    [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "nothing that its codec can read")],
+    [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "the provider cannot read it")],
 )
 def test_a_manifest_that_cannot_be_managed_is_not_made(spec: object, why: str) -> None:
     """The route would be there, and the first step would stand. No API server has seen the manifest, so it may say anything."""
@@ -293,7 +293,7 @@ def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any
     seen = seen_route(arrange, name)
 
     assert isinstance(seen, RouteSeen)
-    assert ("is not; rename" not in seen.problem) is usable
+    assert ("is not the Rollout's; rename" not in seen.problem) is usable
 
 
 def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot() -> None:

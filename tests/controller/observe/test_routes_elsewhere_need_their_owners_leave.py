@@ -85,7 +85,7 @@ def test_leave_that_was_taken_back_in_an_update_is_told_as_such() -> None:
 
     assert isinstance(found, RouteSeen)
     assert found.split is None
-    assert "allows it no longer" in found.problem
+    assert "its owner no longer allows this Rollout" in found.problem
 
 
 @pytest.mark.parametrize(

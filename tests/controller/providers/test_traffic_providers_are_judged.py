@@ -227,7 +227,7 @@ def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing() -> None:
     [
         (provider(backends="spec.http"), "InvalidSpec", "spec.backends: must be a path to a list"),
         (provider(service={"cel": "item."}), "InvalidSpec", "spec.service.cel: Syntax error"),
-        (provider(tests=[{**TEST, "canaryPercent": 20}]), "InvalidSpec", "spec.tests[0].result: is not what becomes of"),
+        (provider(tests=[{**TEST, "canaryPercent": 20}]), "InvalidSpec", "spec.tests[0].result: differs from the object"),
         (provider("apisix"), "InvalidSpec", "metadata.name: apisix is the name of a provider that comes with the controller"),
         (provider("knative-x", match={**SPEC["match"], "plural": "x"}), "KindNotServed", "install the CustomResource"),
         (
@@ -283,7 +283,7 @@ def test_a_copy_that_the_api_server_would_make_unknown_is_found_by_the_dry_run()
             await asyncio.sleep(2)
             mended = running.condition()
             assert (hidden["status"], hidden["reason"]) == ("False", "TestRefused")
-            assert "spec.tests[0].result: the API server makes something else of it" in hidden["message"]
+            assert "spec.tests[0].result: the API server changes the object" in hidden["message"]
             assert (mended["status"], mended["reason"]) == ("True", "Tried")
 
     play(scenario, *crd_manifests(), crd)
@@ -380,7 +380,7 @@ def test_a_rollout_that_names_one_makes_the_controller_look_again() -> None:
         running.cluster.apply(rollout())
         async with running.controller():
             await asyncio.sleep(10)
-            assert running.told().startswith(f"{PATH}: is no provider here")
+            assert running.told().startswith(f"{PATH}: there is no provider of this name")
             assert f"write a TrafficProvider {NAME}" in running.told()
             running.cluster.apply(crd_manifests()[1])
             running.cluster.apply(provider())

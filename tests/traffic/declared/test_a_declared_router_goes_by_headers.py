@@ -88,7 +88,7 @@ def test_what_is_not_declared_is_refused_in_words() -> None:
     offered = exact.features(start.objects, start.target)
     assert offered == {Feature.HEADER, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES}
     for want in (beta(MatchKind.PREFIX), beta(MatchKind.REGEX)):
-        with pytest.raises(Unroutable, match="by a header that is exact"):
+        with pytest.raises(Unroutable, match="how to match a header exactly"):
             start.plan(want)
     with pytest.raises(Unroutable, match="by headers, and by nothing else"):
         start.plan(beta(method=TextMatch(MatchKind.EXACT, "GET")))
@@ -97,10 +97,10 @@ def test_what_is_not_declared_is_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("rules", "told"),
     [
-        ([rule("a", priority="high")], "no rule can be made for beta"),
+        ([rule("a", priority="high")], "cannot make a rule for beta"),
         ([rule("a", priority=2**70)], "beta"),
-        ([{"backends": rule("a")["backends"]}], "no rule can be made for beta: rule.name"),
-        ([rule("a", match={"exprs": [{"value": "x" * 70_000}]})], "70151 bytes, 65536 are allowed"),
+        ([{"backends": rule("a")["backends"]}], "cannot make a rule for beta: rule.name"),
+        ([rule("a", match={"exprs": [{"value": "x" * 70_000}]})], "70151 bytes, and at most 65536 are allowed"),
     ],
 )
 def test_a_rule_that_the_template_does_not_fit_is_told(rules: list[Manifest], told: str) -> None:
@@ -118,29 +118,32 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     (header(insert=None), "header.insert: is required"),
     (header(template=None), "header.template: must be an object"),
     (header(template={}), "header.template: must have fields of a rule"),
-    (header(template={"backends": []}), "header.template: must have fields of a rule, and not its backends"),
+    (header(template={"backends": []}), "header.template: must have fields of a rule, without its backends"),
     (header(template={"name": {"cel": "rule.name +"}}), "header.template.name.cel: Syntax error"),
     (header(template={"a": [{"cel": "nobody"}]}), "header.template.a[0].cel: undeclared reference"),
-    (header(template={str(at): {"cel": "name"} for at in range(17)}), "header.template: may have 16 expressions"),
-    (header(template={"name": "same"}), "tests[0].result: is not what becomes of the object"),
-    (header(template={"name": {"cel": "b'x'"}}), "tests[0].object: cannot be managed: no rule can be made for test"),
+    (
+        header(template={str(at): {"cel": "name"} for at in range(17)}),
+        "header.template: may have at most 16 expressions",
+    ),
+    (header(template={"name": "same"}), "tests[0].result: differs from the object"),
+    (header(template={"name": {"cel": "b'x'"}}), "tests[0].object: cannot be managed: cannot make a rule for test"),
     (
         header(template={"name": {"cel": "0.0 / 0.0"}}),
-        "tests[0].object: cannot be managed: no rule can be made for test",
+        "tests[0].object: cannot be managed: cannot make a rule for test",
     ),
     (
         header(template={"name": {"cel": "rule.title"}}),
-        "tests[0].object: cannot be managed: no rule can be made for test",
+        "tests[0].object: cannot be managed: cannot make a rule for test",
     ),
     (header(more=1), "header.more: unknown field"),
-    ({**BASE, "tests": BASE["tests"][:1]}, "tests: need one with headers for header, with one that is regex"),
-    ({**BASE, "tests": BASE["tests"][1:2]}, "tests: need one with headers for header, with one that is exact"),
+    ({**BASE, "tests": BASE["tests"][:1]}, "tests: need one test with headers for header, with a match of kind regex"),
+    ({**BASE, "tests": BASE["tests"][1:2]}, "tests: need one test with headers for header, with a match of kind exact"),
     ({**BASE, "header": None}, "tests[0].object: cannot be managed"),
     (
         {**BASE, "tests": [{**BASE["tests"][0], "headers": [{"name": "x"}]}]},
         "tests[0].headers[0]: exactly one of exact, prefix and regex is required",
     ),
-    ({**GLOO, "header": BASE["header"]}, "header: needs backends that stand in the items of a list"),
+    ({**GLOO, "header": BASE["header"]}, "header: needs backends inside the items of a list"),
 ]
 
 

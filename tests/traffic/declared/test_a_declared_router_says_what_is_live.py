@@ -104,44 +104,47 @@ def test_an_object_cannot_choose_who_is_asked(label: str) -> None:
     of = probe(http={"url": "http://admin.edge:9000", "path": {"cel": path}})
     user = {**USER, "metadata": {**USER["metadata"], "labels": {"path": label}}}
 
-    with pytest.raises(ExpressionFailed, match="gives no path"):
+    with pytest.raises(ExpressionFailed, match="is not a path of a URL"):
         of.path_of(user)
 
 
 BAD: list[tuple[Mapping[str, Any], str]] = [
-    (asking(YES), "tests: need answers of the router's for live, one at least that is live, and one that is not"),
+    (asking(YES), "tests: need answers of the router for live: at least one that is live, and one that is not"),
     (asking(NOT_YET), "tests: need answers"),
     (asking(), "tests: need answers"),
-    (asking({**YES, "live": False}, NOT_YET), "tests[0].answers[0].live: is not what comes out: it is live"),
+    (asking({**YES, "live": False}, NOT_YET), "tests[0].answers[0].live: differs from the result: the answer is live"),
     (
         asking(YES, {**NOT_YET, "live": True}),
-        "tests[0].answers[1].live: is not what comes out: it is not live: not true",
+        "tests[0].answers[1].live: differs from the result: the answer is not live: not true",
     ),
     (
         asking(YES, {**UNREADABLE, "live": True}),
-        "tests[0].answers[1].live: is not what comes out: it is not live: body",
+        "tests[0].answers[1].live: differs from the result: the answer is not live: body",
     ),
     (asking(YES, {"live": True}), "tests[0].answers[1].body: is required"),
-    (asking(YES, NOT_YET, live={"cel": "true"}), "tests[0].answers[1].live: is not what comes out: it is live"),
-    (asking(YES, NOT_YET, live={"cel": "body.weights.stable == 100 - want"}), "tests[0].answers[0].live: is not what"),
-    (asking(YES, NOT_YET, live={"cel": "body.weight"}), "tests[0].answers[0].live: is not what comes out"),
+    (
+        asking(YES, NOT_YET, live={"cel": "true"}),
+        "tests[0].answers[1].live: differs from the result: the answer is live",
+    ),
+    (asking(YES, NOT_YET, live={"cel": "body.weights.stable == 100 - want"}), "tests[0].answers[0].live: differs from"),
+    (asking(YES, NOT_YET, live={"cel": "body.weight"}), "tests[0].answers[0].live: differs from the result"),
     (asking(YES, NOT_YET, live={"cel": "'yes'"}), "live.cel: must give a bool, not STRING"),
     (asking(YES, NOT_YET, live={"cel": "item == want"}), "live.cel: undeclared reference to 'item'"),
     (asking(YES, NOT_YET, live={"cel": None}), "live.cel: is required"),
     (asking(YES, NOT_YET, live={"http": None}), "live.http: is required"),
     (asking(YES, NOT_YET, live={"http": {}}), "live.http.url: is required"),
-    (asking(YES, NOT_YET, live={"http": {"url": "admin:9000"}}), "live.http.url: is not http://HOST:PORT"),
-    (asking(YES, NOT_YET, live={"http": {"url": "http://u:p@a"}}), "live.http.url: is not http://HOST:PORT"),
-    (asking(YES, NOT_YET, live={"http": {"url": "http://a?x=1"}}), "live.http.url: is not http://HOST:PORT"),
-    (asking(YES, NOT_YET, live={"http": {"url": "http://a:port"}}), "live.http.url: is not http://HOST:PORT"),
+    (asking(YES, NOT_YET, live={"http": {"url": "admin:9000"}}), "live.http.url: must be http://HOST:PORT"),
+    (asking(YES, NOT_YET, live={"http": {"url": "http://u:p@a"}}), "live.http.url: must be http://HOST:PORT"),
+    (asking(YES, NOT_YET, live={"http": {"url": "http://a?x=1"}}), "live.http.url: must be http://HOST:PORT"),
+    (asking(YES, NOT_YET, live={"http": {"url": "http://a:port"}}), "live.http.url: must be http://HOST:PORT"),
     (asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {}}}), "live.http.path.cel: is required"),
     (asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {"cel": "1"}}}), "live.http.path.cel: must give a"),
     (
         asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {"cel": "object.metadata.name"}}}),
-        "tests[0].object: has no path to ask for: object.metadata.name: gives no path that begins with /",
+        "tests[0].object: gives no path to ask: object.metadata.name: its result is not a path of a URL that begins with /",
     ),
     (asking(YES, NOT_YET, live={"lua": "x"}), "live.lua: unknown field"),
-    ({**asking(YES, NOT_YET), "live": None}, "tests[0].answers: are those of live, which is not declared"),
+    ({**asking(YES, NOT_YET), "live": None}, "tests[0].answers: are for live, which is not declared"),
 ]
 
 

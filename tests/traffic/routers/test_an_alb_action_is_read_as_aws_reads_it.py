@@ -107,7 +107,7 @@ def test_the_case_of_a_key_means_nothing(data: st.DataObject) -> None:
         ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": "many"}]}}, "weight"),
         ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": -1}]}}, "weight"),
         ({"forwardConfig": {"targetGroups": ["cart"]}}, "targetGroups"),
-        ([1], "no object around type"),
+        ([1], "has type in something that is not an object"),
     ],
 )
 def test_an_action_that_cannot_be_told_is_refused_with_the_reason(action: Any, words: str) -> None:
@@ -198,8 +198,8 @@ def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
         ({"rootService": "r" * 56}, "rootService", "55"),
         ({"annotationPrefix": "a b"}, "annotationPrefix", "prefix"),
         ({"annotationPrefix": "alb.io/x"}, "annotationPrefix", "prefix"),
-        ({"ingress": "../cart"}, "ingress", "no name"),
-        ({"ingresses": ["Cart"]}, "ingresses", "no name"),
+        ({"ingress": "../cart"}, "ingress", "not a valid object name"),
+        ({"ingresses": ["Cart"]}, "ingresses", "not a valid object name"),
         ({"servicePort": 70000}, "servicePort", "65535"),
     ],
 )

@@ -353,7 +353,7 @@ def test_a_route_that_is_full_says_so() -> None:
     """Before the API server does, in its own words."""
     rules = [rule(f"/{at}") for at in range(9)]
 
-    with pytest.raises(Unroutable, match="18 rules, and 16 is the most"):
+    with pytest.raises(Unroutable, match="18 rules, and at most 16 are allowed"):
         route(*rules).plan(Split(Fraction(0), (TESTERS,)))
 
 

@@ -128,7 +128,7 @@ def test_a_host_is_a_service_of_the_namespace_or_somebody_elses(host: str, servi
     """The pods are in the Rollout's namespace, so a host elsewhere has none of them."""
     assert service_of_host(host, namespace="shop") == service
     if not service:
-        with pytest.raises(Unroutable, match="is no Service in namespace shop"):
+        with pytest.raises(Unroutable, match="is not a Service in namespace shop"):
             host_of(rule(host=host), namespace="shop")
 
 

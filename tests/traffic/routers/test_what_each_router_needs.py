@@ -221,7 +221,7 @@ def test_contour_does_not_mistake_a_mirror_of_the_users_for_ours() -> None:
     """It would be taken away at the end; so it must go before a step mirrors, and stays as long as none does."""
     start = proxy({"name": "cart", "weight": 1}, {"name": "cart-canary", "mirror": True})
 
-    with pytest.raises(Unroutable, match="take that mirror out"):
+    with pytest.raises(Unroutable, match="remove that mirror"):
         start.plan(Split(Fraction(0), (), (MirrorRoute("copies"),)))
     assert start.managed(A_TENTH).given_back().objects == start.objects
 
@@ -286,7 +286,7 @@ def test_a_traefik_service_of_the_same_name_is_another_thing() -> None:
     services = [{"name": "cart", "kind": "TraefikService", "weight": 1}, {"name": "cart", "weight": 3}]
     situation = at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}})
 
-    with pytest.raises(Unroutable, match="other backends stand beside"):
+    with pytest.raises(Unroutable, match="the rule has other backends"):
         situation.plan(A_TENTH)
     assert situation.managed(Split(Fraction(1, 3))).objects.user["spec"]["weighted"]["services"][0] == services[0]
 
@@ -413,5 +413,5 @@ def test_skipper_needs_both_services_as_backends() -> None:
     with pytest.raises(Unroutable, match="Service cart-canary"):
         ingress("cart", provider=skipper.PROVIDER).read()
     for text in ("nonsense", '{"cart": 0.5}'):
-        with pytest.raises(Unroutable, match=r"mend it|multiply"):
+        with pytest.raises(Unroutable, match=r"correct it|multiply"):
             ingress("cart", "cart-canary", provider=skipper.PROVIDER, annotations={skipper.WEIGHTS: text}).read()

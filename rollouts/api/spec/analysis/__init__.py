@@ -1,0 +1,1 @@
+"""Templates and runs of analyses: wire → core."""

@@ -1,0 +1,161 @@
+"""ArgumentValues of an analysis: merged from templates and from those who use them, and what each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouts.api.problems import Problems
+from rollouts.api.spec.analysis.fields import field_value
+from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument
+from rollouts.core.analysis.metric import SecretReference
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentValues:
+    """What is put into metrics, by name.
+
+    Args:
+        values: of those that have one.
+        secrets: those that stay references until a request is sent.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, SecretReference] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The Rollout that an analysis is about: what the arguments of its run are taken from.
+
+    Args:
+        manifest: the Rollout, as the API server gives it.
+        stable, latest: revisions.
+    """
+
+    manifest: Mapping[str, Any]
+    stable: str
+    latest: str
+
+
+def check_arguments(arguments: Sequence[TemplateArgument], root: str, problems: Problems) -> None:
+    """Adds what is wrong with each of them, whether or not it has a value."""
+    names: set[str] = set()
+    for index, argument in enumerate(arguments):
+        path = f"{root}.args[{index}]"
+        if argument.name is None:
+            problems.add_missing(f"{path}.name", "is required")
+        elif argument.name in names:
+            problems.add(f"{path}.name", f"{argument.name!r} is the name of another argument too")
+        else:
+            names.add(argument.name)
+        if argument.value is not None and OPEN in argument.value:
+            problems.add(f"{path}.value", f"must not have {OPEN} in it: a value is put in as it is")
+        if argument.value is not None and argument.value_from is not None:
+            problems.add(path, "needs one of value and valueFrom; it has both")
+        if argument.value_from is not None:
+            _check_source(argument, path, problems)
+
+
+def _check_source(argument: TemplateArgument, path: str, problems: Problems) -> None:
+    source = argument.value_from
+    if source is None:
+        return
+    given = [
+        part for part in (source.secret_key_ref, source.field_ref, source.pod_template_hash_value) if part is not None
+    ]
+    if len(given) != 1:
+        message = "needs exactly one of secretKeyRef, fieldRef and podTemplateHashValue"
+        problems.add_missing(f"{path}.valueFrom", message)
+    if source.secret_key_ref is not None:
+        for name in ("name", "key"):
+            if getattr(source.secret_key_ref, name) is None:
+                problems.add_missing(f"{path}.valueFrom.secretKeyRef.{name}", "is required")
+    if source.field_ref is not None and source.field_ref.field_path is None:
+        problems.add_missing(f"{path}.valueFrom.fieldRef.fieldPath", "is required")
+
+
+def known_arguments(arguments: Sequence[TemplateArgument]) -> ArgumentValues:
+    """Those whose value, or whose Secret, is known; `check_arguments` has found nothing wrong with them."""
+    values: dict[str, str] = {}
+    secrets: dict[str, SecretReference] = {}
+    for argument in arguments:
+        name = argument.name or ""
+        secret = argument.value_from.secret_key_ref if argument.value_from is not None else None
+        if argument.value is not None:
+            values[name] = argument.value
+        elif secret is not None:
+            secrets[name] = SecretReference(argument=name, name=secret.name or "", key=secret.key or "")
+    return ArgumentValues(values, secrets)
+
+
+def resolved_arguments(
+    arguments: Sequence[TemplateArgument], of: Updated | None, root: str, problems: Problems
+) -> tuple[TemplateArgument, ...]:
+    """The same with the values that come from the Rollout; those of Secrets stay references.
+
+    Args:
+        of: None when there is no Rollout, so that nothing can be taken from it.
+    """
+    return tuple(_resolved(argument, of, f"{root}.args[{index}]", problems) for index, argument in enumerate(arguments))
+
+
+def _resolved(argument: TemplateArgument, of: Updated | None, path: str, problems: Problems) -> TemplateArgument:
+    source = argument.value_from
+    if source is None or source.secret_key_ref is not None:
+        return argument
+    if of is None:
+        problems.add(f"{path}.valueFrom", "is taken from a Rollout, and there is none: give a value")
+        return argument
+    value = ""
+    if source.pod_template_hash_value is not None:
+        value = of.stable if source.pod_template_hash_value == "Stable" else of.latest
+    elif source.field_ref is not None and source.field_ref.field_path is not None:
+        try:
+            value = field_value(of.manifest, source.field_ref.field_path)
+        except ValueError as error:
+            problems.add(f"{path}.valueFrom.fieldRef.fieldPath", str(error))
+    if OPEN in value:
+        problems.add(path, f"must not have {OPEN} in its value")
+    return TemplateArgument(name=argument.name, value=value)
+
+
+def merged_defaults(
+    lists: Sequence[tuple[str, Sequence[TemplateArgument]]], problems: Problems
+) -> tuple[TemplateArgument, ...]:
+    """ArgumentValues of several templates as one list: the one of two that has a value; both only if they agree.
+
+    Args:
+        lists: where the arguments of each template stand, and they.
+    """
+    merged: dict[str, TemplateArgument] = {}
+    for root, arguments in lists:
+        for index, argument in enumerate(arguments):
+            name = argument.name or ""
+            before = merged.get(name)
+            if before is None or not _has_value(before):
+                merged[name] = argument
+            elif _has_value(argument) and (argument.value, argument.value_from) != (before.value, before.value_from):
+                problems.add(f"{root}.args[{index}]", f"{name!r} has another default in another template")
+    return tuple(merged.values())
+
+
+def with_given(
+    defaults: Sequence[TemplateArgument], given: Sequence[TemplateArgument], path: str, problems: Problems
+) -> tuple[TemplateArgument, ...]:
+    """The arguments that templates ask for, with what their user gives. What no template asks for is left out, as Argo does.
+
+    Args:
+        path: where the user's list of arguments stands.
+    """
+    values = {argument.name: argument for argument in given if _has_value(argument)}
+    merged = tuple(values.get(argument.name, argument) for argument in defaults)
+    for argument in merged:
+        if not _has_value(argument):
+            problems.add(path, f"needs a value for {argument.name!r}, which a template asks for")
+    return merged
+
+
+def _has_value(argument: TemplateArgument) -> bool:
+    return argument.value is not None or argument.value_from is not None

@@ -1,0 +1,295 @@
+"""One metric: its rules, and core's words for it.
+
+What still holds `{{args.name}}` is not judged: its argument has no value yet. Source of the rules: Argo Rollouts' validation.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rollouts.api.problems import Problems
+from rollouts.api.v1alpha1.analysis_template import (
+    OPEN,
+    AuthenticationWire,
+    JobWire,
+    KubernetesWire,
+    MetricHeader,
+    MetricSourceWire,
+    MetricWire,
+    PrometheusWire,
+    RangeQueryWire,
+    WebWire,
+)
+from rollouts.api.v1alpha1.wire import wire_name
+from rollouts.core.analysis import metric as core
+from rollouts.core.analysis import source
+
+INTERVAL_MIN_S = 1.0
+"""Between two measurements: what is asked more often loads a server and tells nothing new."""
+
+TIMEOUT_MAX_S = 300
+NOT_CARRIED_OUT = (
+    *("kayenta", "datadog", "wavefront", "new_relic", "cloud_watch"),
+    *("graphite", "influxdb", "skywalking", "plugin"),
+)
+_SOURCES = ("prometheus", "web", "job", "kubernetes")
+_CARRIED_OUT = "prometheus, web, job and kubernetes"
+_LIMITS = (
+    ("count", 0),
+    ("failure_limit", -1),
+    ("inconclusive_limit", 0),
+    ("consecutive_error_limit", 0),
+    ("consecutive_success_limit", 0),
+    ("min_samples", 0),
+)
+
+
+def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
+    """Adds every rule that the metric breaks."""
+    if not wire.name:
+        problems.add_missing(f"{path}.name", "is required")
+    _check_limits(wire, path, problems)
+    _check_count(wire, path, problems)
+    if isinstance(wire.interval, float) and wire.interval < INTERVAL_MIN_S:
+        problems.add(f"{path}.interval", f"must be {INTERVAL_MIN_S:g}s or more")
+    if wire.provider is None:
+        problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
+        return
+    _check_source(wire.provider, f"{path}.provider", problems)
+
+
+def _check_limits(wire: MetricWire, path: str, problems: Problems) -> None:
+    for attribute, least in _LIMITS:
+        value = getattr(wire, attribute)
+        if isinstance(value, int) and value < least:
+            off = ", or -1 for any number of failures" if least < 0 else ""
+            message = f"must be {max(least, 0)} or more{off}, not {value}"
+            problems.add(f"{path}.{wire_name(MetricWire, attribute)}", message)
+    if _number(wire.failure_limit, 0) == -1 and _number(wire.consecutive_success_limit, 0) == 0:
+        message = "is off, and so is consecutiveSuccessLimit: then nothing could decide the metric"
+        problems.add(f"{path}.failureLimit", message)
+
+
+def _check_count(wire: MetricWire, path: str, problems: Problems) -> None:
+    count = _number(wire.count, 0)
+    if not count or count < 0:
+        return
+    failures = _number(wire.failure_limit, 0)
+    successes = _number(wire.consecutive_success_limit, 0)
+    inconclusive = _number(wire.inconclusive_limit, 0)
+    if failures is not None and successes is not None and count < max(failures, 0) + successes:
+        problems.add(
+            f"{path}.count",
+            f"is {count} and must be at least failureLimit + consecutiveSuccessLimit, which is {max(failures, 0) + successes}",
+        )
+    if inconclusive is not None and count < inconclusive:
+        problems.add(f"{path}.count", f"is {count} and must be at least inconclusiveLimit, which is {inconclusive}")
+    if count > 1 and wire.interval is None:
+        problems.add_missing(f"{path}.interval", "is required when count is more than 1")
+
+
+def _number(value: int | str | None, default: int) -> int | None:
+    """None for what is not known yet."""
+    if value is None:
+        return default
+    return value if isinstance(value, int) else None
+
+
+def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None:
+    for attribute in NOT_CARRIED_OUT:
+        if getattr(wire, attribute) is not None:
+            name = wire_name(MetricSourceWire, attribute)
+            problems.add(f"{path}.{name}", f"is not supported yet; there are {_CARRIED_OUT}")
+    given = [name for name in (*_SOURCES, *NOT_CARRIED_OUT) if getattr(wire, name) is not None]
+    if len(given) != 1:
+        has = " and ".join(wire_name(MetricSourceWire, name) for name in given) or "none"
+        problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {has}")
+    if wire.prometheus is not None:
+        _check_prometheus(wire.prometheus, f"{path}.prometheus", problems)
+    if wire.web is not None:
+        _check_web(wire.web, f"{path}.web", problems)
+    if wire.job is not None and not wire.job.spec:
+        problems.add_missing(f"{path}.job.spec", "is required")
+    if wire.kubernetes is not None:
+        _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
+        ready = f"{path}.kubernetes.minReadyPercent"
+        _check_range(wire.kubernetes.min_ready_percent, ready, problems, least=0, most=100)
+
+
+def _check_prometheus(wire: PrometheusWire, path: str, problems: Problems) -> None:
+    if not wire.query:
+        problems.add_missing(f"{path}.query", "is required")
+    if wire.address is not None:
+        _check_url(wire.address, f"{path}.address", problems)
+        if wire.metric_provider is not None:
+            problems.add(f"{path}.address", "and metricProvider name a server both; give one of them")
+    _check_range(wire.timeout, f"{path}.timeout", problems, least=1, most=TIMEOUT_MAX_S)
+    _check_headers(wire.headers, path, problems)
+    _check_authentication(wire.authentication, path, problems)
+    if wire.range_query is None:
+        return
+    for name in ("start", "end", "step"):
+        if not getattr(wire.range_query, name):
+            problems.add_missing(f"{path}.rangeQuery.{name}", "is required, and must not be empty or 0")
+
+
+def _check_web(wire: WebWire, path: str, problems: Problems) -> None:
+    if not wire.url:
+        problems.add_missing(f"{path}.url", "is required")
+    else:
+        _check_url(wire.url, f"{path}.url", problems)
+    for name, body in (("body", wire.body), ("jsonBody", wire.json_body)):
+        if body and wire.method in (None, "GET"):
+            problems.add(f"{path}.{name}", "needs method POST or PUT")
+    if wire.body and wire.json_body is not None:
+        problems.add(f"{path}.body", "and jsonBody are both given; give one of them")
+    _check_range(wire.timeout_seconds, f"{path}.timeoutSeconds", problems, least=1, most=TIMEOUT_MAX_S)
+    _check_headers(wire.headers, path, problems)
+    _check_authentication(wire.authentication, path, problems)
+
+
+def _check_url(url: str, path: str, problems: Problems) -> None:
+    if not url.isprintable() or " " in url.partition(OPEN)[0]:
+        problems.add(path, "must be one line without spaces")
+    if not url.startswith(("http://", "https://", OPEN)):
+        problems.add(path, f"must begin with http:// or https://, not {url[:40]!r}")
+
+
+def _check_headers(headers: list[MetricHeader] | None, path: str, problems: Problems) -> None:
+    for index, header in enumerate(headers or ()):
+        at = f"{path}.headers[{index}]"
+        if header.key is None:
+            problems.add_missing(f"{at}.key", "is required")
+        if header.value is None:
+            problems.add_missing(f"{at}.value", "is required")
+        for name, text in (("key", header.key), ("value", header.value)):
+            if text is not None and not text.isprintable():
+                problems.add(f"{at}.{name}", "must be one line without control characters")
+
+
+def _check_authentication(wire: AuthenticationWire | None, path: str, problems: Problems) -> None:
+    if wire is None:
+        return
+    if wire.sigv4 is not None and any(getattr(wire.sigv4, name) for name in type(wire.sigv4).model_fields):
+        problems.add(f"{path}.authentication.sigv4", "is not supported yet; there is oauth2")
+    if wire.oauth2 is None:
+        return
+    for attribute in ("token_url", "client_id", "client_secret"):
+        if not getattr(wire.oauth2, attribute):
+            name = wire_name(type(wire.oauth2), attribute)
+            problems.add_missing(f"{path}.authentication.oauth2.{name}", "is required")
+    if wire.oauth2.token_url:
+        _check_url(wire.oauth2.token_url, f"{path}.authentication.oauth2.tokenUrl", problems)
+
+
+def _check_range(
+    value: int | str | None, path: str, problems: Problems, *, least: int, most: int | None = None
+) -> None:
+    if isinstance(value, int) and (value < least or (most is not None and value > most)):
+        limit = f"{least} or more" if most is None else f"from {least} to {most}"
+        problems.add(path, f"must be {limit}, not {value}")
+
+
+def core_metric(
+    wire: MetricWire, *, dry_run: bool, kept: int, secrets: tuple[core.SecretReference, ...]
+) -> core.Metric:
+    """With all defaults; `check_metric` has found nothing wrong with it, and all arguments have been put in."""
+    assert wire.provider is not None  # noqa: S101 - check_metric has seen it
+    return core.Metric(
+        rules=core.MetricRules(
+            name=wire.name or "",
+            interval_s=None if wire.interval is None else float(wire.interval),
+            initial_delay_s=float(wire.initial_delay or 0.0),
+            count=_integer(wire.count, 0) or None,
+            failure_limit=_integer(wire.failure_limit, core.FAILURE_LIMIT),
+            inconclusive_limit=_integer(wire.inconclusive_limit, core.INCONCLUSIVE_LIMIT),
+            consecutive_error_limit=_integer(wire.consecutive_error_limit, core.CONSECUTIVE_ERROR_LIMIT),
+            consecutive_success_limit=_integer(wire.consecutive_success_limit, core.CONSECUTIVE_SUCCESS_LIMIT),
+            dry_run=dry_run,
+            kept=kept,
+        ),
+        condition=core.MetricCondition(
+            success=wire.success_condition or "",
+            failure=wire.failure_condition or "",
+            no_data=core.NoData(wire.no_data or core.NoData.INCONCLUSIVE),
+            min_samples=_integer(wire.min_samples, 1),
+        ),
+        source=_source(wire.provider),
+        secrets=secrets,
+    )
+
+
+def _integer(value: int | str | None, default: int) -> int:
+    return default if value is None else int(value)
+
+
+def _source(wire: MetricSourceWire) -> source.MetricSource:
+    if wire.prometheus is not None:
+        return _prometheus(wire.prometheus)
+    if wire.web is not None:
+        return _web(wire.web)
+    if wire.job is not None:
+        return _job(wire.job)
+    return _pods(wire.kubernetes or KubernetesWire())
+
+
+def _prometheus(wire: PrometheusWire) -> source.PrometheusQuery:
+    return source.PrometheusQuery(
+        query=wire.query or "",
+        endpoint=wire.address or wire.metric_provider or source.DEFAULT_ENDPOINT,
+        range=None if wire.range_query is None else _range(wire.range_query),
+        timeout_s=float(_integer(wire.timeout, int(source.PROMETHEUS_TIMEOUT_S))),
+        headers=_headers(wire.headers),
+        insecure=bool(wire.insecure),
+        authentication=_authentication(wire.authentication),
+    )
+
+
+def _range(wire: RangeQueryWire) -> source.QueryRange:
+    return source.QueryRange(start=wire.start or "", end=wire.end or "", step_s=float(wire.step or 0.0))
+
+
+def _web(wire: WebWire) -> source.WebQuery:
+    as_json = wire.json_body is not None
+    return source.WebQuery(
+        url=wire.url or "",
+        method=wire.method or "GET",
+        headers=_headers(wire.headers),
+        body=json.dumps(wire.json_body) if as_json else wire.body or "",
+        body_is_json=as_json,
+        json_path=wire.json_path or "",
+        timeout_s=float(_integer(wire.timeout_seconds, int(source.WEB_TIMEOUT_S))),
+        insecure=bool(wire.insecure),
+        authentication=_authentication(wire.authentication),
+    )
+
+
+def _job(wire: JobWire) -> source.JobMetric:
+    metadata = wire.metadata
+    return source.JobMetric(
+        metadata={} if metadata is None else metadata.model_dump(exclude_none=True), spec=dict(wire.spec or {})
+    )
+
+
+def _pods(wire: KubernetesWire) -> source.PodEvidence:
+    return source.PodEvidence(
+        restarts_max=_integer(wire.max_restarts, 0),
+        ready_percent_min=_integer(wire.min_ready_percent, 100),
+        containers=tuple(wire.containers or ()),
+    )
+
+
+def _headers(wire: list[MetricHeader] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((header.key or "", header.value or "") for header in wire or ())
+
+
+def _authentication(wire: AuthenticationWire | None) -> source.OAuth2 | None:
+    if wire is None or wire.oauth2 is None:
+        return None
+    oauth2 = wire.oauth2
+    return source.OAuth2(
+        token_url=oauth2.token_url or "",
+        client_id=oauth2.client_id or "",
+        client_secret=oauth2.client_secret or "",
+        scopes=tuple(oauth2.scopes or ()),
+    )

@@ -1,0 +1,104 @@
+"""Rules about metrics by regular expressions of their names: which are measured only, and how many measurements are kept.
+
+The expressions are RE2's, as in Argo Rollouts, and may match anywhere in a name. A tenant writes them, so they are matched in
+linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from rollouts.api.problems import Problems
+from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention
+from rollouts.core.analysis.metric import MEASUREMENTS_KEPT
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.expressions import Result, compiled
+
+KEPT_MAX = 1000
+"""Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_ -]+")
+_EVERY = (".*", "^.*$", ".+")
+
+
+def check_rules(
+    dry_run: Sequence[DryRun], retention: Sequence[MeasurementRetention], root: str, problems: Problems
+) -> None:
+    """Adds what is wrong with the rules, whatever metrics there are."""
+    for field, rules in _by_field(dry_run, retention):
+        seen: set[str] = set()
+        for index, rule in enumerate(rules):
+            path = f"{root}.{field}[{index}]"
+            if rule.metric_name is None:
+                problems.add_missing(f"{path}.metricName", "is required")
+                continue
+            if rule.metric_name in seen:
+                problems.add(f"{path}.metricName", f"{rule.metric_name!r} is the name of another rule too")
+            seen.add(rule.metric_name)
+            try:
+                matches(rule.metric_name, "")
+            except ValueError as error:
+                problems.add(f"{path}.metricName", str(error))
+    for index, kept in enumerate(retention):
+        path = f"{root}.measurementRetention[{index}].limit"
+        if kept.limit is None:
+            problems.add_missing(path, "is required")
+        elif kept.limit > KEPT_MAX:
+            problems.add(path, f"must be {KEPT_MAX} or less, not {kept.limit}")
+
+
+def check_matched(
+    dry_run: Sequence[DryRun],
+    retention: Sequence[MeasurementRetention],
+    names: Sequence[str],
+    root: str,
+    problems: Problems,
+) -> None:
+    """Adds rules that are about no metric: their author meant one. Those that `check_rules` refuses are left out."""
+    for field, rules in _by_field(dry_run, retention):
+        for index, rule in enumerate(rules):
+            pattern = rule.metric_name
+            try:
+                matched = pattern is None or any(matches(pattern, name) for name in names)
+            except ValueError:
+                continue
+            if not matched:
+                there = ", ".join(sorted(names)[:10]) or "none"
+                path = f"{root}.{field}[{index}].metricName"
+                problems.add(path, f"{pattern!r} matches no metric; there are: {there}")
+
+
+def _by_field(
+    dry_run: Sequence[DryRun], retention: Sequence[MeasurementRetention]
+) -> tuple[tuple[str, Sequence[DryRun | MeasurementRetention]], ...]:
+    return ("dryRun", dry_run), ("measurementRetention", retention)
+
+
+def is_dry_run(name: str, rules: Sequence[DryRun]) -> bool:
+    """Whether a metric is measured only."""
+    return any(matches(rule.metric_name or "", name) for rule in rules)
+
+
+def kept_of(name: str, rules: Sequence[MeasurementRetention]) -> int:
+    """Measurements that are kept of a metric; the last rule about it counts, and 0 is the default."""
+    kept = 0
+    for rule in rules:
+        if matches(rule.metric_name or "", name):
+            kept = rule.limit or 0
+    return kept or MEASUREMENTS_KEPT
+
+
+@lru_cache(maxsize=1024)
+def matches(pattern: str, name: str) -> bool:
+    """Whether the pattern is found in the name. Raises: ValueError that says what is wrong with the pattern."""
+    if pattern in _EVERY:
+        return True
+    if _PLAIN.fullmatch(pattern):
+        return pattern in name
+    try:
+        expression = compiled("name.matches(pattern)", variables=("name", "pattern"), result=Result.TRUTH)
+        return expression.truth({"name": name, "pattern": pattern})
+    except (ExpressionFailed, ExpressionInvalid) as error:
+        raise ValueError(f"{pattern!r} cannot be used as a regular expression (RE2): {error}") from error

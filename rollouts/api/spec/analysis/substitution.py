@@ -1,0 +1,131 @@
+"""`{{args.name}}` in the JSON of one metric: what is put in, and where a secret may stand.
+
+A PromQL query and an expression take a value as the place allows: inside quotes it is escaped, so that it stays one text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.analysis.arguments import ArgumentValues
+from rollouts.core.analysis.metric import SecretReference
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED, UNCLOSED_STRING, filled, filled_parts, is_unclosed
+from rollouts.core.promql import filled_query
+
+SIZE_MAX = 262_144
+"""Characters of all texts of one metric, with the arguments put in; an object of the API server holds 1.5 MB."""
+
+_PREFIX = "args."
+_QUERY = ("provider", "prometheus", "query")
+_EXPRESSIONS = frozenset(
+    {
+        ("successCondition",),
+        ("failureCondition",),
+        ("provider", "prometheus", "rangeQuery", "start"),
+        ("provider", "prometheus", "rangeQuery", "end"),
+    }
+)
+
+_EXPRESSION_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
+
+Location = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Substitution:
+    """Puts arguments into one metric.
+
+    Args:
+        root: where the metric stands, such as `spec.metrics[0]`.
+        complete: whether every argument must have a value by now; if not, places without one stay.
+    """
+
+    arguments: ArgumentValues
+    root: str
+    problems: Problems
+    complete: bool
+    size: int = 0
+    secrets: dict[str, SecretReference] = field(default_factory=dict)
+
+    def value(self, json: Any, location: Location = ()) -> Any:
+        """A copy of the JSON with the arguments put in."""
+        match json:
+            case dict():
+                return {
+                    self.text(name, (*location, name), key=True): self.value(part, (*location, name))
+                    for name, part in json.items()
+                }
+            case list():
+                return [self.value(part, (*location, index)) for index, part in enumerate(json)]
+            case str():
+                return self.text(json, location)
+            case _:
+                return json
+
+    def text(self, text: str, location: Location, *, key: bool = False) -> str:
+        """One text of it.
+
+        Args:
+            key: it is the name of a field.
+        """
+        if "{{" in text:
+            if self.size > SIZE_MAX:
+                return text
+            path = path_of(location, root=self.root)
+            if is_unclosed(text):
+                self.problems.add(path, UNCLOSED)
+            text = self._filled(text, location, path, key=key)
+        else:
+            self.size += len(text)
+        if self.size > SIZE_MAX:
+            self.problems.add(self.root, f"has more than {SIZE_MAX} characters with its arguments put in")
+        return text
+
+    def _filled(self, text: str, location: Location, path: str, *, key: bool) -> str:
+        def value_of(name: str) -> str | None:
+            return self._value_of(name, path, secret_allowed=not key and _may_be_secret(location))
+
+        def refuse(name: str, why: str) -> None:
+            self.problems.add(path, f"{name} {why}")
+
+        if location == _QUERY:
+            return filled_query(text, value_of, refuse)
+        if location in _EXPRESSIONS:
+            return filled_parts(text, _EXPRESSION_PART, value_of, refuse, bare=value_of)
+        return filled(text, value_of)
+
+    def _value_of(self, name: str, path: str, *, secret_allowed: bool) -> str | None:
+        argument = name.removeprefix(_PREFIX)
+        if argument == name:
+            self.problems.add(path, f"has {{{{{name[:40]}}}}}, which is no argument: those are {{{{args.NAME}}}}")
+            return None
+        if (value := self.arguments.values.get(argument)) is not None:
+            self.size += len(value)
+            return value if self.size <= SIZE_MAX else None
+        secret = self.arguments.secrets.get(argument)
+        if secret is None:
+            if self.complete:
+                self.problems.add(path, f"uses {{{{{name[:40]}}}}}, which has no value")
+        elif secret_allowed:
+            self.secrets[argument] = secret
+        else:
+            message = "may stand in headers, authentication, and the URL and body of a web request alone"
+            self.problems.add(path, f"uses {{{{{name[:40]}}}}}, which is a secret; it {message}")
+        return None
+
+
+def _may_be_secret(location: Location) -> bool:
+    match location:
+        case ("provider", "web", "url" | "body"):
+            return True
+        case ("provider", "web", "jsonBody" | "authentication", *_):
+            return True
+        case ("provider", "prometheus", "authentication", *_):
+            return True
+        case ("provider", "prometheus" | "web", "headers", _, "value"):
+            return True
+        case _:
+            return False

@@ -1,0 +1,305 @@
+"""Metrics as templates and runs of analyses have them; field names and meaning are Argo Rollouts'.
+
+`{{args.name}}` may stand in every text, and in numbers and durations: what such a field means shows with the arguments put in.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, MeasurementRetention, TemplateRef
+from rollouts.api.v1alpha1.wire import (
+    MAX_INT32,
+    AnyJson,
+    Bool,
+    Count,
+    FreeObject,
+    Name,
+    ObjectName,
+    Text,
+    Wire,
+    exactly_one,
+    needs,
+    parse_duration,
+)
+
+_NUMBER_LENGTH_MAX = 256
+_INT_OR_TEXT = {
+    "x-kubernetes-int-or-string": True,
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "maxLength": _NUMBER_LENGTH_MAX,
+}
+_VALUE_LENGTH_MAX = 4096
+OPEN = "{{"
+"""Begins a place for an argument."""
+
+
+def _integer(value: object) -> int | str:
+    match value:
+        case bool():
+            pass
+        case int() if -MAX_INT32 <= value <= MAX_INT32:
+            return value
+        case str() if len(value) > _NUMBER_LENGTH_MAX:
+            raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
+        case str() if OPEN in value:
+            return value
+        case str() if value.isascii() and value.removeprefix("-").isdigit() and len(value) <= 10:
+            return int(value)
+    raise ValueError(f"must be an integer, not {value!r}")
+
+
+def _seconds(value: object) -> float | str:
+    if isinstance(value, str) and len(value) > _NUMBER_LENGTH_MAX:
+        raise ValueError(f"must have at most {_NUMBER_LENGTH_MAX} characters")
+    return value if isinstance(value, str) and OPEN in value else parse_duration(value)
+
+
+def _argument_value(value: object) -> str:
+    match value:
+        case bool():
+            pass
+        case int():
+            return str(value)
+        case str() if len(value) <= _VALUE_LENGTH_MAX:
+            return value
+        case str():
+            raise ValueError(f"must have at most {_VALUE_LENGTH_MAX} characters")
+    raise ValueError(f"must be a string (in quotes) or an integer, not {value!r}")
+
+
+Integer: TypeAlias = Annotated[int | str, PlainValidator(_integer), WithJsonSchema(_INT_OR_TEXT)]
+Seconds: TypeAlias = Annotated[float | str, PlainValidator(_seconds), WithJsonSchema(_INT_OR_TEXT)]
+Value: TypeAlias = Annotated[
+    str, PlainValidator(_argument_value), WithJsonSchema({**_INT_OR_TEXT, "maxLength": _VALUE_LENGTH_MAX})
+]
+ConditionText: TypeAlias = Annotated[str, Field(max_length=1024)]
+Query: TypeAlias = Annotated[str, Field(max_length=16_384)]
+
+
+class SecretKeyRef(Wire):
+    """One key of a Secret in the namespace of the run."""
+
+    model_config = needs("name", "key")
+
+    name: ObjectName | None = Field(None, description="Name of the Secret.")
+    key: Name | None = Field(None, description="Key in its data.")
+
+
+class TemplateArgumentSource(Wire):
+    """Where the value of an argument comes from."""
+
+    secret_key_ref: SecretKeyRef | None = Field(None, description="A key of a Secret.")
+    field_ref: FieldRef | None = Field(None, description="A field of the Rollout.")
+    pod_template_hash_value: Literal["Stable", "Latest"] | None = Field(
+        None, description="The revision of the stable or of the latest pods."
+    )
+
+
+class TemplateArgument(Wire):
+    """An argument; one without value must be given by whoever uses the template."""
+
+    model_config = needs("name")
+
+    name: Name | None = Field(None, description="Name of the argument: {{args.NAME}}.")
+    value: Value | None = Field(None, description="Its value.")
+    value_from: TemplateArgumentSource | None = Field(None, description="Where its value comes from.")
+
+
+class MetricHeader(Wire):
+    """One header of a request."""
+
+    model_config = needs("key", "value")
+
+    key: Name | None = Field(None, description="Its name.")
+    value: Text | None = Field(None, description="Its value.")
+
+
+class OAuth2Wire(Wire):
+    """OAuth 2.0 client credentials (RFC 6749, section 4.4)."""
+
+    token_url: Text | None = Field(None, description="Where the token is asked for.")
+    client_id: Text | None = Field(None, description="Who asks.")
+    client_secret: Text | None = Field(None, description="The client's secret, as {{args.NAME}} of a Secret.")
+    scopes: Annotated[list[Text], Field(max_length=32)] | None = Field(None, description="Scopes of the token.")
+
+
+class Sigv4Wire(Wire):
+    """Signatures of AWS."""
+
+    region: Text | None = Field(None, description="Region of AWS.")
+    profile: Text | None = Field(None, description="Profile of the credentials.")
+    role_arn: Text | None = Field(None, description="Role that is assumed.")
+
+
+class AuthenticationWire(Wire):
+    """How a request says who it is."""
+
+    oauth2: OAuth2Wire | None = Field(None, description="Client credentials.")
+    sigv4: Sigv4Wire | None = Field(None, description="Signatures of AWS.")
+
+
+Headers = Annotated[list[MetricHeader], Field(max_length=32)]
+
+
+class RangeQueryWire(Wire):
+    """A range query instead of an instant one."""
+
+    start: ConditionText | None = Field(None, description='Expression that gives its start: now() - duration("5m").')
+    end: ConditionText | None = Field(None, description="Expression that gives its end: now().")
+    step: Seconds | None = Field(None, description="Between two samples, at most.")
+
+
+class PrometheusWire(Wire):
+    """A query of Prometheus."""
+
+    model_config = needs(
+        "query", rules=(("!has(self.address) || !has(self.metricProvider)", "address or metricProvider, not both"),)
+    )
+
+    address: Text | None = Field(None, description="URL of the server, which a MetricProvider must have declared.")
+    metric_provider: ObjectName | None = Field(
+        None, description="Name of a MetricProvider; without it and address, what the controller was started with."
+    )
+    query: Query | None = Field(None, description="PromQL.")
+    authentication: AuthenticationWire | None = Field(None, description="How the request says who it is.")
+    timeout: Integer | None = Field(None, description="Seconds until the query must be answered; default 30.")
+    insecure: Bool | None = Field(None, description="Do not check the certificate.")
+    headers: Headers | None = Field(None, description="Headers of the request.")
+    range_query: RangeQueryWire | None = Field(None, description="Ask for a range of time.")
+
+
+class WebWire(Wire):
+    """A request whose answer is JSON, or text."""
+
+    model_config = needs("url")
+
+    method: Literal["GET", "POST", "PUT"] | None = Field(None, description="Default GET.")
+    url: Text | None = Field(None, description="Where it goes.")
+    headers: Headers | None = Field(None, description="Headers of the request.")
+    body: Query | None = Field(None, description="What is sent, with POST or PUT.")
+    json_body: AnyJson = Field(None, description="The same, as JSON.")
+    timeout_seconds: Integer | None = Field(None, description="Seconds until it must be answered; default 10.")
+    json_path: Text | None = Field(None, description="Which part of the answer is the result: {$.data.ok}.")
+    insecure: Bool | None = Field(None, description="Do not check the certificate.")
+    authentication: AuthenticationWire | None = Field(None, description="How the request says who it is.")
+
+
+class JobMetadata(Wire):
+    """What the Job gets besides its name."""
+
+    labels: FreeObject | None = Field(None, description="Labels of the Job.")
+    annotations: FreeObject | None = Field(None, description="Annotations of the Job.")
+
+
+class JobWire(Wire):
+    """A Job: its success is the measurement's."""
+
+    model_config = needs("spec")
+
+    metadata: JobMetadata | None = Field(None, description="Labels and annotations of the Job.")
+    spec: FreeObject | None = Field(None, description="Spec of the Job.")
+
+
+class KubernetesWire(Wire):
+    """What Kubernetes shows of the pods of the revision."""
+
+    max_restarts: Integer | None = Field(None, description="Restarts of containers that are borne; default 0.")
+    min_ready_percent: Integer | None = Field(None, description="Pods that must be ready, in percent; default 100.")
+    containers: Annotated[list[Name], Field(max_length=64)] | None = Field(
+        None, description="Only these; without it all but native sidecars."
+    )
+
+
+class MetricSourceWire(Wire):
+    """Where the numbers come from."""
+
+    model_config = needs(
+        rules=(
+            (
+                exactly_one(
+                    *("prometheus", "web", "job", "kubernetes", "kayenta", "datadog", "wavefront", "newRelic"),
+                    *("cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
+                ),
+                "exactly one provider is required",
+            ),
+        )
+    )
+
+    prometheus: PrometheusWire | None = Field(None, description="A query of Prometheus.")
+    web: WebWire | None = Field(None, description="A request to any HTTP server.")
+    job: JobWire | None = Field(None, description="A Job.")
+    kubernetes: KubernetesWire | None = Field(None, description="The pods themselves.")
+    kayenta: FreeObject | None = Field(None, description="Not carried out.")
+    datadog: FreeObject | None = Field(None, description="Not carried out.")
+    wavefront: FreeObject | None = Field(None, description="Not carried out.")
+    new_relic: FreeObject | None = Field(None, description="Not carried out.")
+    cloud_watch: FreeObject | None = Field(None, description="Not carried out.")
+    graphite: FreeObject | None = Field(None, description="Not carried out.")
+    influxdb: FreeObject | None = Field(None, description="Not carried out.")
+    skywalking: FreeObject | None = Field(None, description="Not carried out.")
+    plugin: FreeObject | None = Field(None, description="Not carried out.")
+
+
+class MetricWire(Wire):
+    """One metric: what is measured, how often, and what is good."""
+
+    model_config = needs("name", "provider")
+
+    name: Name | None = Field(None, description="Its name.")
+    interval: Seconds | None = Field(None, description="From one measurement to the next; without it there is one.")
+    initial_delay: Seconds | None = Field(None, description="From the start of the run to the first measurement.")
+    count: Integer | None = Field(None, description="Measurements that are judged; 0 for no end.")
+    success_condition: ConditionText | None = Field(None, description="What is good: result[0] >= 0.95.")
+    failure_condition: ConditionText | None = Field(None, description="What is bad.")
+    failure_limit: Integer | None = Field(None, description="Failures that are borne; default 0, -1 for any number.")
+    inconclusive_limit: Integer | None = Field(None, description="Measurements without a verdict that are borne.")
+    consecutive_error_limit: Integer | None = Field(None, description="Errors in a row that are borne; default 4.")
+    consecutive_success_limit: Integer | None = Field(
+        None, description="Successes in a row that end the metric; default 0, which is off."
+    )
+    no_data: Literal["inconclusive", "fail", "wait"] | None = Field(
+        None, description="What a measurement without evidence is; default inconclusive. It is never a success."
+    )
+    min_samples: Integer | None = Field(None, description="Numbers that a measurement needs; default 1.")
+    provider: MetricSourceWire | None = Field(None, description="Where the numbers come from.")
+
+
+Metrics = Annotated[list[MetricWire], Field(max_length=64)]
+TemplateArguments = Annotated[list[TemplateArgument], Field(max_length=64)]
+Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
+
+
+class AnalysisTemplateSpec(Wire):
+    """What an analysis measures. AnalysisTemplates and ClusterAnalysisTemplates have the same."""
+
+    metrics: Metrics | None = Field(None, description="Metrics of the analysis.")
+    args: TemplateArguments | None = Field(None, description="Arguments, with default values or without.")
+    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
+    measurement_retention: Retentions | None = Field(None, description="How many measurements are kept.")
+    templates: Annotated[list[TemplateRef], Field(max_length=32)] | None = Field(
+        None, description="Templates whose metrics and arguments are added."
+    )
+
+
+class TTLStrategy(Wire):
+    """How long a run is kept after its end."""
+
+    seconds_after_completion: Count | None = Field(None, description="Seconds after any end.")
+    seconds_after_success: Count | None = Field(None, description="Seconds after success.")
+    seconds_after_failure: Count | None = Field(None, description="Seconds after failure.")
+
+
+class AnalysisRunSpecWire(Wire):
+    """A copy of what is measured, with the values of all arguments: a template that changes changes no run."""
+
+    model_config = needs("metrics")
+
+    metrics: Metrics | None = Field(None, description="Metrics of the analysis.")
+    args: TemplateArguments | None = Field(None, description="Arguments with their values.")
+    dry_run: DryRuns | None = Field(None, description="Metrics that are measured and never judged.")
+    measurement_retention: Retentions | None = Field(None, description="How many measurements are kept.")
+    terminate: Bool | None = Field(None, description="End the run now.")
+    ttl_strategy: TTLStrategy | None = Field(None, description="How long the run is kept after its end.")

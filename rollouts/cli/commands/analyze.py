@@ -1,0 +1,311 @@
+"""`rollouts analyze --dry-run`: measures the metrics of analysis templates once, and says how a run of them would end.
+
+Nothing is written, and no controller is needed. The measurements are judged as a run judges them, and the run is played in
+virtual time as if all of its measurements came out like these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, assert_never
+
+from rich.console import Console
+from rich.table import Table
+
+from rollouts.api.spec.analysis.run import parse_run
+from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
+from rollouts.api.v1alpha1.analysis import TemplateRef
+from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.durations import short
+from rollouts.clock import SystemClock
+from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.metric import Metric
+from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
+from rollouts.core.analysis.run_spec import RunSpec
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.errors import SpecInvalid
+from rollouts.metrics.addresses import TenantUrls
+from rollouts.metrics.endpoints import endpoint_of
+from rollouts.metrics.evidence import measured
+from rollouts.metrics.requests import MetricEndpoint
+from rollouts.metrics.samples import Absence, MetricData, NoEvidence
+from rollouts.metrics.sources import found_in, question_of
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
+from rollouts.ports import Clock, MetricEndpoints
+from rollouts.probes.metric_asker import MetricAsker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzeOptions:
+    """What the command line says of how to measure.
+
+    Args:
+        arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
+        prometheus_url: of the endpoint "default"; "" for none.
+        deadline_s: for each answer.
+        ca_file: certificates of authorities that are believed besides the public ones; None for none.
+    """
+
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    prometheus_url: str = ""
+    deadline_s: float = 30.0
+    ca_file: Path | None = None
+
+    @property
+    def declared(self) -> Mapping[str, MetricEndpoint]:
+        """Endpoints by name."""
+        url = self.prometheus_url
+        return {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
+
+
+_STYLES = {
+    AnalysisPhase.SUCCESSFUL: "green",
+    AnalysisPhase.FAILED: "red",
+    AnalysisPhase.ERROR: "red",
+    AnalysisPhase.INCONCLUSIVE: "yellow",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """One template, measured.
+
+    Args:
+        measurements: by metric.
+        rehearsal: how a run would end whose measurements all come out like these.
+    """
+
+    template: str
+    spec: RunSpec
+    measurements: Mapping[str, Measurement]
+    rehearsal: RunRehearsal
+
+    @property
+    def exit(self) -> Exit:
+        """BAD where a run would end badly."""
+        return Exit.BAD if self.rehearsal.status.phase.bad else Exit.OK
+
+
+def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
+    """The analysis templates of a file, by name, in their order."""
+    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
+    return {
+        TemplateName(str((each.get("metadata") or {}).get("name") or ""), scopes[each["kind"]]): each
+        for each in manifests
+        if each.get("apiVersion") == ANALYSIS_TEMPLATE.api_version and each.get("kind") in scopes
+    }
+
+
+def chosen(templates: Mapping[TemplateName, Manifest], names: Sequence[str]) -> tuple[TemplateName, ...] | str:
+    """The templates of those names; without names all that no other template takes in. A text says what is wrong."""
+    if not templates:
+        return "there is no AnalysisTemplate in the files"
+    if not names:
+        return _taken_in_by_none(templates)
+    found = [next((each for each in templates if each.name == name), name) for name in names]
+    if missing := [each for each in found if isinstance(each, str)]:
+        return f"the files have no template {missing[0]}; they have {', '.join(each.name for each in templates)}"
+    return tuple(each for each in found if isinstance(each, TemplateName))
+
+
+def _taken_in_by_none(templates: Mapping[TemplateName, Manifest]) -> tuple[TemplateName, ...]:
+    named: set[TemplateName] = set()
+    for each in templates.values():
+        spec = each.get("spec")
+        for reference in spec.get("templates") or () if isinstance(spec, dict) else ():
+            if isinstance(reference, dict):
+                named.add(TemplateName(str(reference.get("templateName")), bool(reference.get("clusterScope"))))
+    return tuple(each for each in templates if each not in named)
+
+
+def run_spec_of(
+    name: TemplateName, templates: Mapping[TemplateName, Manifest], arguments: Mapping[str, str]
+) -> RunSpec:
+    """What a run of the template measures.
+
+    Args:
+        templates: all that there are, as templates may name each other.
+        arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
+
+    Raises: SpecInvalid with every problem found.
+    """
+
+    def find(wanted: TemplateName) -> Mapping[str, Any] | None:
+        found = templates.get(wanted)
+        return None if found is None else _with_values(found.get("spec"), arguments)
+
+    use = AnalysisUse(
+        path=str(name),
+        templates=(TemplateRef.model_validate({"templateName": name.name, "clusterScope": name.cluster_scope}),),
+        args=_of_metrics(find(name), arguments),
+    )
+    return parse_run(run_of(use, find, None), root=str(name))
+
+
+def _with_values(spec: Any, arguments: Mapping[str, str]) -> Any:
+    """The template's spec; an argument with a value from the command line needs no other source."""
+    if not isinstance(spec, dict) or not isinstance(spec.get("args"), list):
+        return spec
+    args = [
+        {"name": each["name"], "value": arguments[each["name"]]}
+        if isinstance(each, dict) and each.get("name") in arguments
+        else each
+        for each in spec["args"]
+    ]
+    return {**spec, "args": args}
+
+
+def _of_metrics(spec: Mapping[str, Any] | None, arguments: Mapping[str, str]) -> tuple[TemplateArgument, ...]:
+    """Values for arguments that the template itself does not declare."""
+    declared = {each.get("name") for each in (spec or {}).get("args") or () if isinstance(each, dict)}
+    return tuple(
+        TemplateArgument.model_validate({"name": name, "value": value})
+        for name, value in arguments.items()
+        if name not in declared
+    )
+
+
+async def analysed(
+    template: str, spec: RunSpec, asked: AnalyzeOptions, *, endpoints: MetricEndpoints, clock: Clock
+) -> Analysed:
+    """Measures every metric once, all at the same time.
+
+    Cancellation: safe. Raises: nothing that a server could cause.
+    """
+
+    async def one(metric: Metric) -> Measurement:
+        started_at_s = clock.now_s()
+        found = await _found(metric, asked, endpoints, now_s=started_at_s)
+        return measured(found, metric.condition, started_at_s=started_at_s, finished_at_s=clock.now_s())
+
+    taken = await asyncio.gather(*(one(each) for each in spec.metrics))
+    measurements = {metric.rules.name: each for metric, each in zip(spec.metrics, taken, strict=True)}
+    return Analysed(template, spec, measurements, rehearsed(spec.rules, measurements))
+
+
+async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoints, *, now_s: float) -> MetricData:
+    if metric.secrets:
+        names = ", ".join(each.argument for each in metric.secrets)
+        return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
+    match metric.source:
+        case PrometheusQuery() | WebQuery() as source:
+            endpoint = endpoint_of(source, asked.declared)
+            if isinstance(endpoint, NoEvidence):
+                return endpoint
+            # Whoever types the command asks from their own machine, where they may ask whom they like.
+            question = question_of(source, replace(endpoint, declared=True), now_s=now_s)
+            if isinstance(question, NoEvidence):
+                return question
+            answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
+            return found_in(answer, question)
+        case JobMetric() | PodEvidence():
+            return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
+        case never:
+            assert_never(never)
+
+
+def draw(one: Analysed, console: Console) -> None:
+    """One line for each metric, and one for the run."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("METRIC", "MEASURED", "VALUE", "CONDITION", "WHY"):
+        table.add_column(heading, overflow="fold")
+    for metric in one.spec.metrics:
+        seen = one.measurements[metric.rules.name]
+        name = f"{metric.rules.name} (dry run)" if metric.rules.dry_run else metric.rules.name
+        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", seen.message or "-")
+        table.add_row(*(plain(each) for each in cells), style=_STYLES.get(seen.phase))
+    console.print(plain(one.template), style="bold", markup=False, highlight=False)
+    console.print(table)
+    console.print(plain(told(one)), style=_STYLES.get(one.rehearsal.status.phase), markup=False, highlight=False)
+
+
+def _conditions(metric: Metric) -> Iterator[str]:
+    if metric.condition.success:
+        yield metric.condition.success
+    if metric.condition.failure:
+        yield f"not: {metric.condition.failure}"
+
+
+def told(one: Analysed) -> str:
+    """How a run would end, in one sentence."""
+    rehearsal = one.rehearsal
+    if not rehearsal.ends:
+        return "with measurements like these a run goes on until something else ends it"
+    count = f"{rehearsal.measurements} measurement{'' if rehearsal.measurements == 1 else 's'}"
+    within = f" in {short(rehearsal.took_s)}" if rehearsal.took_s else ""
+    why = f": {rehearsal.status.message}" if rehearsal.status.message else ""
+    return f"with measurements like these a run ends {rehearsal.status.phase}, after {count}{within}{why}"
+
+
+def as_json(found: Sequence[Analysed]) -> str:
+    """All of it, for scripts."""
+    return json.dumps([_plain(each) for each in found], indent=2)
+
+
+def _plain(one: Analysed) -> dict[str, Any]:
+    return {
+        "template": one.template,
+        "metrics": [
+            {
+                "name": metric.rules.name,
+                "phase": one.measurements[metric.rules.name].phase,
+                "value": one.measurements[metric.rules.name].value,
+                "samples": one.measurements[metric.rules.name].samples,
+                "message": one.measurements[metric.rules.name].message,
+                "successCondition": metric.condition.success,
+                "failureCondition": metric.condition.failure,
+                "dryRun": metric.rules.dry_run,
+            }
+            for metric in one.spec.metrics
+        ],
+        "run": {
+            "ends": one.rehearsal.ends,
+            "phase": one.rehearsal.status.phase,
+            "message": one.rehearsal.status.message,
+            "measurements": one.rehearsal.measurements,
+            "tookSeconds": one.rehearsal.took_s,
+        },
+    }
+
+
+async def analyze(
+    templates: Mapping[TemplateName, Manifest],
+    names: Sequence[TemplateName],
+    asked: AnalyzeOptions,
+    *,
+    console: Console,
+    output_json: bool,
+) -> Exit:
+    """Measures templates, one after the other, and prints what was found.
+
+    Args:
+        templates: all that there are.
+        names: those that are measured.
+
+    Returns: the worst of them; BAD for one that no run can be made of.
+    """
+    clock, found, wrong = SystemClock(), list[Analysed](), False
+    asker = MetricAsker(tenants=TenantUrls(), clock=clock, ca_file=asked.ca_file)
+    async with contextlib.aclosing(asker):
+        for name in names:
+            try:
+                spec = run_spec_of(name, templates, asked.arguments)
+            except SpecInvalid as invalid:
+                wrong = True
+                for problem in invalid.problems:
+                    fail(str(problem))
+                continue
+            found.append(await analysed(str(name), spec, asked, endpoints=asker, clock=clock))
+            if not output_json:
+                draw(found[-1], console)
+    if output_json:
+        console.print(as_json(found), markup=False, highlight=False, soft_wrap=True)
+    return Exit.BAD if wrong else max((each.exit for each in found), default=Exit.OK)

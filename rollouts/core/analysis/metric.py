@@ -1,0 +1,103 @@
+"""A metric of an analysis, resolved: every argument has its value. Field names and defaults are Argo Rollouts'.
+
+Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rollouts.core.analysis.source import MetricSource
+
+FAILURE_LIMIT = 0
+INCONCLUSIVE_LIMIT = 0
+CONSECUTIVE_ERROR_LIMIT = 4
+CONSECUTIVE_SUCCESS_LIMIT = 0
+MEASUREMENTS_KEPT = 10
+
+
+class NoData(StrEnum):
+    """What a measurement without evidence is: no series, NaN, a value of another type. Never a success."""
+
+    INCONCLUSIVE = "inconclusive"
+    FAIL = "fail"
+    WAIT = "wait"  # it does not count: the metric is measured again after its interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRules:
+    """When a metric is measured, and how many of its measurements may go wrong.
+
+    Args:
+        interval_s: from the end of a measurement to the next; None for a single one, unless `count` says more.
+        initial_delay_s: from the start of the run to the first measurement.
+        count: measurements that are judged; None with an interval is without end, without one it is 1. Errors do not count. 0 is
+            None.
+        failure_limit, inconclusive_limit: so many are borne; a negative failure limit is off.
+        consecutive_error_limit: so many errors in a row are borne.
+        consecutive_success_limit: so many successes in a row end the metric; 0 is off.
+        dry_run: it is measured and told, and changes no verdict.
+        kept: measurements that the status keeps, the latest.
+    """
+
+    name: str
+    interval_s: float | None = None
+    initial_delay_s: float = 0.0
+    count: int | None = None
+    failure_limit: int = FAILURE_LIMIT
+    inconclusive_limit: int = INCONCLUSIVE_LIMIT
+    consecutive_error_limit: int = CONSECUTIVE_ERROR_LIMIT
+    consecutive_success_limit: int = CONSECUTIVE_SUCCESS_LIMIT
+    dry_run: bool = False
+    kept: int = MEASUREMENTS_KEPT
+
+    @property
+    def effective_count(self) -> int | None:
+        """Measurements after which the metric is judged; None when it goes on until something ends it."""
+        if self.count:
+            return self.count
+        return 1 if self.interval_s is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCondition:
+    """What is good and what is bad, as people wrote it: an expression over `result`; "" for none.
+
+    Args:
+        no_data: what a measurement without evidence is.
+        min_samples: numbers that a measurement needs at least to be evidence. With 0, conditions that all ask about what is
+            missing or not finite (`len`, `isNil`, `default`, `??`, `isNaN`, `isInf`) decide about it themselves.
+    """
+
+    success: str = field(default="", repr=False)  # arguments that were filled in may be secrets
+    failure: str = field(default="", repr=False)
+    no_data: NoData = NoData.INCONCLUSIVE
+    min_samples: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretReference:
+    """An argument whose value is one key of a Secret in the namespace of the run.
+
+    Args:
+        argument: its name; `{{args.NAME}}` stands where the value goes.
+    """
+
+    argument: str
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric of a run.
+
+    Args:
+        secrets: arguments that its source has places for.
+    """
+
+    rules: MetricRules
+    condition: MetricCondition = field(default_factory=MetricCondition)
+    source: MetricSource
+    secrets: tuple[SecretReference, ...] = ()

@@ -1,0 +1,26 @@
+"""The spec of an AnalysisRun, resolved: what is measured until it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rollouts.core.analysis.metric import Metric, MetricRules
+from rollouts.core.analysis.time_to_live import TimeToLive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """All metrics of a run, with the values of its arguments.
+
+    Args:
+        terminate: somebody has told it to end.
+    """
+
+    metrics: tuple[Metric, ...]
+    terminate: bool = False
+    time_to_live: TimeToLive = field(default_factory=TimeToLive)
+
+    @property
+    def rules(self) -> tuple[MetricRules, ...]:
+        """What `decide_run` needs of the metrics, in their order."""
+        return tuple(metric.rules for metric in self.metrics)

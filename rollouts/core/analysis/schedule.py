@@ -1,0 +1,36 @@
+"""When a metric is measured. Pure. Source: Argo Rollouts' analysis controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rollouts.core.analysis.measurement import AnalysisPhase, MetricResult
+from rollouts.core.analysis.metric import MetricRules
+
+RETRY_S = 10.0
+"""After an error, and wherever a metric without an interval is measured again. Source: Argo's DefaultErrorRetryInterval."""
+
+
+def due_at_s(rules: MetricRules, result: MetricResult, *, started_at_s: float) -> float:
+    """When the metric is measured next, or its measurement in flight is looked at again; in seconds since 1970.
+
+    Args:
+        result: of a metric that is not over.
+        started_at_s: when the run began.
+    """
+    last = result.last
+    if last is None:
+        return started_at_s + rules.initial_delay_s
+    if last.finished_at_s is None:
+        return last.started_at_s if last.resume_at_s is None else last.resume_at_s
+    return last.finished_at_s + (RETRY_S if last.phase is AnalysisPhase.ERROR else retry_interval_s(rules))
+
+
+def retry_interval_s(rules: MetricRules) -> float:
+    """From one look at the metric to the next."""
+    return RETRY_S if rules.interval_s is None else rules.interval_s
+
+
+def earliest(times_s: Iterable[float | None]) -> float | None:
+    """The first of the times; None when there is none."""
+    return min((time_s for time_s in times_s if time_s is not None), default=None)

@@ -1,0 +1,118 @@
+"""Where the numbers of a metric come from: a closed union. What each of them asks is for the room `metrics` to say.
+
+URL, values of headers, body and authentication may hold `{{args.name}}` of an argument that is a secret: whoever sends the
+request puts it in, at that moment. `Metric.secrets` says which those are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rollouts.objects import Manifest
+
+DEFAULT_ENDPOINT = "default"
+"""The endpoint that `--prometheus-url` names."""
+
+PROMETHEUS_TIMEOUT_S = 30.0
+WEB_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryRange:
+    """A range query instead of an instant one: expressions that give times, and the step between two samples.
+
+    Args:
+        start, end: expressions over `now()`, such as `now() - duration("5m")`.
+    """
+
+    start: str
+    end: str
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2:
+    """OAuth 2.0 client credentials (RFC 6749, section 4.4), for a request that a template makes on its own account."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)  # arguments that were filled in may be secrets
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusQuery:
+    """A query of Prometheus.
+
+    Args:
+        endpoint: name of a MetricProvider, or the URL of one; "default" for what `--prometheus-url` names.
+        query: PromQL.
+        range: None for an instant query.
+        headers: more request headers, (name, value).
+        insecure: the certificate is not checked; only where the operator allows it.
+        authentication: None for what the endpoint itself has.
+    """
+
+    query: str = field(repr=False)  # arguments that were filled in may be secrets
+    endpoint: str = DEFAULT_ENDPOINT
+    range: QueryRange | None = None
+    timeout_s: float = PROMETHEUS_TIMEOUT_S
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    insecure: bool = False
+    authentication: OAuth2 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebQuery:
+    """A request whose answer is JSON, or text.
+
+    Args:
+        method: GET, POST or PUT.
+        headers: (name, value).
+        body: what is sent; "" for nothing.
+        body_is_json: the body is JSON, so a secret is written into it as a part of a JSON string.
+        json_path: which part of the answer is the result, as kubectl's JSONPath; "" for all of it.
+        insecure: the certificate is not checked; only where the operator allows it.
+    """
+
+    url: str = field(repr=False)  # arguments that were filled in may be secrets
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: str = field(default="", repr=False)
+    json_path: str = ""
+    timeout_s: float = WEB_TIMEOUT_S
+    insecure: bool = False
+    body_is_json: bool = False
+    authentication: OAuth2 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMetric:
+    """A Kubernetes Job in the Rollout's namespace: its success is the measurement's.
+
+    Args:
+        metadata: labels and annotations that the Job gets.
+        spec: the Job's spec, as it was written.
+    """
+
+    metadata: Manifest
+    spec: Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodEvidence:
+    """What Kubernetes shows of the revision's own pods: restarts, kills for memory, readiness. It needs no server.
+
+    Args:
+        restarts_max: restarts of containers since the run began, of all pods together; more fail.
+        ready_percent_min: pods that are ready, of those that there are; fewer fail.
+        containers: only these; () for all but native sidecars.
+    """
+
+    restarts_max: int = 0
+    ready_percent_min: int = 100
+    containers: tuple[str, ...] = ()
+
+
+MetricSource: TypeAlias = PrometheusQuery | WebQuery | JobMetric | PodEvidence

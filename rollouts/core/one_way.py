@@ -1,0 +1,113 @@
+"""One-way decisions: a new revision is aborted, tried again or rolled back. The first that fires is recorded alone.
+
+What follows from one comes with the pass that sees it recorded, so a crash between any two writes leaves a world that the next
+pass understands. Promotions come with the strategy, the deadline's aborts after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
+from rollouts.core.model.changes import AbortUpdate, DeclareAbort, Retry, SetCanaryWeight, StatusChange
+from rollouts.core.model.intents import Notice
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Abort, RolloutStatus
+from rollouts.core.scale.sizing import keep_pods_until
+
+OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
+
+
+def first_one_way(ctx: PassContext) -> Contribution | None:
+    """The first one-way decision that this pass is the first to know of."""
+    for rule in ONE_WAY:
+        if (found := rule(ctx)) is not None:
+            return found
+    return None
+
+
+def target_of(seen: Snapshot, status: RolloutStatus) -> str:
+    """The revision that the Rollout is about; a rollback's only while its ReplicaSet, which alone has its template, is kept."""
+    spec_revision = seen.rollout.spec.revision
+    target = rollback_target(seen.rollout, status)
+    if target == spec_revision:
+        return target
+    kept = any(each.revision == target and not each.deleting for each in seen.replica_sets)
+    return target if kept else spec_revision
+
+
+def _rollback_begins_or_ends(ctx: PassContext) -> Contribution | None:
+    """The commands that were just read name another target; the next pass takes it up."""
+    if ctx.status.commands == ctx.recorded.commands:  # the target was taken up already
+        return None
+    return None if target_of(ctx.seen, ctx.status) == ctx.status.current_revision else Contribution()
+
+
+def _abort_asked(ctx: PassContext) -> Contribution | None:
+    status = ctx.status
+    if status.abort is not None or status.current_revision == status.stable_revision or not status.commands:
+        return None
+    if (asked := abort_asked(status)) is None:
+        return None
+    message = f"revision {status.current_revision} was aborted by annotation{f' (by {asked.by})' if asked.by else ''}"
+    return abort_update(ctx, Reason.ROLLOUT_ABORTED, message, declared=is_declared(asked))
+
+
+def _abort_declared(ctx: PassContext) -> Contribution | None:
+    """An abort that there is is declared as well: it lasts as long as the annotation."""
+    abort = ctx.status.abort
+    if abort is None or abort.declared or not _is_declared_now(ctx):
+        return None
+    return Contribution(changes=(DeclareAbort(abort),))
+
+
+def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
+    abort = ctx.status.abort
+    if abort is None or not abort.declared or _is_declared_now(ctx):
+        return None
+    notice = Notice(Reason.ROLLOUT_RETRY, f"the abort of revision {abort.revision} was taken back")
+    return Contribution(changes=(Retry(ctx.status.attempt + 1, ctx.now_s),), notices=(notice,))
+
+
+def _retry(ctx: PassContext) -> Contribution | None:
+    abort = ctx.status.abort
+    if abort is None or abort.declared or _is_declared_now(ctx):
+        return None
+    retry = retry_asked(ctx.status)
+    if retry is None or retry.step is None:
+        return None
+    by = f" (by {retry.by})" if retry.by else ""
+    notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{by}")
+    return Contribution(changes=(Retry(retry.step, ctx.now_s),), notices=(notice,))
+
+
+ONE_WAY: tuple[OneWay, ...] = (_rollback_begins_or_ends, _abort_asked, _abort_declared, _declared_abort_ends, _retry)
+"""In this order; the first that fires is recorded alone. Promotions come with the strategy, the deadline's aborts after it."""
+
+
+def _is_declared_now(ctx: PassContext) -> bool:
+    asked = abort_asked(ctx.status)
+    return asked is not None and is_declared(asked)
+
+
+def abort_update(ctx: PassContext, reason: Reason, message: str, *, declared: bool) -> Contribution:
+    """The current revision is held back from now on.
+
+    Args:
+        declared: an annotation that names the revision holds it, for as long as it stands.
+    """
+    status, strategy = ctx.status, ctx.spec.strategy
+    changes: tuple[StatusChange, ...] = (
+        AbortUpdate(Abort(status.current_revision, ctx.now_s, reason, message, declared)),
+    )
+    if strategy.by_ratio:
+        # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
+        changes = (*changes, SetCanaryWeight(0))
+    elif strategy.abort_scale_down_delay_s > 0:
+        at_s = ctx.now_s + strategy.abort_scale_down_delay_s
+        changes = (*changes, *keep_pods_until(status, revision=status.current_revision, at_s=at_s))
+    return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_ABORTED, message, warning=True),))

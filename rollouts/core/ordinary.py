@@ -1,0 +1,194 @@
+"""The ordinary rules of a pass, in the order of its writes: the step of the strategy, and what goes on beside it.
+
+A rule contributes what it wants done from what the pass has found so far (`Course`). None looks at what another contributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
+from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
+from rollouts.core.lifecycle.housekeeping import (
+    coalesced,
+    explained,
+    metadata_intents,
+    paused_by_user,
+    pods_question,
+    surplus,
+)
+from rollouts.core.lifecycle.progress import still_wanted
+from rollouts.core.model.changes import StatusChange
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Intent, Notice, ReleaseRoute, SwitchService
+from rollouts.core.model.reasons import Reason
+from rollouts.core.routing.services import releases
+from rollouts.core.scale.restarts import plan_restart
+from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
+from rollouts.core.strategy.route_release import plan_standing_still, stands_still
+from rollouts.core.strategy.rules import rules_of
+from rollouts.core.strategy.skeleton import plan_update
+
+_DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A pass once the strategy has decided its step.
+
+    Args:
+        ctx: the pass before the step; what it released is on record.
+        planned: the pass with what the step records.
+        release: what the routes need that the spec no longer names.
+        step: what the strategy does.
+        restart: what replaces pods that are older than the time asked for.
+        wait: what the update waits for, or else the restart.
+        pods_may_go: the update waits for no pods, and none drain: others may be evicted or deleted.
+    """
+
+    ctx: PassContext
+    planned: PassContext
+    release: Contribution
+    step: Contribution
+    restart: Contribution
+    wait: Wait | None
+    pods_may_go: bool
+
+
+Ordinary: TypeAlias = Callable[[Course], Contribution]
+
+
+def as_of_now(ctx: PassContext) -> PassContext:
+    """The pass with scale-down delays and cutovers as they stand now."""
+    return ctx.recording((*settle_scale_downs(ctx), *settle_cutovers(ctx)))
+
+
+def strategy_plan(ctx: PassContext) -> Contribution:
+    """The step of the strategy; it stands still while a route is given back that its sizes followed."""
+    return plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
+
+
+def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
+    """What the rules judge by. A restart holds the steps, as availability means little meanwhile."""
+    restart = plan_restart(planned)
+    held_up = with_fallback(ctx, _both(step.wait, release.wait))
+    surging = restart.wait is not None and any(each.restart_surge for each in ctx.seen.replica_sets)
+    update = paused_by_user(ctx, _both(held_up, restart.wait) if surging else held_up)
+    return Course(
+        ctx=ctx,
+        planned=planned,
+        release=release,
+        step=step,
+        restart=restart,
+        wait=update or restart.wait,
+        pods_may_go=held_up is None or held_up.reason in NOT_HELD_UP - _DRAINS,
+    )
+
+
+def carried_out(course: Course) -> Contribution:
+    """What all rules contribute; its changes are those that come after the step's."""
+    changes: list[StatusChange] = []
+    intents: list[Intent] = []
+    notices: list[Notice] = []
+    wakes: list[float | None] = []
+    for rule in ORDINARY:
+        part = rule(course)
+        changes += part.changes
+        intents += part.intents
+        notices += part.notices
+        wakes.append(part.wake_at_s)
+    return Contribution(
+        changes=tuple(changes),
+        intents=coalesced(tuple(intents)),
+        wait=_told_wait(course),
+        wake_at_s=earliest(wakes),
+        notices=tuple(notices),
+    )
+
+
+def _strategy_step(course: Course) -> Contribution:
+    """The step, without Services whose wait starts again in this pass: they are pointed once that is on record."""
+    step, again = course.step, begun_again(course.planned)
+    intents = step.intents
+    if again:
+        intents = tuple(each for each in intents if not (isinstance(each, SwitchService) and each.name in again))
+    return Contribution(intents=intents, wake_at_s=step.wake_at_s, notices=step.notices)
+
+
+def _route_release(course: Course) -> Contribution:
+    """Routes that the spec no longer names are as their users wrote them."""
+    release = course.release
+    if not release.intents:
+        return Contribution(wake_at_s=release.wake_at_s)
+    released = [each for each in release.intents if isinstance(each, ReleaseRoute)]
+    notices = [Notice(Reason.ROUTE_RELEASED, f"{each.route} is as its user wrote it") for each in released]
+    return Contribution(intents=release.intents, wake_at_s=release.wake_at_s, notices=tuple(notices))
+
+
+def _service_release(course: Course) -> Contribution:
+    """Services that the spec no longer names select all their pods again, once no released route brings them requests."""
+    if course.ctx.status.given_back or not (released := releases(course.ctx)):
+        return Contribution()
+    told = [Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in released]
+    return Contribution(intents=released, notices=tuple(told))
+
+
+def _role_metadata(course: Course) -> Contribution:
+    """Pods have the labels and annotations of their role."""
+    return Contribution(intents=metadata_intents(course.ctx))
+
+
+def _restart(course: Course) -> Contribution:
+    """Old pods are evicted, but not beside a shrink: that would be of the same pods that `maxUnavailable` spares."""
+    restart = course.restart
+    if not course.pods_may_go:
+        return Contribution(wake_at_s=restart.wake_at_s)
+    shrinks = bool(restart.intents) and any(takes_away(course.ctx, each) for each in course.step.intents)
+    return replace(restart, intents=()) if shrinks else restart
+
+
+def _pods_question(course: Course) -> Contribution:
+    """Pods that are waited for too long are asked about."""
+    return pods_question(course.ctx, course.wait)
+
+
+def _drain_questions(course: Course) -> Contribution:
+    """Probes are asked about pods that drain."""
+    return Contribution(intents=drain_questions(course.ctx))
+
+
+def _surplus(course: Course) -> Contribution:
+    """ReplicaSets beyond `revisionHistoryLimit` are deleted."""
+    return Contribution(intents=surplus(course.ctx) if course.pods_may_go else ())
+
+
+ORDINARY: tuple[Ordinary, ...] = (
+    _strategy_step,
+    _route_release,
+    _service_release,
+    _role_metadata,
+    _restart,
+    _pods_question,
+    _drain_questions,
+    _surplus,
+)
+"""In this order: what the step moves comes first, and what is deleted for good comes last."""
+
+
+def _told_wait(course: Course) -> Wait | None:
+    """What status tells: what is wrong with the pods that are waited for, or why old ones are still there."""
+    wait = explained(course.ctx, course.wait)
+    if wait is None and not course.ctx.aborted:
+        wait = keeping_wait(course.planned)
+    return still_wanted(course.ctx, wait, course.step.intents)
+
+
+def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
+    """What the update waits for, and what goes on beside it waits for."""
+    if wait is None or beside is None:
+        return wait or beside
+    return replace(wait, message=f"{wait.message}; {beside.message}")

@@ -1,0 +1,75 @@
+"""PromQL as a text: its tokens, and values put into it so that they cannot change what it means. Pure.
+
+This is no parser of PromQL: it knows where strings and comments begin and end, and what may stand outside of them.
+Source: https://prometheus.io/docs/prometheus/latest/querying/basics/
+"""
+
+from __future__ import annotations
+
+import re
+
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, filled_parts
+
+LABEL_LISTS = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
+OPERATORS = frozenset({"and", "or", "unless", "atan2", "bool", "offset", "inf", "nan"})
+
+_TOKEN = re.compile(
+    rf"""
+    (?P<space> \s+ | \#[^\n]* )
+  | {STRING}
+  | (?P<number> (?: \d | \.\d ) [0-9A-Za-z_.]* )
+  | (?P<word> [A-Za-z_:][A-Za-z0-9_:.]* )
+  | (?P<sign> =~ | !~ | != | == | <= | >= | [-+*/%^<>=@,:(){{}}\[\]] )
+    """,
+    re.VERBOSE,
+)
+_PART = re.compile(
+    rf"(?P<comment> \#[^\n]* ) | {STRING} | {UNCLOSED_STRING} | (?P<place> {PLACE.pattern} )", re.VERBOSE
+)
+_BARE = re.compile(
+    r"""
+    [-+]? (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][-+]?[0-9]+ )?   # a number
+  | (?: [0-9]+ (?: ms | [smhdwy] ) )+                                      # a duration
+  | [A-Za-z_:][A-Za-z0-9_:]*                                               # the name of a metric or of a label
+    """,
+    re.VERBOSE,
+)
+_BARE_LENGTH_MAX = 256
+
+Token = tuple[str, str]
+"""Its group in `_TOKEN`, and its text."""
+
+
+def tokens_of(query: str) -> list[Token] | None:
+    """Those that mean anything; None when some part of the text is no token."""
+    found: list[Token] = []
+    at = 0
+    while at < len(query):
+        token = _TOKEN.match(query, at)
+        if token is None or token.lastgroup is None:
+            return None
+        if token.lastgroup != "space":
+            found.append((token.lastgroup, token[0]))
+        at = token.end()
+    return found
+
+
+def filled_query(query: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """The query with values put in: escaped inside a string; elsewhere only numbers, durations and names may stand."""
+
+    def bare(name: str) -> str | None:
+        value = value_of(name)
+        if value is not None and (problem := _bare_problem(value)):
+            refuse(name, problem)
+        return value
+
+    return filled_parts(query, _PART, value_of, refuse, bare=bare)
+
+
+def _bare_problem(value: str) -> str:
+    if len(value) <= _BARE_LENGTH_MAX and _BARE.fullmatch(value) and value.lower() not in LABEL_LISTS | OPERATORS:
+        return ""
+    return (
+        f"is {value[:40]!r} and stands outside of quotes, where only a number, a duration or the name of a metric or a label may"
+        " stand; put the place in quotes if it is a label's value"
+    )

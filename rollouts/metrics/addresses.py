@@ -1,0 +1,139 @@
+"""Which addresses a metric may ask. Pure.
+
+A tenant names a URL and the controller asks it, from within the cluster and with nobody in between. So what a tenant names must
+be public, and is judged by the address that the connection goes to, never by the name. What an administrator declares may be
+private, but no cloud's metadata service either, as those give credentials to whoever asks.
+Sources: the IANA special-purpose address registries (RFC 6890); the metadata addresses of AWS, Azure, GCP, Alibaba and Oracle.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+URL_MAX = 4_096
+
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>\d{1,5}))?(?:[/?][\x21\x22\x24-\x5b\x5d-\x7e]*)?",
+)
+_NUMBER = re.compile(r"(?:0x[0-9a-f]*|\d+)", re.IGNORECASE)
+
+
+class AddressKind(Enum):
+    """What an address is for those who are asked from within a cluster."""
+
+    PUBLIC = auto()
+    PRIVATE = auto()  # the cluster's own, the machine's own
+    REFUSED = auto()  # nobody serves metrics there
+
+
+_PRIVATE = tuple(
+    map(
+        ipaddress.ip_network,
+        ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
+    )
+)
+_REFUSED = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            # Metadata services.
+            *("168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128"),
+            # This network, link-local, protocol assignments, documentation, relays, benchmarks, multicast, reserved.
+            *("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+            *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            # Within 2000::/3: protocol assignments with Teredo, documentation, 6to4, documentation.
+            *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
+        ),
+    )
+)
+_GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
+"""What of IPv6 is handed out. Outside of it are also the forms that hold an IPv4 address (`::ffff:0:0/96`, `64:ff9b::/96`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUrls:
+    """Whether metrics may name URLs that no administrator declared, and which.
+
+    Args:
+        allowed: they may at all.
+        hosts: names that they may ask, `metrics.example.com` or `*.example.com`; () for all.
+        ports: that they may ask.
+        plain_http: without TLS, too.
+        refused: networks that they may not ask besides: the cluster's own, where they are public.
+    """
+
+    allowed: bool = False
+    hosts: tuple[str, ...] = ()
+    ports: frozenset[int] = frozenset({443})
+    plain_http: bool = False
+    refused: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+
+def url_problem(url: str, tenants: TenantUrls | None) -> str:
+    """Why a metric may not ask this URL, in words without a part of it; "" when its address decides.
+
+    Args:
+        tenants: what tenants may ask; None for a URL that an administrator declared.
+    """
+    if tenants is not None and not tenants.allowed:
+        return "only endpoints that an administrator declared may be asked"
+    found = _URL.fullmatch(url) if len(url) <= URL_MAX else None
+    if found is None:
+        return "the URL must be https://HOST[:PORT][/PATH], in ASCII, without user, fragment and backslash"
+    port = int(found["port"]) if found["port"] else 443 if found["scheme"] == "https" else 80
+    if not 0 < port < 65_536:
+        return "the URL's port is none"
+    if tenants is None:
+        return ""
+    if found["scheme"] != "https" and not tenants.plain_http:
+        return "the URL must begin with https://"
+    if port not in tenants.ports:
+        return f"port {port} may not be asked"
+    host = found["host"].lower().removesuffix(".")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]) and not _is_address(host):
+        return "the URL's host is a number, not a name and not an IP address as it is written"
+    if tenants.hosts and not any(_matches(host, each) for each in tenants.hosts):
+        return "the URL's host is not one that the administrator allows"
+    return ""
+
+
+def address_kind(text: str) -> AddressKind:
+    """What the IP address is; a text that is none is refused."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return AddressKind.REFUSED
+    if any(address in each for each in _REFUSED):
+        return AddressKind.REFUSED
+    if any(address in each for each in _PRIVATE):
+        return AddressKind.PRIVATE
+    if isinstance(address, ipaddress.IPv6Address) and address not in _GLOBAL_IPV6:
+        return AddressKind.REFUSED
+    return AddressKind.PUBLIC
+
+
+def may_be_asked(text: str, tenants: TenantUrls | None) -> bool:
+    """Whether a connection to this IP address may be opened; `tenants` as in `url_problem`."""
+    kind = address_kind(text)
+    if tenants is None:
+        return kind is not AddressKind.REFUSED
+    if kind is not AddressKind.PUBLIC:
+        return False
+    address = ipaddress.ip_address(text)
+    return not any(address in each for each in tenants.refused)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(host: str, pattern: str) -> bool:
+    wanted = pattern.lower()
+    return host.endswith(wanted[1:]) if wanted.startswith("*.") else host == wanted

@@ -1,0 +1,49 @@
+"""Who a metric asks: an endpoint that an administrator declared, or the URL that the metric itself has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT, OAuth2, PrometheusQuery, WebQuery
+from rollouts.metrics.requests import ClientCredentials, MetricEndpoint, origin_of
+from rollouts.metrics.samples import Absence, NoEvidence
+from rollouts.metrics.sources import HttpSource
+from rollouts.secret import Secret
+
+
+def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
+    """Who is asked. A URL that somebody declared is the declared endpoint, with its credentials; any other is a tenant's.
+
+    Args:
+        declared: by name; "default" is what `--prometheus-url` names.
+    """
+    match source:
+        case PrometheusQuery(endpoint=name):
+            if name in declared:
+                return _asked_by(source, declared[name])
+            if origin_of(name):
+                same = [each for each in declared.values() if each.url.rstrip("/") == name.rstrip("/")]
+                return _asked_by(source, same[0] if same else MetricEndpoint(url=name))
+            what = "--prometheus-url" if name == DEFAULT_ENDPOINT else f"a MetricProvider {name}"
+            return NoEvidence(f"nothing names the Prometheus to ask: give {what}, or its address", Absence.ERROR)
+        case WebQuery(url=url):
+            same = [each for each in declared.values() if f"{url}/".startswith(f"{each.url.rstrip('/')}/")]
+            return _asked_by(source, same[0] if same else MetricEndpoint(url=url))
+
+
+def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:
+    """The endpoint as this metric asks it: what the template says of credentials comes before what the endpoint has."""
+    credentials = _credentials(source.authentication) or endpoint.credentials
+    return replace(endpoint, credentials=credentials, insecure=endpoint.insecure or source.insecure)
+
+
+def _credentials(authentication: OAuth2 | None) -> ClientCredentials | None:
+    if authentication is None:
+        return None
+    return ClientCredentials(
+        token_url=authentication.token_url,
+        client_id=authentication.client_id,
+        client_secret=Secret(authentication.client_secret),
+        scopes=authentication.scopes,
+    )

@@ -1,0 +1,231 @@
+"""From what was found to a measurement: conditions as in Argo Rollouts, with one change. No evidence is never a success.
+
+| conditions | measurement |
+|---|---|
+| success | Successful where it holds, otherwise Failed |
+| failure | Failed where it holds, otherwise Successful |
+| both | Failed where failure holds; else Successful where success holds; otherwise Inconclusive |
+| none | Inconclusive (in Argo Rollouts: Successful) |
+
+What says nothing (no series, too few numbers, NaN, infinity, a part only, old, several series where one is read) is what `noData`
+says, whatever the conditions are. Two exceptions, both written down by the author: a failure condition that asks about what is
+missing or not finite is heard, and with `minSamples: 0` conditions that all ask about it decide.
+Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/#failure-conditions-and-failure-limit
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.metric import MetricCondition, NoData
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.metrics.conditions import CompiledCondition, condition_of
+from rollouts.metrics.samples import Absence, Document, MetricData, NoEvidence, Numbers, ResultShape, finite, leaves
+
+VALUES_SHOWN = 16
+
+_NO_DATA = {
+    NoData.INCONCLUSIVE: AnalysisPhase.INCONCLUSIVE,
+    NoData.FAIL: AnalysisPhase.FAILED,
+    NoData.WAIT: AnalysisPhase.PENDING,
+}
+
+
+def measured(
+    found: MetricData, condition: MetricCondition, *, started_at_s: float, finished_at_s: float
+) -> Measurement:
+    """The measurement that follows from what was found.
+
+    With `noData: wait` one without evidence is Pending and finished: it does not count, and the metric is measured again.
+
+    Args:
+        started_at_s, finished_at_s: when the question went out and the answer was there, seconds since 1970.
+
+    Raises: nothing that a server or an author could cause.
+    """
+    try:
+        conditions = _compiled(condition)
+    except ExpressionInvalid as error:
+        verdict = _Verdict(AnalysisPhase.ERROR, str(error))
+    else:
+        verdict = _verdict(found, condition, conditions, finished_at_s)
+    return Measurement(
+        phase=verdict.phase,
+        started_at_s=started_at_s,
+        finished_at_s=finished_at_s,
+        value=_value(found),
+        message=verdict.message,
+        samples=_count(found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    phase: AnalysisPhase
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Conditions:
+    success: CompiledCondition | None
+    failure: CompiledCondition | None
+
+    @property
+    def all(self) -> tuple[CompiledCondition, ...]:
+        return tuple(each for each in (self.success, self.failure) if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """What is wrong with the evidence; with `of_missing` or `of_finite` a condition may ask about it."""
+
+    why: str
+    of_missing: bool = False
+    of_finite: bool = False
+
+    def asked_by(self, condition: CompiledCondition) -> bool:
+        reads = condition.reads
+        return (self.of_missing and reads.of_missing) or (self.of_finite and reads.of_finite)
+
+
+def _compiled(condition: MetricCondition) -> _Conditions:
+    """Raises: ExpressionInvalid."""
+    found: list[CompiledCondition | None] = []
+    for name, source in (("successCondition", condition.success), ("failureCondition", condition.failure)):
+        try:
+            found.append(condition_of(source, defaults=condition.min_samples == 0) if source.strip() else None)
+        except ExpressionInvalid as error:
+            raise ExpressionInvalid(f"{name} {error}") from None
+    return _Conditions(*found)
+
+
+def _verdict(found: MetricData, condition: MetricCondition, conditions: _Conditions, now_s: float) -> _Verdict:
+    if isinstance(found, NoEvidence):
+        if found.absence is Absence.ERROR:
+            return _Verdict(AnalysisPhase.ERROR, found.why)
+        return _Verdict(_NO_DATA[condition.no_data], found.why)
+    if not conditions.all:
+        return _Verdict(AnalysisPhase.INCONCLUSIVE, "the metric has no condition, so nothing says what is good")
+    gap = _gap(found, condition, conditions)
+    if gap is None:
+        return _judged(found, conditions, now_s)
+    if condition.min_samples == 0 and all(map(gap.asked_by, conditions.all)):
+        return _judged(found, conditions, now_s)
+    if conditions.failure is not None and gap.asked_by(conditions.failure) and _holds(conditions.failure, found, now_s):
+        return _Verdict(AnalysisPhase.FAILED, f"{gap.why}, and the failure condition holds")
+    return _Verdict(_NO_DATA[condition.no_data], gap.why)
+
+
+def _gap(found: Numbers | Document, condition: MetricCondition, conditions: _Conditions) -> _Gap | None:
+    """Why this is no evidence; None when it is."""
+    if isinstance(found, Numbers):
+        if found.warnings:
+            return _Gap("the answer has warnings, so it may be incomplete")
+        if (unread := _unread(found, conditions)) is not None:
+            return _Gap(unread)
+    if not finite(found.numbers):
+        return _Gap("a number is NaN or infinite", of_finite=True)
+    count, needed = _count(found), max(condition.min_samples, 1)
+    if count < needed:
+        what = "no value" if count == 0 else f"{count} of the {needed} values that are needed"
+        return _Gap(f"there is {what}", of_missing=True)
+    return None
+
+
+def _unread(found: Numbers, conditions: _Conditions) -> str | None:
+    """Why a condition does not see all that was measured. The order of series means nothing, so one of several is chance."""
+    count = len(found.samples)
+    if found.shape is ResultShape.SCALAR or count < 2:
+        return None
+    for each in conditions.all:
+        reads = each.reads
+        if reads.items and not reads.whole and len({place % count for place in reads.items if place < count}) < count:
+            return (
+                f"the query gave {count} values and the condition reads {len(reads.items)}: let it give one, as sum() does, or"
+                " write all(result, {…})"
+            )
+    return None
+
+
+def _judged(found: Numbers | Document, conditions: _Conditions, now_s: float) -> _Verdict:
+    truths: dict[str, bool] = {}
+    for name, each in (("successCondition", conditions.success), ("failureCondition", conditions.failure)):
+        if each is None:
+            continue
+        try:
+            truths[name] = each.holds(found.result, now_s=now_s)
+        except ExpressionFailed as error:
+            return _Verdict(AnalysisPhase.ERROR, f"{name} cannot be told of {_kind(found)}: {error}")
+    success, failure = truths.get("successCondition"), truths.get("failureCondition")
+    if failure:
+        return _Verdict(AnalysisPhase.FAILED, "the failure condition holds")
+    if success or success is None:
+        return _Verdict(AnalysisPhase.SUCCESSFUL)
+    if failure is None:
+        return _Verdict(AnalysisPhase.FAILED, "the success condition does not hold")
+    return _Verdict(AnalysisPhase.INCONCLUSIVE, "neither the success condition nor the failure condition holds")
+
+
+def _holds(condition: CompiledCondition, found: Numbers | Document, now_s: float) -> bool:
+    try:
+        return condition.holds(found.result, now_s=now_s)
+    except ExpressionFailed:
+        return False
+
+
+def _count(found: MetricData) -> int:
+    match found:
+        case Numbers():
+            return len(found.samples)
+        case Document(value):
+            return sum(1 for _ in leaves(value))
+        case NoEvidence():
+            return 0
+
+
+def _kind(found: Numbers | Document) -> str:
+    """What `result` is, for the author."""
+    if isinstance(found, Numbers):
+        return (
+            "one number, result"
+            if found.shape is ResultShape.SCALAR
+            else f"a list of {len(found.samples)} numbers, result[0]"
+        )
+    match found.value:
+        case bool():
+            return "true or false"
+        case float():
+            return "one number, result"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "nothing"
+
+
+def _value(found: MetricData) -> str:
+    """Numbers alone: a text of a server never comes into a status."""
+    match found:
+        case NoEvidence():
+            return ""
+        case Numbers(shape=ResultShape.SCALAR) | Document(float()):
+            return _number(found.numbers[0]) if found.numbers else ""
+        case Numbers() | Document():
+            numbers = found.numbers
+            shown = ", ".join(map(_number, numbers[:VALUES_SHOWN]))
+            more = f", … {len(numbers)} in all" if len(numbers) > VALUES_SHOWN else ""
+            return f"[{shown}{more}]" if numbers or isinstance(found, Numbers) else ""
+
+
+def _number(value: float) -> str:
+    """As Prometheus writes it."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,114 @@
+"""A condition as a tree. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a text, true, false, or nil."""
+
+    value: float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable: `result`, `now`, or the element of a list that a call goes through."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A member or an item: `of.key`, `of["key"]`, `of[0]`."""
+
+    of: Node
+    key: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`!` or `-`."""
+
+    sign: str
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two values and a sign; words of Argo's are signs of CEL's already (`and` is `&&`)."""
+
+    sign: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`test ? yes : no`."""
+
+    test: Node
+    yes: Node
+    no: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A call that goes through a list: `all(list, {# < 1})`.
+
+    Args:
+        kind: all, exists, exists_one, filter or map, as in CEL.
+        name: of the element in `body`.
+    """
+
+    kind: str
+    list: Node
+    name: str
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Any other function, by Argo's name."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list that is written down."""
+
+    items: tuple[Node, ...]
+
+
+Node: TypeAlias = Literal | Variable | At | Unary | Binary | Choice | Each | Call | Items
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """What stands directly in it."""
+    match node:
+        case Literal() | Variable():
+            return ()
+        case At(of, key):
+            return of, key
+        case Unary(_, of):
+            return (of,)
+        case Binary(_, left, right):
+            return left, right
+        case Choice(test, yes, no):
+            return test, yes, no
+        case Each(_, items, _, body):
+            return items, body
+        case Call(_, arguments) | Items(arguments):
+            return arguments
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """It, and all that stands in it."""
+    yield node
+    for each in children(node):
+        yield from nodes(each)

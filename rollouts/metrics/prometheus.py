@@ -1,0 +1,273 @@
+"""Prometheus' HTTP API: requests out, answers in. No evidence is not nothing: it is None, or NoEvidence, and why.
+
+Counters of requests are asked for raw (`metric[60s]` as an instant query): `rate` and `increase` guess at what lies between
+scrapes and leave out what a series began with. Source: https://prometheus.io/docs/prometheus/latest/querying/api/
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from rollouts.core.analysis.source import PrometheusQuery
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.metrics.conditions import moment_s
+from rollouts.metrics.request_headers import header_problem, sent
+from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint
+from rollouts.metrics.samples import Absence, NoEvidence, Numbers, ResultShape, Sample
+from rollouts.secret import Secret
+
+QUERY_PATH = "/api/v1/query"
+RANGE_PATH = "/api/v1/query_range"
+ANSWER_MAX_BYTES = 4 * 1024 * 1024  # of many series: some 10,000
+NUMBER_MAX_BYTES = 1 << 20
+"""Of an answer with one number; what is more is not read to its end."""
+
+STALE_S = 300.0
+"""A value is no older than that. Source: Prometheus' own `--query.lookback-delta`."""
+FUTURE_S = 5.0
+"""A value is no younger than the time it was asked for, but for rounding."""
+POINTS_MAX = 11_000
+"""Of one series of a range query. Source: Prometheus v3, web/api/v1/api.go."""
+URL_MAX = 2_000  # characters; a longer query is posted as a form, as every Prometheus takes it too
+
+ERROR_TYPES = frozenset(
+    ("timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable")
+)
+"""Source: Prometheus v3, web/api/v1/api.go."""
+RESULT_TYPES = frozenset(("vector", "matrix", "scalar", "string"))
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_NOT_FINITE = {"NaN": math.nan, "+Inf": math.inf, "Inf": math.inf, "-Inf": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The times that were asked for, seconds since 1970; a value of another time answers another question.
+
+    Args:
+        start_s: None for an instant query: of `end_s`.
+    """
+
+    end_s: float
+    start_s: float | None = None
+    step_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One counter of one target: its labels, and its samples as (seconds since 1970, value), the oldest first."""
+
+    labels: Mapping[str, str]
+    samples: tuple[tuple[float, float], ...]
+
+
+def window_of(query: PrometheusQuery, *, now_s: float) -> Window | NoEvidence:
+    """The times that the query is for."""
+    if query.range is None:
+        return Window(now_s)
+    times: list[float] = []
+    for name, source in (("start", query.range.start), ("end", query.range.end)):
+        try:
+            times.append(moment_s(source, now_s=now_s))
+        except (ExpressionInvalid, ExpressionFailed) as error:
+            return NoEvidence(f"rangeQuery.{name}: {error}", Absence.ERROR)
+    start_s, end_s = times
+    step_s = query.range.step_s
+    if not 0 < step_s < math.inf or not start_s <= end_s:
+        return NoEvidence("rangeQuery: it needs a start before its end, and a step", Absence.ERROR)
+    if (end_s - start_s) / step_s > POINTS_MAX:
+        return NoEvidence(f"rangeQuery: more than {POINTS_MAX} points: make the step longer", Absence.ERROR)
+    return Window(end_s, start_s, step_s)
+
+
+def request_of(query: PrometheusQuery, endpoint: MetricEndpoint, window: Window) -> HttpRequest | NoEvidence:
+    """What is sent."""
+    if problem := header_problem(query.headers):
+        return NoEvidence(problem, Absence.ERROR)
+    values = {"query": query.query, "timeout": f"{query.timeout_s:g}s"}
+    if window.start_s is None:
+        path = QUERY_PATH
+        values["time"] = f"{window.end_s:.3f}"
+    else:
+        path = RANGE_PATH
+        values |= {"start": f"{window.start_s:.3f}", "end": f"{window.end_s:.3f}", "step": f"{window.step_s:g}"}
+    try:
+        form = urlencode(values)
+    except UnicodeEncodeError:
+        return NoEvidence("the query has half of a surrogate pair in it, which is no text", Absence.ERROR)
+    url, headers = endpoint.url.rstrip("/") + path, sent(query.headers)
+    if len(url) + len(form) < URL_MAX:
+        return HttpRequest(url=f"{url}?{form}", headers=headers, timeout_s=query.timeout_s)
+    kind = ("Content-Type", Secret("application/x-www-form-urlencoded"))
+    return HttpRequest(url=url, method="POST", headers=(*headers, kind), body=form.encode(), timeout_s=query.timeout_s)
+
+
+def numbers_of(answer: HttpAnswer, window: Window) -> Numbers | NoEvidence:
+    """The numbers that a query gave. Raises: nothing."""
+    try:
+        said = _answer(answer.body)
+        if said.status != "success" or said.data is None or answer.status != 200:
+            return NoEvidence(_refusal(said, answer.status), Absence.ERROR)
+        found = _numbers(said, said.data)
+    except msgspec.DecodeError:
+        if answer.status != 200:
+            return NoEvidence(f"Prometheus answers {answer.status}", Absence.ERROR)
+        return NoEvidence("the answer is not one of Prometheus' API", Absence.ERROR)
+    return NoEvidence(problem) if isinstance(found, Numbers) and (problem := _out_of_time(found, window)) else found
+
+
+def series_of(body: bytes) -> tuple[tuple[Series, ...] | None, str]:
+    """The raw samples that an instant query for a range gave; None and the reason when it gave none that can be used.
+
+    Raises: msgspec.DecodeError when it is no answer of Prometheus'.
+    """
+    answer = _answer(body)
+    if (problem := _problem(answer)) or answer.data is None:
+        return None, problem
+    if answer.data.result_type != "matrix":
+        return None, f"the query returned a {_type(answer.data)}, not samples"
+    found = [
+        Series(each.metric, tuple((at_s, _number(value)) for at_s, value in each.values))
+        for each in msgspec.convert(answer.data.result, type=list[_Samples])
+    ]
+    if any(not math.isfinite(value) or value < 0 for each in found for _, value in each.samples):
+        return None, "a counter has a value that is not a count"
+    return tuple(found), ""
+
+
+def in_flight(body: bytes) -> tuple[int | None, str]:
+    """The count that an instant query gave, rounded up; None and the reason when it gave none.
+
+    Raises: msgspec.DecodeError when it is no answer of Prometheus'.
+    """
+    answer = _answer(body)
+    if (problem := _problem(answer)) or answer.data is None:
+        return None, problem
+    if answer.data.result_type not in ("scalar", "vector"):
+        return None, f"the query returned a {_type(answer.data)}, not one number"
+    try:
+        found = _numbers(answer, answer.data)
+    except msgspec.ValidationError:
+        return None, "the query did not return a number"
+    if isinstance(found, NoEvidence):
+        return None, found.why
+    if len(found.samples) != 1:
+        many = f"{len(found.samples)} series; sum() makes them one" if found.samples else "no series"
+        return None, f"the query returned {many}"
+    value = found.samples[0].value
+    if not math.isfinite(value) or value < 0:
+        return None, f"the query returned {value:g}, which is not a count"
+    return math.ceil(value), ""
+
+
+def _answer(body: bytes) -> _Answer:
+    """Raises: msgspec.DecodeError."""
+    try:
+        return msgspec.json.decode(body, type=_Answer)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError("no JSON that can be read") from error
+
+
+def _numbers(answer: _Answer, data: _Data) -> Numbers | NoEvidence:
+    """Raises: msgspec.ValidationError."""
+    warnings = tuple(answer.warnings or ())
+    match data.result_type:
+        case "scalar":
+            at_s, value = msgspec.convert(data.result, type=tuple[float, str])
+            return _checked(ResultShape.SCALAR, ((Sample(_number(value), at_s),)), (), warnings)
+        case "vector":
+            items = msgspec.convert(data.result, type=list[_Item])
+            if any(each.value is None for each in items):
+                return NoEvidence("the query returned histograms, not numbers")
+            values = [each.value for each in items if each.value is not None]
+            found = tuple(Sample(_number(value), at_s, place) for place, (at_s, value) in enumerate(values))
+            return _checked(ResultShape.VECTOR, found, tuple(each.metric for each in items), warnings)
+        case "matrix":
+            series = msgspec.convert(data.result, type=list[_Samples])
+            if any(each.histograms for each in series):
+                return NoEvidence("the query returned histograms, not numbers")
+            found = tuple(
+                Sample(_number(value), at_s, place) for place, each in enumerate(series) for at_s, value in each.values
+            )
+            return _checked(ResultShape.MATRIX, found, tuple(each.metric for each in series), warnings)
+        case _:
+            return NoEvidence(f"the query returned a {_type(data)}, not numbers")
+
+
+def _checked(
+    shape: ResultShape, samples: tuple[Sample, ...], metrics: tuple[dict[str, str], ...], warnings: tuple[str, ...]
+) -> Numbers:
+    return Numbers(shape, samples, tuple(tuple(sorted(each.items())) for each in metrics), warnings)
+
+
+def _number(text: str) -> float:
+    """As Prometheus writes numbers; NaN for a text that is none."""
+    return float(text) if _NUMBER.fullmatch(text) else _NOT_FINITE.get(text, math.nan)
+
+
+def _out_of_time(found: Numbers, window: Window) -> str:
+    """Why the values are of another time than was asked for, "" when they are not."""
+    if not found.samples:
+        return ""
+    if window.start_s is not None:
+        first, last = window.start_s - window.step_s - FUTURE_S, window.end_s + window.step_s + FUTURE_S
+        if all(first <= each.at_s <= last for each in found.samples):
+            return ""
+        return "a value is of a time that was not asked for"
+    latest: dict[int, float] = {}
+    for each in found.samples:
+        latest[each.series] = max(each.at_s, latest.get(each.series, -math.inf))
+    if not all(at_s <= window.end_s + FUTURE_S for at_s in latest.values()):
+        return "a value is of the future: a clock, or a unit of time, is wrong"
+    if not all(at_s >= window.end_s - STALE_S for at_s in latest.values()):
+        return f"a value is older than {STALE_S:g} s"
+    return ""
+
+
+def _refusal(answer: _Answer, status: int) -> str:
+    """In words of ours: a status repeats nothing that a server says."""
+    if status in (401, 403):
+        return f"Prometheus does not take the credentials ({status})"
+    kind = answer.error_type if answer.error_type in ERROR_TYPES else "unknown error"
+    return f"the query failed: {kind}" + (f" ({status})" if status != 200 else "")
+
+
+def _problem(answer: _Answer) -> str:
+    if answer.status != "success" or answer.data is None:
+        return _refusal(answer, 200)
+    return "the answer has warnings, so it may be incomplete" if answer.warnings else ""
+
+
+def _type(data: _Data) -> str:
+    return data.result_type if data.result_type in RESULT_TYPES else "value of an unknown type"
+
+
+class _Item(msgspec.Struct):
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    value: tuple[float, str] | None = None
+
+
+class _Samples(msgspec.Struct):
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    values: list[tuple[float, str]] = msgspec.field(default_factory=list)
+    histograms: list[Any] | None = None
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str = ""
+    result: Any = None
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    status: str = ""
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: list[str] | None = None

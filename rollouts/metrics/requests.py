@@ -1,0 +1,130 @@
+"""What is sent to a metric endpoint and what comes back, as values. Whatever may hold a secret is never printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from rollouts.secret import Secret
+
+ANSWER_MAX_BYTES = 1 << 20
+"""Of an answer; what is more is not read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """User and password. Source: RFC 7617."""
+
+    user: str
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A token that is sent as it is. Source: RFC 6750."""
+
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """A token is asked for first. Source: RFC 6749, section 4.4.
+
+    Args:
+        token_url: who gives it.
+    """
+
+    token_url: str
+    client_id: str
+    client_secret: Secret
+    scopes: tuple[str, ...] = ()
+
+
+MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricEndpoint:
+    """Who is asked.
+
+    Args:
+        url: base URL, such as `http://prometheus.monitoring:9090`; all requests go below it.
+        declared: an administrator named it, so it may have a private address. One that a tenant names may not.
+        credentials: sent to its own origin only; None for none.
+        headers: sent with each request, (name, value), after those of the metric.
+        insecure: its certificate is not checked.
+    """
+
+    url: str = field(repr=False)
+    declared: bool = False
+    credentials: MetricCredentials | None = None
+    headers: tuple[tuple[str, Secret], ...] = ()
+    insecure: bool = False
+
+    @property
+    def display_name(self) -> str:
+        """Scheme, host and port, for people."""
+        return origin_of(self.url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """One request.
+
+    Args:
+        url: with its query.
+        headers: (name, value).
+        timeout_s: what the metric allows for all of it.
+    """
+
+    url: str = field(repr=False)
+    method: str = "GET"
+    headers: tuple[tuple[str, Secret], ...] = ()
+    body: bytes = field(default=b"", repr=False)
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """An answer that came whole; any status.
+
+    Args:
+        content_type: as it was sent, "" for none.
+    """
+
+    status: int
+    body: bytes = field(repr=False)
+    content_type: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """None came that can be used; why, in words of ours."""
+
+    why: str
+
+
+MetricAnswer: TypeAlias = HttpAnswer | NoAnswer
+
+
+def origin_of(url: str) -> str:
+    """`https://host:port` of a URL, for people and to compare; "" when it has none. Source: RFC 6454."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return ""
+    if not parts.hostname or parts.scheme not in ("http", "https"):
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port if port is not None else 443 if parts.scheme == 'https' else 80}"
+
+
+def is_below(url: str, base: str) -> bool:
+    """Whether the URL is the base's, or leads further down from it; one that leads up again anywhere does not."""
+    if not origin_of(base) or origin_of(url) != origin_of(base):
+        return False
+    path, root = urlsplit(url).path, urlsplit(base).path.rstrip("/")
+    segments = unquote(unquote(path)).replace("\\", "/").split("/")
+    return (path == root or path.startswith(f"{root}/")) and ".." not in segments

@@ -1,0 +1,84 @@
+"""A request whose answer is JSON, or a text: what is sent, and which value a condition sees. Argo Rollouts' `web` metric.
+
+A text is for a condition alone and never for a status. What is JSON by its type or its beginning must be whole, and a web page is
+no evidence: a failure condition about a value would not hold for it, which says nothing good.
+Source: https://argo-rollouts.readthedocs.io/en/stable/analysis/web/
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollouts.core.analysis.source import WebQuery
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.metrics.json_path import json_path, part_of
+from rollouts.metrics.request_headers import header_problem, sent
+from rollouts.metrics.requests import HttpAnswer, HttpRequest
+from rollouts.metrics.samples import Absence, Document, NoEvidence, document
+
+METHODS = ("GET", "POST", "PUT")
+BODY_MAX_BYTES = 65_536
+TEXT_MAX_BYTES = 4_096
+
+_BEGIN_JSON = (b"{", b"[", b'"')
+
+
+def request_of(source: WebQuery) -> HttpRequest | NoEvidence:
+    """What is sent."""
+    if problem := header_problem(source.headers) or _problem(source):
+        return NoEvidence(problem, Absence.ERROR)
+    try:
+        body = source.body.encode()
+        if source.json_path:
+            json_path(source.json_path)
+    except UnicodeEncodeError:
+        return NoEvidence("body: has half of a surrogate pair in it, which is no text", Absence.ERROR)
+    except ExpressionInvalid as error:
+        return NoEvidence(f"jsonPath {error}", Absence.ERROR)
+    return HttpRequest(
+        url=source.url, method=source.method, headers=sent(source.headers), body=body, timeout_s=source.timeout_s
+    )
+
+
+def document_of(answer: HttpAnswer, source: WebQuery) -> Document | NoEvidence:
+    """What a condition sees of the answer. Raises: nothing."""
+    if not 200 <= answer.status < 300:
+        return NoEvidence(f"the answer's status is {answer.status}, which is no success", Absence.ERROR)
+    body = answer.body.strip()
+    if not body:
+        return NoEvidence("the answer is empty")
+    if body.startswith(b"<"):
+        return NoEvidence("the answer is a web page, or XML", Absence.ERROR)
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _text(answer, body, source)
+    found = document(value)
+    if isinstance(found, NoEvidence) or not source.json_path:
+        return found
+    try:
+        return Document(part_of(found.value, json_path(source.json_path)))
+    except (ExpressionFailed, ExpressionInvalid) as error:
+        return NoEvidence(f"jsonPath: {error}", Absence.ERROR)
+
+
+def _text(answer: HttpAnswer, body: bytes, source: WebQuery) -> Document | NoEvidence:
+    if "json" in answer.content_type.lower() or body.startswith(_BEGIN_JSON):
+        return NoEvidence("the answer is not whole, or no JSON", Absence.ERROR)
+    if source.json_path:
+        return NoEvidence("the answer is no JSON, so jsonPath leads nowhere", Absence.ERROR)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return NoEvidence("the answer is neither JSON nor a text in UTF-8", Absence.ERROR)
+    if len(body) > TEXT_MAX_BYTES or "\0" in text:
+        return NoEvidence(f"the answer is no JSON, and no text of at most {TEXT_MAX_BYTES} bytes", Absence.ERROR)
+    return Document(text)
+
+
+def _problem(source: WebQuery) -> str:
+    if source.method not in METHODS:
+        return f"method: must be one of {', '.join(METHODS)}"
+    if source.body and source.method == "GET":
+        return "body: a GET has none; the method must be POST or PUT"
+    return f"body: must have at most {BODY_MAX_BYTES} bytes" if len(source.body) > BODY_MAX_BYTES else ""

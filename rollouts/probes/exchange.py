@@ -1,0 +1,210 @@
+"""One HTTP request to one address of a name, with a deadline over all of it and a limit on the answer; the rules of all askers.
+
+No redirect is followed, no proxy is taken from the environment and nothing is compressed: who is asked is who was named, and what
+is read is what was sent. The name is resolved first and the address is pinned: it cannot change between a check and a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import httpx
+
+from rollouts.errors import SettingsInvalid, Unanswered
+
+REPLICAS_MAX = 64  # of one URL
+CONNECTIONS_MAX = 128
+_REDIRECTS = range(300, 400)
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The IP addresses of a host name. Raises: OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One address of a URL.
+
+    Args:
+        base: URL with the address in place of the host name.
+        host: the name, for the Host header and the certificate.
+        display_name: the address for people.
+        address: the IP address.
+    """
+
+    base: str = field(repr=False)
+    host: str
+    display_name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """What is sent.
+
+    Args:
+        url: at a replica's address.
+        headers: besides the client's; one of the same name takes its place.
+    """
+
+    url: str = field(repr=False)
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An answer.
+
+    Args:
+        headers: their names in lower case.
+        body: b"" where it was not wanted.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class NotConnected(Unanswered):
+    """Nothing was sent, so another address may be asked the same."""
+
+
+def client(verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
+    """For requests with a deadline of their own, at low rates."""
+    return httpx.AsyncClient(
+        verify=verify,
+        # No connection is kept: it is found by address, though it was verified for another name, and it breaks in a restart.
+        limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
+        trust_env=False,
+        follow_redirects=False,
+        timeout=None,  # noqa: S113 - each call has a deadline over all of its parts
+        headers={"User-Agent": "rollouts", "Accept": "application/json", "Accept-Encoding": "identity"},
+    )
+
+
+async def replicas(url: str, resolve: Resolve | None, *, deadline_s: float) -> tuple[Replica, ...]:
+    """One for each address of the URL's host; its path and query stay in `base`.
+
+    Args:
+        resolve: the addresses of a host name; None for the system's.
+
+    Raises: Unanswered.
+    """
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as exc:
+        raise Unanswered("the URL cannot be read") from exc
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(deadline_s):
+            addresses = await (resolve or _addresses)(parts.host, port)
+    except TimeoutError as exc:
+        raise Unanswered(f"{parts.host}: no DNS answer within {deadline_s:g} s") from exc
+    except OSError as exc:
+        raise Unanswered(f"{parts.host}: DNS gives no address: {exc}") from exc
+    except UnicodeError as exc:  # of a label that is too long
+        raise Unanswered(f"{parts.host}: is no name of a host") from exc
+    found = tuple(dict.fromkeys(addresses))
+    if not found or len(found) > REPLICAS_MAX:
+        raise Unanswered(f"{parts.host}: has {len(found)} addresses, and the controller asks 1 to {REPLICAS_MAX}")
+    host = parts.netloc.decode()
+    return tuple(Replica(_at(parts, each), host, _network_address(each, port), each) for each in found)
+
+
+async def exchanged(
+    by: httpx.AsyncClient,
+    replica: Replica,
+    outgoing: Outgoing,
+    *,
+    wanted: Callable[[int], bool],
+    deadline_s: float,
+    most_bytes: int,
+) -> Received:
+    """The answer, whole.
+
+    Args:
+        wanted: whether the body of an answer with that status is read.
+        most_bytes: of the body; one of more is no answer.
+
+    Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
+    """
+    extensions = {"sni_hostname": replica.host.rpartition(":")[0] or replica.host}
+    headers = [*outgoing.headers, ("Host", replica.host)]
+    name = replica.display_name
+    try:
+        async with (
+            asyncio.timeout(deadline_s),
+            by.stream(
+                outgoing.method,
+                outgoing.url,
+                headers=headers,
+                content=outgoing.body or None,
+                extensions=extensions,
+            ) as response,
+        ):
+            if response.status_code in _REDIRECTS:
+                raise Unanswered(f"{name}: answers with a redirect ({response.status_code}), which is not followed")
+            found = bytearray()
+            if wanted(response.status_code):
+                async for chunk in response.aiter_raw():
+                    found += chunk
+                    if len(found) > most_bytes:
+                        raise Unanswered(f"{name}: the answer has more than {_size(most_bytes)}")
+            return Received(response.status_code, dict(response.headers), bytes(found))
+    except TimeoutError as exc:
+        raise Unanswered(f"{name}: no answer within {deadline_s:g} s") from exc
+    except httpx.ConnectError as exc:
+        raise NotConnected(f"{name}: {_words(exc)}") from exc
+    except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        raise Unanswered(f"{name}: {_words(exc)}") from exc
+
+
+def trust(ca_file: Path, *, flag: str) -> ssl.SSLContext:
+    """Trusts the public authorities and those of the file. A bad file fails at the start, not in a rollout.
+
+    Raises: SettingsInvalid.
+    """
+    context = httpx.create_ssl_context(trust_env=False)
+    try:
+        text = ca_file.read_text()
+        context.load_verify_locations(cadata=text)
+    except (OSError, ValueError, ssl.SSLError) as exc:
+        raise SettingsInvalid(f"{flag}: {ca_file} has no usable PEM certificates: {exc}") from exc
+    return context
+
+
+def _at(url: httpx.URL, address: str) -> str:
+    try:
+        return str(url.copy_with(host=address))
+    except httpx.InvalidURL as exc:
+        raise Unanswered(f"{url.host}: has an address that is none") from exc
+
+
+def _words(error: httpx.HTTPError | httpx.InvalidURL) -> str:
+    """The error without parts of the answer, which h11 puts after a colon ("illegal status line: …")."""
+    text = str(error)
+    if isinstance(error, httpx.ProtocolError):
+        text = text.partition(":")[0].partition("b'")[0].strip()
+    return text or type(error).__name__
+
+
+async def _addresses(host: str, port: int) -> Sequence[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes >> 20} MiB" if size_bytes >= 1 << 20 else f"{size_bytes >> 10} KiB"
+
+
+def _network_address(address: str, port: int) -> str:
+    six = ":" in address and ipaddress.ip_address(address.partition("%")[0]).version == 6
+    return f"[{address}]:{port}" if six else f"{address}:{port}"

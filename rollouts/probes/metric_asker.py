@@ -1,0 +1,242 @@
+"""Asks metric endpoints: one bounded request, to an address that may be asked, with credentials for its own origin alone."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import assert_never
+from urllib.parse import quote, urlencode
+
+import httpx
+import msgspec
+import structlog
+
+from rollouts.errors import Unanswered
+from rollouts.metrics.addresses import TenantUrls, may_be_asked, url_problem
+from rollouts.metrics.requests import (
+    ANSWER_MAX_BYTES,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    HttpAnswer,
+    HttpRequest,
+    MetricAnswer,
+    MetricEndpoint,
+    NoAnswer,
+    is_below,
+    origin_of,
+)
+from rollouts.ports import Clock
+from rollouts.probes.exchange import NotConnected, Outgoing, Received, Resolve, client, exchanged, replicas, trust
+from rollouts.secret import Secret
+
+ADDRESSES_TRIED = 3  # of one name, when nobody listens
+TOKENS_KEPT = 256
+TOKEN_MAX_CHARACTERS = 8_192
+TOKEN_SPARE_S = 30.0  # a token is not used in the last seconds of its life
+TOKEN_LIFE_S = 300.0
+"""Of a token that does not tell its own. Source: RFC 6749, section 5.1: `expires_in` is only recommended."""
+
+log = structlog.get_logger()
+
+
+class MetricAsker:
+    """`ports.MetricEndpoints` over HTTP.
+
+    Args:
+        tenants: what metrics may ask besides what an administrator declared.
+        clock: tells when a token is old.
+        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
+        resolve: the addresses of a host name; by default the system's.
+
+    Raises: SettingsInvalid for a `ca_file` without a certificate in it.
+    """
+
+    def __init__(
+        self, *, tenants: TenantUrls, clock: Clock, ca_file: Path | None = None, resolve: Resolve | None = None
+    ) -> None:
+        self._tenants = tenants
+        self._clock = clock
+        self._trust = trust(ca_file, flag="--metrics-ca") if ca_file is not None else None
+        self._resolve = resolve
+        self._clients: dict[_Tls, httpx.AsyncClient] = {}
+        self._tokens: dict[tuple[ClientCredentials, bool], _Token] = {}
+
+    async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
+        """Sends the request, with the endpoint's credentials.
+
+        Args:
+            deadline_s: for all of it, with names, tokens and TLS; the request's own timeout, if that is shorter.
+
+        Cancellation: safe. Raises: nothing that a server could cause.
+        """
+        limit_s = min(deadline_s, request.timeout_s)
+        if not is_below(request.url, endpoint.url):
+            # Its credentials may open more than the administrator declared, on its own origin too.
+            return NoAnswer("the request does not go below its endpoint's URL")
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._answer(request, endpoint, limit_s)
+        except TimeoutError:
+            return NoAnswer(f"{endpoint.display_name}: no answer within {limit_s:g} s")
+        except Unanswered as exc:
+            # Not what the library says: that may be a part of the answer, and an answer may repeat what was sent.
+            why = type(exc.__cause__ or exc).__name__
+            log.info("metric_not_answered", endpoint=endpoint.display_name, error=why)
+            return NoAnswer(str(exc))
+
+    async def aclose(self) -> None:
+        """Closes connections; safe to call twice."""
+        for each in self._clients.values():
+            await each.aclose()
+
+    async def _answer(self, request: HttpRequest, endpoint: MetricEndpoint, limit_s: float) -> MetricAnswer:
+        headers = {name.lower(): (name, value) for name, value in (*request.headers, *endpoint.headers)}
+        if endpoint.credentials is not None:
+            headers["authorization"] = "Authorization", await self._authorization(endpoint, limit_s)
+        revealed = tuple((name, value.reveal()) for name, value in headers.values())
+        outgoing = Outgoing(url=request.url, method=request.method, headers=revealed, body=request.body)
+        received = await self._send(outgoing, endpoint, limit_s)
+        if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
+            self._tokens.pop((endpoint.credentials, endpoint.declared), None)
+        return HttpAnswer(
+            status=received.status, body=received.body, content_type=received.headers.get("content-type", "")
+        )
+
+    async def _authorization(self, endpoint: MetricEndpoint, limit_s: float) -> Secret:
+        match endpoint.credentials:
+            case Basic(user, password):
+                return _basic(user, password)
+            case Bearer(token):
+                return Secret(f"Bearer {token.reveal()}")
+            case ClientCredentials() as credentials:
+                token = await self._token(credentials, endpoint, limit_s)
+                return Secret(f"Bearer {token.reveal()}")
+            case None:
+                raise ValueError("an endpoint without credentials needs no header")
+            case _:
+                assert_never(endpoint.credentials)
+
+    async def _token(self, credentials: ClientCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
+        """One that lives; asked for with the client's secret where there is none. Source: RFC 6749, sections 2.3.1 and 4.4."""
+        key = credentials, endpoint.declared
+        kept = self._tokens.get(key)
+        if kept is not None and self._clock.monotonic_s() < kept.until_s:
+            return kept.text
+        form = {"grant_type": "client_credentials"}
+        if credentials.scopes:
+            form["scope"] = " ".join(credentials.scopes)
+        secret = _basic(
+            quote(credentials.client_id, safe=""), Secret(quote(credentials.client_secret.reveal(), safe=""))
+        )
+        kind = ("Content-Type", "application/x-www-form-urlencoded")
+        outgoing = Outgoing(
+            url=credentials.token_url,
+            method="POST",
+            headers=(("Authorization", secret.reveal()), kind),
+            body=urlencode(form).encode(),
+        )
+        asked_s = self._clock.monotonic_s()
+        received = await self._send(outgoing, endpoint, limit_s)
+        who = origin_of(credentials.token_url)
+        if received.status != 200:
+            raise Unanswered(f"{who}: gives no token ({received.status})")
+        token = _token_in(received.body, asked_s)
+        if token is None:
+            raise Unanswered(f"{who}: its answer has no bearer token")
+        if len(self._tokens) >= TOKENS_KEPT:
+            self._tokens.pop(next(iter(self._tokens)))
+        self._tokens[key] = token
+        return token.text
+
+    async def _send(self, outgoing: Outgoing, endpoint: MetricEndpoint, limit_s: float) -> Received:
+        """Raises: Unanswered."""
+        tenants = None if endpoint.declared else self._tenants
+        if problem := url_problem(outgoing.url, tenants):
+            raise Unanswered(problem)
+        who = origin_of(outgoing.url)
+        try:
+            found = await replicas(outgoing.url, self._resolve, deadline_s=limit_s)
+        except Unanswered as exc:
+            raise Unanswered(f"{who}: has no address") from exc
+        # All of them: a name with a good and a bad address is somebody's try.
+        if not all(may_be_asked(each.address, tenants) for each in found):
+            raise Unanswered(f"{who}: has an address that may not be asked")
+        by = await self._client(_Tls(used=outgoing.url.startswith("https:"), checked=not endpoint.insecure))
+        last = Unanswered(f"{who}: has no address")
+        for each in found[:ADDRESSES_TRIED]:
+            # Which address a name has is not for those who named it.
+            told = replace(each, display_name=who)
+            try:
+                received = await exchanged(
+                    by,
+                    told,
+                    replace(outgoing, url=each.base),
+                    wanted=lambda _: True,
+                    deadline_s=limit_s,
+                    most_bytes=ANSWER_MAX_BYTES,
+                )
+            except NotConnected as exc:
+                last = exc
+            else:
+                return _plain(received, who)
+        raise last
+
+    async def _client(self, tls: _Tls) -> httpx.AsyncClient:
+        if tls not in self._clients:
+            # Loading the public authorities takes 100 ms and more.
+            verify = await asyncio.to_thread(self._verify, tls)
+            self._clients.setdefault(tls, client(verify))
+        return self._clients[tls]
+
+    def _verify(self, tls: _Tls) -> ssl.SSLContext | bool:
+        if not tls.used or not tls.checked:
+            return False
+        return self._trust or httpx.create_ssl_context(trust_env=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    used: bool
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A bearer token, and until when it may be used, by the monotonic clock."""
+
+    text: Secret
+    until_s: float
+
+
+class _TokenAnswer(msgspec.Struct):
+    access_token: str
+    token_type: str = "bearer"  # noqa: S105 - a type's name
+    expires_in: float | str | None = None
+
+
+def _token_in(body: bytes, asked_s: float) -> _Token | None:
+    try:
+        answer = msgspec.json.decode(body, type=_TokenAnswer)
+        life_s = TOKEN_LIFE_S if answer.expires_in is None else float(answer.expires_in)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    text = answer.access_token
+    fit = text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= TOKEN_MAX_CHARACTERS
+    if not fit or answer.token_type.lower() != "bearer":
+        return None
+    return _Token(Secret(text), asked_s + max(0.0, min(life_s, 86_400.0) - TOKEN_SPARE_S))
+
+
+def _plain(received: Received, who: str) -> Received:
+    """What was asked for: not compressed. What would come out of a small answer is not known before it is there."""
+    if received.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise Unanswered(f"{who}: the answer is compressed, which was not asked for")
+    return received
+
+
+def _basic(user: str, password: Secret) -> Secret:
+    return Secret(f"Basic {base64.b64encode(f'{user}:{password.reveal()}'.encode()).decode()}")

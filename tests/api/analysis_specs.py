@@ -1,0 +1,384 @@
+"""Templates of analyses: good ones of every shape that people write, and one bad one for every rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.specs import GONE, Bad, Spec, changed
+
+PROMETHEUS: Spec = {"prometheus": {"address": "http://prometheus.monitoring:9090", "query": "sum(errors)"}}
+JOB: Spec = {
+    "job": {
+        "spec": {
+            "backoffLimit": 0,
+            "template": {"spec": {"containers": [{"name": "load", "image": "load:1"}], "restartPolicy": "Never"}},
+        }
+    }
+}
+WEB: Spec = {"web": {"url": "http://shop.example/health"}}
+METRIC: Spec = {"name": "errors", "successCondition": "result[0] < 0.05", "provider": PROMETHEUS}
+TEMPLATE: Spec = {"metrics": [METRIC]}
+
+
+def metric(**changes: Any) -> Spec:
+    """A template of one metric; `provider__web__url=…` as in `changed`."""
+    return {"metrics": [changed(METRIC, **changes)]}
+
+
+def web(**changes: Any) -> Spec:
+    """A template of one web metric."""
+    return {"metrics": [{"name": "web", "provider": {"web": {**WEB["web"], **changes}}}]}
+
+
+def prometheus(**changes: Any) -> Spec:
+    """A template of one metric of Prometheus, without its address."""
+    return {"metrics": [{"name": "m", "provider": {"prometheus": {"query": "up", **changes}}}]}
+
+
+SUCCESS_RATE = (
+    'sum(irate(requests_total{destination_service=~"{{args.service-name}}",code!~"5.*"}[5m])) /\n'
+    'sum(irate(requests_total{destination_service=~"{{args.service-name}}"}[5m]))\n'
+)
+
+GOOD: dict[str, Spec] = {
+    "a rate of Prometheus, without end": {
+        "args": [{"name": "service-name"}],
+        "metrics": [
+            {
+                "name": "success-rate",
+                "interval": "5m",
+                "successCondition": "result[0] >= 0.95",
+                "failureLimit": 3,
+                "provider": {"prometheus": {"address": "http://prom.example:9090", "query": SUCCESS_RATE}},
+            }
+        ],
+    },
+    "an argument in the address, with a number for its default": {
+        "args": [{"name": "service-name"}, {"name": "port", "value": 9090}],
+        "metrics": [
+            {
+                "name": "success-rate",
+                "successCondition": "result[0] >= 0.95",
+                "provider": {
+                    "prometheus": {"address": "http://prom.example:{{args.port}}", "query": SUCCESS_RATE},
+                },
+            }
+        ],
+    },
+    "a few measurements": metric(interval="60s", count=5),
+    "both conditions": metric(successCondition="result[0] >= 0.9", failureCondition="result[0] < 0.5"),
+    "neither condition": metric(successCondition=GONE),
+    "a failure condition alone": metric(
+        successCondition=GONE, failureCondition="result[0] >= 10", interval="5m", failureLimit=3
+    ),
+    "a delay": metric(initialDelay="5m"),
+    "successes in a row": metric(interval="1m", failureLimit=-1, consecutiveSuccessLimit=4),
+    "successes in a row and failures": metric(interval="1m", failureLimit=3, consecutiveSuccessLimit=4, count=10),
+    "only other templates": {
+        "args": [{"name": "service-name"}],
+        "templates": [{"templateName": "success-rate", "clusterScope": False}, {"templateName": "error-rate"}],
+    },
+    "metrics and other templates": {**TEMPLATE, "templates": [{"templateName": "x", "clusterScope": True}]},
+    "a web request with a token": {
+        "args": [
+            {"name": "service-name"},
+            {"name": "stable-hash"},
+            {"name": "api-url", "value": "http://example/measure"},
+            {"name": "api-token", "valueFrom": {"secretKeyRef": {"name": "token-secret", "key": "apiToken"}}},
+        ],
+        "metrics": [
+            {
+                "name": "web",
+                "successCondition": "result == 'true'",
+                "provider": {
+                    "web": {
+                        "url": "{{ args.api-url }}?service={{ args.service-name }}",
+                        "headers": [{"key": "Authorization", "value": "Bearer {{ args.api-token }}"}],
+                        "jsonPath": "{$.results.ok}",
+                    }
+                },
+            }
+        ],
+    },
+    "a URL that is a secret": {
+        "args": [{"name": "url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        "metrics": [{"name": "web", "provider": {"web": {"url": "{{args.url}}", "jsonPath": "{$.message}"}}}],
+    },
+    "a web request with JSON": {
+        "args": [{"name": "service-name"}],
+        **web(method="POST", jsonBody={"a": "b", "c": {"d": "{{ args.service-name }}"}}, timeoutSeconds=20),
+    },
+    "a web request with a text": web(method="PUT", body="text", insecure=True),
+    "client credentials": {
+        "args": [{"name": "oauth", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+        **prometheus(
+            timeout=40,
+            headers=[{"key": "X-Scope-OrgID", "value": "tenant_a"}],
+            authentication={
+                "oauth2": {
+                    "tokenUrl": "https://sso.example/token",
+                    "clientId": "me",
+                    "clientSecret": "{{ args.oauth }}",
+                    "scopes": ["metrics"],
+                }
+            },
+        ),
+    },
+    "a range": {
+        "args": [{"name": "lookback", "value": "5m"}],
+        **prometheus(rangeQuery={"start": 'now() - duration("{{args.lookback}}")', "end": "now()", "step": "1m"}),
+    },
+    "a Job": {"metrics": [{"name": "pass", "interval": "5s", "count": 1, "failureLimit": 1, "provider": JOB}]},
+    "a Job with an argument": {
+        "args": [{"name": "namespace"}],
+        "metrics": [
+            {
+                "name": "load",
+                "provider": {
+                    "job": {
+                        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+                        "spec": {
+                            "template": {"spec": {"containers": [{"args": ["http://x.{{ args.namespace }}.svc"]}]}}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+    "a dry run of everything": {**TEMPLATE, "dryRun": [{"metricName": ".*"}]},
+    "retention": {**TEMPLATE, "measurementRetention": [{"metricName": "err.*", "limit": 20}]},
+    "arguments in numbers and durations": {
+        "args": [{"name": "n"}, {"name": "d"}, {"name": "limit", "value": "2"}],
+        **metric(
+            count="{{args.n}}",
+            interval="{{ args.d }}",
+            initialDelay="{{args.d}}",
+            failureLimit="{{args.limit}}",
+            successCondition="result[0] < {{args.limit}}",
+        ),
+    },
+    "what is ours": {
+        "metrics": [
+            {"name": "pods", "noData": "wait", "provider": {"kubernetes": {"maxRestarts": 1, "minReadyPercent": "90"}}},
+            {"name": "p", "minSamples": 5, "provider": {"prometheus": {"query": "up", "metricProvider": "main"}}},
+        ]
+    },
+}
+
+_SECRET = {"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+def _secret_in(**changes: Any) -> Spec:
+    return {"args": [_SECRET], **metric(**changes)}
+
+
+BAD: tuple[Bad, ...] = (
+    Bad("nothing to measure", {}, "spec.metrics", "is required"),
+    Bad("unknown field of a template", {**TEMPLATE, "color": "red"}, "spec.color", "unknown field"),
+    Bad("metric without a name", metric(name=GONE), "spec.metrics[0].name", "is required"),
+    Bad("metric without a provider", metric(provider=GONE), "spec.metrics[0].provider", "is required"),
+    Bad("provider that is none", metric(provider={}), "spec.metrics[0].provider", "it has none"),
+    Bad("two providers", metric(provider={**PROMETHEUS, **WEB}), "spec.metrics[0].provider", "prometheus and web"),
+    Bad("two metrics of one name", {"metrics": [METRIC, METRIC]}, "spec.metrics[1].name", "spec.metrics[0]"),
+    Bad("count below 0", metric(count=-1), "spec.metrics[0].count", "0 or more"),
+    Bad("count below failureLimit", metric(count=1, failureLimit=2), "spec.metrics[0].count", "at least"),
+    Bad(
+        "count below both limits",
+        metric(count=4, interval="1m", failureLimit=2, consecutiveSuccessLimit=3),
+        "spec.metrics[0].count",
+        "which is 5",
+    ),
+    Bad(
+        "count below consecutiveSuccessLimit",
+        metric(count=2, interval="1m", failureLimit=-1, consecutiveSuccessLimit=3),
+        "spec.metrics[0].count",
+        "which is 3",
+    ),
+    Bad("count below inconclusiveLimit", metric(count=1, inconclusiveLimit=2), "spec.metrics[0].count", "at least"),
+    Bad("count without interval", metric(count=2), "spec.metrics[0].interval", "is required"),
+    Bad("count that is a word", metric(count="many"), "spec.metrics[0].count", "must be an integer"),
+    Bad("count that is a fraction", metric(count=1.5), "spec.metrics[0].count", "must be an integer"),
+    Bad("interval that cannot be read", metric(interval="60s-typo"), "spec.metrics[0].interval", "duration"),
+    Bad("interval of nothing", metric(interval="0s"), "spec.metrics[0].interval", "1s or more"),
+    Bad("delay that cannot be read", metric(initialDelay="soon"), "spec.metrics[0].initialDelay", "duration"),
+    Bad("failureLimit below -1", metric(failureLimit=-2), "spec.metrics[0].failureLimit", "-1"),
+    Bad("both limits off", metric(failureLimit=-1), "spec.metrics[0].failureLimit", "is off"),
+    Bad("inconclusiveLimit below 0", metric(inconclusiveLimit=-1), "spec.metrics[0].inconclusiveLimit", "0 or more"),
+    Bad(
+        "consecutiveErrorLimit below 0",
+        metric(consecutiveErrorLimit=-1),
+        "spec.metrics[0].consecutiveErrorLimit",
+        "0 or more",
+    ),
+    Bad(
+        "consecutiveSuccessLimit below 0",
+        metric(consecutiveSuccessLimit=-1),
+        "spec.metrics[0].consecutiveSuccessLimit",
+        "0 or more",
+    ),
+    Bad("samples below 0", metric(minSamples=-1), "spec.metrics[0].minSamples", "0 or more"),
+    Bad("noData that makes a success", metric(noData="success"), "spec.metrics[0].noData", "must be"),
+    Bad("condition of a book", metric(successCondition="x" * 1025), "spec.metrics[0].successCondition", "at most"),
+    *(
+        Bad(
+            f"{name} is not carried out",
+            metric(provider={name: {}}),
+            f"spec.metrics[0].provider.{name}",
+            "not supported",
+        )
+        for name in (
+            *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch"),
+            *("graphite", "influxdb", "skywalking", "plugin"),
+        )
+    ),
+    Bad("query left out", prometheus(query=""), "spec.metrics[0].provider.prometheus.query", "is required"),
+    Bad(
+        "two servers",
+        prometheus(address="http://a", metricProvider="b"),
+        "spec.metrics[0].provider.prometheus.address",
+        "one of them",
+    ),
+    Bad(
+        "address without a scheme",
+        prometheus(address="prom:9090"),
+        "spec.metrics[0].provider.prometheus.address",
+        "http",
+    ),
+    Bad("endless timeout", prometheus(timeout=301), "spec.metrics[0].provider.prometheus.timeout", "from 1 to 300"),
+    Bad(
+        "range without a step",
+        prometheus(rangeQuery={"start": "now()", "end": "now()"}),
+        "spec.metrics[0].provider.prometheus.rangeQuery.step",
+        "is required",
+    ),
+    Bad(
+        "signatures of AWS",
+        prometheus(authentication={"sigv4": {"region": "eu-west-1"}}),
+        "spec.metrics[0].provider.prometheus.authentication.sigv4",
+        "not supported",
+    ),
+    Bad(
+        "credentials without a client",
+        prometheus(authentication={"oauth2": {"tokenUrl": "https://x", "clientSecret": "y"}}),
+        "spec.metrics[0].provider.prometheus.authentication.oauth2.clientId",
+        "is required",
+    ),
+    Bad(
+        "URL left out",
+        {"metrics": [{"name": "w", "provider": {"web": {}}}]},
+        "spec.metrics[0].provider.web.url",
+        "is req",
+    ),
+    Bad("URL of a file", web(url="file:///etc/passwd"), "spec.metrics[0].provider.web.url", "http://"),
+    Bad("URL of two lines", web(url="http://a/\r\nHost: b"), "spec.metrics[0].provider.web.url", "one line"),
+    Bad("method that changes things", web(method="DELETE"), "spec.metrics[0].provider.web.method", "must be"),
+    Bad("body of a GET", web(body="x"), "spec.metrics[0].provider.web.body", "POST or PUT"),
+    Bad("JSON of a GET", web(jsonBody={"a": 1}), "spec.metrics[0].provider.web.jsonBody", "POST or PUT"),
+    Bad("two bodies", web(method="PUT", body="x", jsonBody={}), "spec.metrics[0].provider.web.body", "one of them"),
+    Bad(
+        "header of two lines",
+        web(headers=[{"key": "A", "value": "b\r\nC: d"}]),
+        "spec.metrics[0].provider.web.headers[0].value",
+        "one line",
+    ),
+    Bad(
+        "header without a name",
+        web(headers=[{"value": "b"}]),
+        "spec.metrics[0].provider.web.headers[0].key",
+        "is required",
+    ),
+    Bad("Job of nothing", metric(provider={"job": {}}), "spec.metrics[0].provider.job.spec", "is required"),
+    Bad(
+        "more than all pods",
+        metric(provider={"kubernetes": {"minReadyPercent": 101}}),
+        "spec.metrics[0].provider.kubernetes.minReadyPercent",
+        "from 0 to 100",
+    ),
+    Bad("argument without a name", {**TEMPLATE, "args": [{"value": "x"}]}, "spec.args[0].name", "is required"),
+    Bad(
+        "two arguments of one name", {**TEMPLATE, "args": [{"name": "a"}] * 2}, "spec.args[1].name", "another argument"
+    ),
+    Bad(
+        "argument with a value and a secret",
+        {**TEMPLATE, "args": [{**_SECRET, "value": "x"}]},
+        "spec.args[0]",
+        "it has both",
+    ),
+    Bad(
+        "argument from nowhere",
+        {**TEMPLATE, "args": [{"name": "a", "valueFrom": {}}]},
+        "spec.args[0].valueFrom",
+        "one of",
+    ),
+    Bad(
+        "secret without a key",
+        {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
+        "spec.args[0].valueFrom.secretKeyRef.key",
+        "is required",
+    ),
+    Bad(
+        "argument that is a template",
+        {**TEMPLATE, "args": [{"name": "a", "value": "{{args.b}}"}]},
+        "spec.args[0].value",
+        "must not have {{",
+    ),
+    Bad(
+        "argument that is a list", {**TEMPLATE, "args": [{"name": "a", "value": []}]}, "spec.args[0].value", "a string"
+    ),
+    Bad("dry run without a name", {**TEMPLATE, "dryRun": [{}]}, "spec.dryRun[0].metricName", "is required"),
+    Bad(
+        "two rules of one name",
+        {**TEMPLATE, "dryRun": [{"metricName": "errors"}] * 2},
+        "spec.dryRun[1].metricName",
+        "another rule",
+    ),
+    Bad(
+        "rule that is no expression",
+        {**TEMPLATE, "dryRun": [{"metricName": "*"}]},
+        "spec.dryRun[0].metricName",
+        "regular expression",
+    ),
+    Bad(
+        "more than the status can hold",
+        {**TEMPLATE, "measurementRetention": [{"metricName": ".*", "limit": 1001}]},
+        "spec.measurementRetention[0].limit",
+        "1000 or less",
+    ),
+    Bad("reference without a name", {"templates": [{}]}, "spec.templates[0].templateName", "is required"),
+    Bad("place that does not end", metric(successCondition="{{args.x"), "spec.metrics[0].successCondition", "}}"),
+    Bad("place of something else", metric(name="{{ .Values.x }}"), "spec.metrics[0].name", "no argument"),
+    Bad(
+        "secret in a query",
+        _secret_in(provider__prometheus__query='a{b="{{args.s}}"}'),
+        "spec.metrics[0].provider.prometheus.query",
+        "a secret",
+    ),
+    Bad(
+        "secret in an address",
+        _secret_in(provider__prometheus__address="http://{{args.s}}"),
+        "spec.metrics[0].provider.prometheus.address",
+        "a secret",
+    ),
+    Bad(
+        "secret in a condition",
+        _secret_in(successCondition="'{{args.s}}' == ''"),
+        "spec.metrics[0].successCondition",
+        "a secret",
+    ),
+    Bad("secret in a name", _secret_in(name="{{args.s}}"), "spec.metrics[0].name", "a secret"),
+    Bad(
+        "secret in a Job",
+        _secret_in(provider={"job": {"spec": {"env": "{{args.s}}"}}}),
+        "spec.metrics[0].provider.job.spec.env",
+        "a secret",
+    ),
+    Bad(
+        "PromQL in an argument",
+        {
+            "args": [{"name": "x", "value": "1 or vector(1)"}],
+            **metric(provider__prometheus__query="errors > {{args.x}}"),
+        },
+        "spec.metrics[0].provider.prometheus.query",
+        "outside of quotes",
+    ),
+)

@@ -1,0 +1,95 @@
+"""Promise: whatever stands in a template or in a run, reading it ends with a value or with a list of problems."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.errors import SpecInvalid
+from tests.api.analysis_specs import GOOD
+from tests.api.specs import Spec
+
+AWKWARD = st.sampled_from(
+    [
+        *(
+            "",
+            "{{",
+            "}}",
+            "{{}}",
+            "{{args.}}",
+            "{{args.x}}",
+            "{{ args.service-name }}",
+            "{{args.api-token}}",
+            "\ud800",
+            "\x00",
+        ),
+        *(
+            "-1",
+            "1e999",
+            "9" * 40,
+            "5m",
+            "-5m",
+            "1h-1m",
+            "{{args.n}}m",
+            "(",
+            "[",
+            "*",
+            "$",
+            "NaN",
+            "x" * 5000,
+            "é",
+            "\n",
+        ),
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | AWKWARD | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(AWKWARD | st.text(max_size=8), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+def _places(value: Any, way: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The way to each value in it."""
+    parts: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        parts = list(value.items())
+    elif isinstance(value, list):
+        parts = list(enumerate(value))
+    return (
+        [way, *(place for key, part in parts for place in _places(part, (*way, key)))]
+        if way
+        else [place for key, part in parts for place in _places(part, (key,))]
+    )
+
+
+@st.composite
+def changed_specs(draw: st.DrawFn) -> Spec:
+    """A good template with up to three values replaced."""
+    spec = copy.deepcopy(GOOD[draw(st.sampled_from(sorted(GOOD)))])
+    for _ in range(draw(st.integers(min_value=1, max_value=3))):
+        places = _places(spec)
+        if not places:
+            break
+        *way, last = draw(st.sampled_from(places))
+        where: Any = spec
+        for part in way:
+            where = where[part]
+        where[last] = draw(JSON)
+    return spec
+
+
+@settings(max_examples=400, deadline=None)
+@given(spec=changed_specs())
+def test_a_changed_template_is_read_or_refused(spec: Spec) -> None:
+    """A tenant's object must not end a pass in another way."""
+    for read in (parse_template, parse_run):
+        try:
+            read(spec)
+        except SpecInvalid as invalid:
+            assert invalid.problems
+            assert all(problem.path.startswith("spec") and problem.message for problem in invalid.problems)

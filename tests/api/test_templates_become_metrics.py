@@ -1,0 +1,241 @@
+"""Promise: a template of any shape that Argo Rollouts takes becomes metrics of the core, with Argo's defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules, NoData, SecretReference
+from rollouts.core.analysis.source import JobMetric, OAuth2, PodEvidence, PrometheusQuery, QueryRange, WebQuery
+from rollouts.core.analysis.time_to_live import TimeToLive
+from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prometheus, web
+from tests.api.specs import Spec
+
+VALUES = {
+    "service-name": "cart.shop.svc",
+    "stable-hash": "7d4b9",
+    "namespace": "shop",
+    "n": "5",
+    "d": "30s",
+}
+
+
+def run_of(template: Spec) -> Spec:
+    """A run of a template that names no other: every argument has a value."""
+    given = [
+        argument if "value" in argument or "valueFrom" in argument else {**argument, "value": VALUES[argument["name"]]}
+        for argument in template.get("args", ())
+    ]
+    return {**template, "args": given}
+
+
+def _metric(spec: Spec) -> Metric:
+    (found,) = parse_run(spec).metrics
+    return found
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_template_is_taken(name: str) -> None:
+    """Nobody changes a manifest but for its apiVersion."""
+    parse_template(GOOD[name])
+
+
+@pytest.mark.parametrize("name", [name for name, spec in GOOD.items() if "templates" not in spec])
+def test_its_run_is_measured(name: str) -> None:
+    """With its arguments every place is filled, but for those of secrets."""
+    run = parse_run(run_of({key: part for key, part in GOOD[name].items() if key != "templates"}))
+
+    assert run.rules
+    for each in run.metrics:
+        assert ("{{" in str(dataclasses.asdict(each))) == bool(each.secrets)
+
+
+def test_defaults_are_argos() -> None:
+    """What is left out means what it means there."""
+    found = _metric({"metrics": [{"name": "m", "provider": PROMETHEUS}]})
+
+    assert found == Metric(
+        rules=MetricRules(name="m"),
+        condition=MetricCondition(),
+        source=PrometheusQuery(query="sum(errors)", endpoint="http://prometheus.monitoring:9090"),
+    )
+    assert found.rules.effective_count == 1
+    assert found.rules.consecutive_error_limit == 4
+    assert found.condition.no_data is NoData.INCONCLUSIVE
+
+
+def test_every_rule_of_a_metric_arrives() -> None:
+    """As a number or as a text, and as an argument."""
+    found = _metric(
+        {
+            "args": [{"name": "n", "value": 7}, {"name": "d", "value": "1m30s"}],
+            **metric(
+                count="{{args.n}}",
+                interval="{{args.d}}",
+                initialDelay=20,
+                failureLimit="1",
+                inconclusiveLimit=2,
+                consecutiveErrorLimit=3,
+                consecutiveSuccessLimit=4,
+                minSamples=5,
+                noData="fail",
+                failureCondition="result[0] > {{args.n}}",
+            ),
+            "dryRun": [{"metricName": "err"}],
+            "measurementRetention": [{"metricName": ".*", "limit": 3}, {"metricName": "errors", "limit": 25}],
+        }
+    )
+
+    assert found.rules == MetricRules(
+        name="errors",
+        interval_s=90.0,
+        initial_delay_s=20.0,
+        count=7,
+        failure_limit=1,
+        inconclusive_limit=2,
+        consecutive_error_limit=3,
+        consecutive_success_limit=4,
+        dry_run=True,
+        kept=25,
+    )
+    assert found.condition == MetricCondition(
+        success="result[0] < 0.05", failure="result[0] > 7", no_data=NoData.FAIL, min_samples=5
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "interval", "effective"), [(0, None, 1), (0, "1m", None), (3, "1m", 3), (1, None, 1)]
+)
+def test_a_count_of_0_is_none(count: int, interval: str | None, effective: int | None) -> None:
+    """As in Argo Rollouts: it ends never, or after one."""
+    more = {} if interval is None else {"interval": interval}
+
+    assert _metric(metric(count=count, **more)).rules.effective_count == effective
+
+
+SOURCES: list[tuple[Spec, Any]] = [
+    (prometheus(), PrometheusQuery(query="up", endpoint="default")),
+    (prometheus(metricProvider="main"), PrometheusQuery(query="up", endpoint="main")),
+    (
+        prometheus(timeout=40, insecure=True, headers=[{"key": "X-Scope-OrgID", "value": "a"}]),
+        PrometheusQuery(query="up", timeout_s=40.0, insecure=True, headers=(("X-Scope-OrgID", "a"),)),
+    ),
+    (
+        prometheus(rangeQuery={"start": "now() - duration('5m')", "end": "now()", "step": "1m"}),
+        PrometheusQuery(query="up", range=QueryRange(start="now() - duration('5m')", end="now()", step_s=60.0)),
+    ),
+    (
+        prometheus(authentication={"oauth2": {"tokenUrl": "https://s", "clientId": "c", "clientSecret": "x"}}),
+        PrometheusQuery(query="up", authentication=OAuth2(token_url="https://s", client_id="c", client_secret="x")),
+    ),
+    (web(), WebQuery(url="http://shop.example/health")),
+    (
+        web(method="POST", body="a", jsonPath="{$.x}", timeoutSeconds=3, insecure=True),
+        WebQuery(
+            url="http://shop.example/health", method="POST", body="a", json_path="{$.x}", timeout_s=3.0, insecure=True
+        ),
+    ),
+    (
+        web(method="PUT", jsonBody={"b": 1, "a": ["x"]}),
+        WebQuery(url="http://shop.example/health", method="PUT", body='{"a": ["x"], "b": 1}', body_is_json=True),
+    ),
+    ({"metrics": [{"name": "j", "provider": JOB}]}, JobMetric(metadata={}, spec=JOB["job"]["spec"])),
+    (
+        {"metrics": [{"name": "j", "provider": {"job": {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}}}]},
+        JobMetric(metadata={"labels": {"a": "b"}}, spec={"x": 1}),
+    ),
+    ({"metrics": [{"name": "k", "provider": {"kubernetes": {}}}]}, PodEvidence()),
+    (
+        {
+            "metrics": [
+                {
+                    "name": "k",
+                    "provider": {"kubernetes": {"maxRestarts": 2, "minReadyPercent": 90, "containers": ["app"]}},
+                }
+            ]
+        },
+        PodEvidence(restarts_max=2, ready_percent_min=90, containers=("app",)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "source"), SOURCES)
+def test_a_source_arrives_whole(spec: Spec, source: Any) -> None:
+    """What is lost on the way would be asked in another way."""
+    assert _metric(spec).source == source
+
+
+def test_a_secret_stays_a_reference() -> None:
+    """No value of a Secret is ever part of a metric: it can be shown, logged and recorded."""
+    secret = {"name": "token", "valueFrom": {"secretKeyRef": {"name": "shop-token", "key": "k"}}}
+    other = {"name": "other", "valueFrom": {"secretKeyRef": {"name": "other", "key": "k"}}}
+    headers = [{"key": "Authorization", "value": "Bearer {{ args.token }}"}]
+
+    found = _metric({"args": [secret, other], **web(headers=headers)})
+
+    assert found.secrets == (SecretReference(argument="token", name="shop-token", key="k"),)
+    assert isinstance(found.source, WebQuery)
+    assert found.source.headers == (("Authorization", "Bearer {{ args.token }}"),)
+
+
+def test_secrets_stand_where_requests_have_them() -> None:
+    """URL, header, body, JSON body and credentials of a web request; header and credentials of a query."""
+    args = [{"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    oauth2 = {"oauth2": {"tokenUrl": "https://x", "clientId": "{{args.s}}", "clientSecret": "{{args.s}}"}}
+    headers = [{"key": "A", "value": "{{args.s}}"}]
+    specs = [
+        web(url="https://x/?token={{args.s}}"),
+        web(method="PUT", body="{{args.s}}"),
+        web(method="PUT", jsonBody={"a": [{"b": "{{args.s}}"}]}),
+        web(headers=headers, authentication=oauth2),
+        prometheus(headers=headers, authentication=oauth2),
+    ]
+
+    assert all(len(_metric({"args": args, **spec}).secrets) == 1 for spec in specs)
+
+
+def test_a_value_in_quotes_of_a_condition_is_one_text() -> None:
+    """An apostrophe in a version's name must not end the text that it is compared with."""
+    args = [{"name": "v", "value": 'it\'s "1.0"'}, {"name": "n", "value": "0.5"}]
+    condition = "result.version == '{{args.v}}' && all(result, # > {{args.n}} && # != \"{{args.v}}\")"
+
+    found = _metric({"args": args, **metric(successCondition=condition)})
+
+    assert found.condition.success == (
+        """result.version == 'it\\'s "1.0"' && all(result, # > 0.5 && # != "it's \\"1.0\\"")"""
+    )
+
+
+def test_other_texts_take_values_as_they_are() -> None:
+    """As in Argo Rollouts: a URL may be all argument, and so may a line of a script."""
+    args = [{"name": "a", "value": 'http://x/?a="b"\\n'}]
+
+    found = _metric({"args": args, **web(method="PUT", url="{{args.a}}", body="-{{ args.a }}-")})
+
+    assert isinstance(found.source, WebQuery)
+    assert (found.source.url, found.source.body) == ('http://x/?a="b"\\n', '-http://x/?a="b"\\n-')
+
+
+def test_the_end_and_what_comes_after_it_arrive() -> None:
+    """`terminate` and `ttlStrategy`."""
+    ttl = {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 0}
+
+    run = parse_run({"metrics": [METRIC], "terminate": True, "ttlStrategy": ttl})
+
+    assert run.terminate
+    assert run.time_to_live == TimeToLive(after_completion_s=3600.0, after_success_s=1800.0, after_failure_s=0.0)
+    assert not parse_run({"metrics": [METRIC]}).terminate
+
+
+def test_a_template_is_not_changed_by_being_read() -> None:
+    """It is in a cache that others read."""
+    template = GOOD["a web request with a token"]
+    before = str(template)
+
+    parse_template(template)
+    parse_run(run_of(template))
+
+    assert str(template) == before

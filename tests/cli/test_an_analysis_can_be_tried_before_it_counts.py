@@ -1,0 +1,197 @@
+"""Promise: `rollouts analyze --dry-run` measures now what a run would measure, tells how it would end, and writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rollouts.cli.commands.analyze import AnalyzeOptions, analyze, chosen, templates_in
+from rollouts.cli.exits import Exit
+from rollouts.cli.main import main
+from rollouts.objects import Manifest
+from tests.probes.servers import ok, serving
+
+PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
+
+
+def vector(*values: float) -> Mapping[str, Any]:
+    """Prometheus' answer to an instant query, of this moment."""
+    result = [{"metric": {"pod": str(number)}, "value": [_now_s(), str(each)]} for number, each in enumerate(values)]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+def _now_s() -> float:
+    from rollouts.clock import SystemClock  # noqa: PLC0415
+
+    return SystemClock().now_s()
+
+
+def template(*metrics: Mapping[str, Any], name: str = "rate", **spec: Any) -> Manifest:
+    """An AnalysisTemplate."""
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": name},
+        "spec": {"metrics": list(metrics), **spec},
+    }
+
+
+def prometheus(name: str = "rate", **fields: Any) -> dict[str, Any]:
+    """A metric of Prometheus that is good from 0.95 on."""
+    query = {"prometheus": {"query": "up"}}
+    return {"name": name, "successCondition": "result[0] >= 0.95", "provider": query, **fields}
+
+
+def tried(
+    manifests: Sequence[Manifest], answers: Mapping[str, bytes | None], names: Sequence[str] = (), **asked: Any
+) -> tuple[Exit, list[Any]]:
+    """The exit code, and what is printed as JSON."""
+    console = Console(record=True, width=200)
+
+    async def run() -> Exit:
+        async with serving(answers) as server:
+            templates = templates_in(manifests)
+            found = chosen(templates, names)
+            assert not isinstance(found, str), found
+            how = AnalyzeOptions(prometheus_url=server.url(), deadline_s=2.0, **asked)
+            return await analyze(templates, found, how, console=console, output_json=True)
+
+    with console.capture() as printed:
+        code = asyncio.run(run())
+    return code, json.loads(printed.get())
+
+
+def test_a_good_measurement_is_a_run_that_succeeds() -> None:
+    """Ten a minute apart: the rehearsal says so without anybody having to wait."""
+    code, (one,) = tried([template(prometheus(interval="1m", count=10))], {"/api/v1/query": ok(vector(0.97))})
+
+    assert (code, one["template"]) == (Exit.OK, "AnalysisTemplate/rate")
+    assert (one["metrics"][0]["phase"], one["metrics"][0]["value"]) == ("Successful", "[0.97]")
+    assert one["run"] == {
+        "ends": True,
+        "phase": "Successful",
+        "message": "",
+        "measurements": 10,
+        "tookSeconds": 540.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "phase"),
+    [
+        (ok(vector(0.5)), "Failed"),
+        (ok(vector()), "Inconclusive"),
+        (ok(vector(float("nan"))), "Inconclusive"),
+        (ok({"status": "error", "errorType": "timeout"}), "Error"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>", "Error"),
+    ],
+    ids=["bad", "empty", "NaN", "error with 200", "a web page"],
+)
+def test_what_would_not_succeed_is_exit_code_1(answer: bytes, phase: str) -> None:
+    """So a pipeline stops before anything is rolled out; no evidence is never a success."""
+    code, (one,) = tried([template(prometheus())], {"/api/v1/query": answer})
+
+    assert (code, one["metrics"][0]["phase"], one["run"]["phase"]) == (Exit.BAD, phase, phase)
+    assert one["run"]["message"].startswith(f'Metric "rate" assessed {phase}')
+
+
+def test_arguments_are_put_into_queries() -> None:
+    """Also those for which a Rollout or a Secret would have the value."""
+    metric = prometheus(provider={"prometheus": {"query": 'up{service="{{args.service}}"}'}})
+    secret = {"name": "service", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}}
+
+    code, (one,) = tried(
+        [template(metric, args=[secret])],
+        {"/api/v1/query?query=up%7Bservice%3D%22cart%22%7D": ok(vector(1))},
+        arguments={"service": "cart"},
+    )
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.OK, "Successful")
+
+
+def test_a_template_without_its_argument_is_told_with_its_path(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is asked."""
+    metric = prometheus(provider={"prometheus": {"query": "up{{args.suffix}}"}})
+
+    code, printed = tried([template(metric, args=[{"name": "suffix"}])], {})
+
+    assert (code, printed) == (Exit.BAD, [])
+    assert "suffix" in capsys.readouterr().err
+
+
+def test_templates_that_others_take_in_are_not_measured_twice() -> None:
+    """A file has one template that puts others together, as a rule; a name chooses another one."""
+    whole = template(name="whole", templates=[{"templateName": "rate"}])
+    answers = {"/api/v1/query": ok(vector(1))}
+
+    _, both = tried([whole, template(prometheus())], answers)
+    _, part = tried([whole, template(prometheus())], answers, ["rate"])
+
+    assert [(each["template"], [metric["name"] for metric in each["metrics"]]) for each in (*both, *part)] == [
+        ("AnalysisTemplate/whole", ["rate"]),
+        ("AnalysisTemplate/rate", ["rate"]),
+    ]
+
+
+def test_what_only_the_cluster_can_measure_is_no_success() -> None:
+    """A Job, the pods of a revision: whoever tries the template learns that they were not looked at."""
+    code, (one,) = tried([template({"name": "pods", "provider": {"kubernetes": {}}})], {})
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Error")
+    assert "in the cluster" in one["metrics"][0]["message"]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> str:
+    """The page's template, as a file."""
+    path = tmp_path / "success-rate.yaml"
+    path.write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    return str(path)
+
+
+def test_the_pages_example_is_measured_as_the_page_says(
+    example: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line as a whole, with nobody listening: errors, in words, and exit code 1."""
+    monkeypatch.setenv("COLUMNS", "200")
+    arguments = ["analyze", "-f", example, "--dry-run", "--arg", "service=cart-canary"]
+
+    code = main([*arguments, "--prometheus-url", "http://127.0.0.1:1"])
+
+    printed = capsys.readouterr().out
+    assert code == Exit.BAD
+    assert "success-rate" in printed
+    assert "latency-p95" in printed
+    assert "a run ends Error, after 10 measurements in 40s" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--dry-run"),
+        (["--dry-run", "other"], "have no template other"),
+        (["--dry-run", "--arg", "service"], "NAME=VALUE"),
+        (["--dry-run", "-o", "yaml"], "takes json"),
+    ],
+)
+def test_a_command_line_that_cannot_be_meant_says_what_to_write(
+    arguments: list[str], words: str, example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and one sentence."""
+    assert main(["analyze", "-f", example, *arguments]) == Exit.USAGE
+    assert words in capsys.readouterr().err
+
+
+def test_a_file_without_a_template_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipeline that names the wrong file must not pass."""
+    path = tmp_path / "empty.yaml"
+    path.write_text("{apiVersion: v1, kind: Service, metadata: {name: cart}}")
+
+    assert main(["analyze", "-f", str(path), "--dry-run"]) == Exit.USAGE
+    assert "no AnalysisTemplate" in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""Promise: a value put into PromQL is one text inside quotes, and one number, duration or name outside; it is never PromQL."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollouts.core.promql import filled_query, tokens_of
+
+QUOTED = """sum(rate(http_requests_total{service="{{args.x}}",code!~'5..'}[5m])) > 0.5"""
+
+HOSTILE = [
+    '"} or vector(1) #',
+    '"} or vector(1) or x{y="',
+    'a",namespace="other',
+    "a'",
+    "`",
+    "\\",
+    '\\"',
+    '\\\\"} or vector(1) #',
+    "a\nb",
+    "a\r\nb",
+    "a\tb",
+    "a\x00b",
+    "a\x7fb",
+    "a\u2028b",
+    "{{args.x}}",
+    "{{}}",
+    "}}",
+    "{",
+    "# comment",
+    "\u202e\u0430",
+    "\U0001f600",
+    "(?i)x|y",
+    "$1",
+    "%s %d {0}",
+]
+
+
+def _filled(query: str, value: str) -> tuple[str, list[str]]:
+    refused: list[str] = []
+    text = filled_query(query, {"args.x": value}.get, lambda name, why: refused.append(f"{name} {why}"))
+    return text, refused
+
+
+def _unescaped(text: str) -> str:
+    """A string of PromQL as Prometheus reads it: Go's rules, told by Python's, which agree on these escapes."""
+    assert text[0] == text[-1] != "`"
+    return (
+        text[1:-1].encode("raw_unicode_escape", "surrogatepass").decode("unicode_escape")
+        if "\\" in text
+        else text[1:-1]
+    )
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize("value", HOSTILE)
+def test_inside_quotes_a_value_is_one_text(value: str, quote: str) -> None:
+    """Whatever it says, the query has the same tokens, and one of them has that very text."""
+    query = f"sum(a{{b={quote}{{{{ args.x }}}}{quote}}}) # end"
+    harmless = tokens_of(_filled(query, "harmless")[0])
+
+    text, refused = _filled(query, value)
+    tokens = tokens_of(text)
+
+    assert refused == []
+    assert tokens is not None and harmless is not None
+    assert [kind for kind, _ in tokens] == [kind for kind, _ in harmless]
+    strings = [each for kind, each in tokens if kind == "text"]
+    assert [_unescaped(each) for each in strings] == [value]
+
+
+@given(value=st.text(alphabet=st.characters(exclude_categories=["Cs"], max_codepoint=0xFFFF)))
+def test_no_text_at_all_gets_out_of_its_quotes(value: str) -> None:
+    """The same for every text."""
+    tokens = tokens_of(_filled(QUOTED, value)[0])
+
+    assert tokens is not None
+    assert [kind for kind, _ in tokens] == [kind for kind, _ in tokens_of(QUOTED.replace("{{args.x}}", "y")) or ()]
+
+
+@pytest.mark.parametrize(
+    "value", ["5", "0.95", "-1", "1e3", ".5", "5m", "1h30m", "100ms", "http_requests_total", "job:rate:5m"]
+)
+def test_outside_numbers_durations_and_names_may_stand(value: str) -> None:
+    """What templates are for: a threshold, a window, the metric's name."""
+    assert _filled("{{args.x}}", value) == (value, [])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *HOSTILE,
+        "",
+        " ",
+        "a b",
+        "a)",
+        "a{b",
+        "1 or vector(1)",
+        "vector(1)",
+        "by",
+        "OR",
+        "unless",
+        "bool",
+        "nan",
+        "Inf",
+        "-inf",
+        "5 m",
+        "5m ",
+        "٥",
+        "é",
+        "a-b",
+        "a,b",
+        '"a"',
+        "a" * 257,
+    ],
+)
+def test_outside_nothing_else_may(value: str) -> None:
+    """It would be PromQL of the one who gives the value, asked with the operator's rights."""
+    _, refused = _filled("rate(a[5m]) > {{args.x}}", value)
+
+    assert len(refused) == 1
+    assert refused[0].startswith("args.x ")
+
+
+@pytest.mark.parametrize(
+    ("query", "value"),
+    [
+        ('a{b="\\{{args.x}}"}', '"'),
+        ("a{b=`{{args.x}}`}", "`} or vector(1)"),
+        ('a # "{{args.x}}"', '" or vector(1)'),
+        ("a # {{args.x}}", "\nor vector(1)"),
+        ('a{b="unclosed {{args.x}}}', "x y"),
+        ('a{b="\n{{args.x}}"}', "x y"),
+    ],
+)
+def test_a_place_that_only_looks_quoted_is_refused(query: str, value: str) -> None:
+    """A comment, a raw string, a string that does not end in its line, and a backslash before the place."""
+    assert len(_filled(query, value)[1]) == 1
+
+
+@pytest.mark.parametrize("value", ["cart", "a b", 'say "x"', "back\\slash"])
+def test_a_raw_string_takes_what_cannot_end_it(value: str) -> None:
+    """It has no escapes: the value stands as it is."""
+    assert _filled("a{b=`{{args.x}}`}", value) == (f"a{{b=`{value}`}}", [])
+
+
+def test_a_place_without_a_value_stays() -> None:
+    """Somebody else fills it, or tells that nobody does."""
+    query = 'a{b="{{args.y}}"} > {{ args.z }}'
+
+    assert _filled(query, "v") == (query, [])
+
+
+def test_two_values_in_one_string_stay_apart() -> None:
+    """The first must not escape the second's first character."""
+    assert _filled('a{b="{{args.x}}{{args.x}}"}', "\\")[0] == 'a{b="\\\\\\\\"}'
+
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "{{" + " " * LONG,
+        "{{" * LONG,
+        "{{ a" * LONG,
+        '"' + '\\"' * LONG,
+        "'" + "\\'" * LONG,
+        '"' + "\\" * LONG + '"',
+        "`" * (LONG + 1),
+        '"a\n' * LONG,
+        "#{{" * LONG,
+        '"' + "\\{{" * LONG + '"',
+    ],
+    ids=lambda query: query[:8],
+)
+def test_no_query_takes_long(query: str) -> None:
+    """A tenant writes it. Looked through twice for each of its characters, one of these takes an hour."""
+    assert _filled(query, "v") == (query, [])

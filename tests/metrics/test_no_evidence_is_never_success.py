@@ -1,0 +1,390 @@
+"""Promise: what says nothing promotes nothing, whatever the condition is and however the server says it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from rollouts.core.analysis.measurement import AnalysisPhase
+from rollouts.core.analysis.metric import MetricCondition, NoData
+from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
+from rollouts.metrics.sources import HttpSource
+from tests.metrics.answers import (
+    MARK,
+    NOW_S,
+    QUERY,
+    RANGE,
+    WEB,
+    WEB_PART,
+    answered,
+    matrix,
+    measurement,
+    prometheus,
+    vector,
+)
+
+CONDITIONS = [
+    MetricCondition(success="result[0] < 100"),
+    MetricCondition(success="result < 100"),
+    MetricCondition(success="all(result, # < 100)"),
+    MetricCondition(success="any(result, {# < 100}) || len(result) < 3"),
+    MetricCondition(success="len(result) == 0 || result[0] < 100"),
+    MetricCondition(success="isNaN(result) || result >= 0 || isInf(result)"),
+    MetricCondition(success="default(result, 0) < 100"),
+    MetricCondition(success="isNil(result) || asFloat(result) < 100"),
+    MetricCondition(success="(result ?? 0) < 100"),
+    MetricCondition(success="result != 5"),
+    MetricCondition(success="result[0] != 5"),
+    MetricCondition(success="result.all(x, x < 100)"),
+    MetricCondition(failure="result[0] > 100"),
+    MetricCondition(failure="result > 100"),
+    MetricCondition(failure="any(result, # > 100)"),
+    MetricCondition(failure="result == 5"),
+    MetricCondition(failure="result[0] == 5"),
+    MetricCondition(failure="default(result, 0) > 100"),
+    MetricCondition(failure="asFloat(result) > 100"),
+    MetricCondition(failure="isNaN(result) && isInf(result)"),
+    MetricCondition(failure="5 in result"),
+    MetricCondition(success="result[0] < 100", failure="result[0] > 100"),
+    MetricCondition(success="true", failure="false"),
+    MetricCondition(success="result[0] <"),
+    MetricCondition(),
+]
+FEW = [
+    MetricCondition(success="result[0] < 100", min_samples=3),
+    MetricCondition(failure="any(result, # > 100)", min_samples=3),
+]
+
+DEEP = b'{"status":"success","data":{"resultType":"vector","result":' + b"[" * 100_000
+MILLISECONDS = NOW_S * 1_000
+HTML = f"<!DOCTYPE html><html><body>{MARK}</body></html>".encode()
+
+BAD: dict[str, tuple[HttpSource, MetricAnswer]] = {
+    # What Prometheus says of nothing.
+    "NaN": (QUERY, answered(vector("NaN"))),
+    "+Inf": (QUERY, answered(vector("+Inf"))),
+    "-Inf": (QUERY, answered(vector("-Inf"))),
+    "Inf": (QUERY, answered(vector("Inf"))),
+    "a scalar NaN": (QUERY, answered(prometheus("scalar", [NOW_S, "NaN"]))),
+    "a scalar Inf": (QUERY, answered(prometheus("scalar", [NOW_S, "-Inf"]))),
+    "a number that is too large": (QUERY, answered(vector("1e999"))),
+    "one NaN of three": (QUERY, answered(vector("1", "NaN", "1"))),
+    "no series": (QUERY, answered(vector())),
+    "no series of a range": (RANGE, answered(matrix())),
+    "a series without a value": (RANGE, answered(matrix([]))),
+    "a NaN in a range": (RANGE, answered(matrix([(NOW_S - 60, "1"), (NOW_S, "NaN")]))),
+    # Other types.
+    "a text": (QUERY, answered(prometheus("string", [NOW_S, MARK]))),
+    "a type that is not known": (QUERY, answered(prometheus(MARK, [NOW_S, "1"]))),
+    "a number that is no text": (QUERY, answered(vector(1.5))),
+    "a truth": (QUERY, answered(vector(True))),
+    "null": (QUERY, answered(vector(None))),
+    "an empty text": (QUERY, answered(vector(""))),
+    "words": (QUERY, answered(vector(MARK))),
+    "a number with a unit": (QUERY, answered(vector("5ms"))),
+    "a number of Python's": (QUERY, answered(vector("1_000"))),
+    "a number with blanks": (QUERY, answered(vector(" 1 "))),
+    "a number in hexadecimal": (QUERY, answered(vector("0x10"))),
+    "digits of another script": (QUERY, answered(vector("١"))),
+    "a histogram": (QUERY, answered(prometheus("vector", [{"metric": {}, "histogram": [NOW_S, {"count": "1"}]}]))),
+    "histograms of a range": (RANGE, answered(prometheus("matrix", [{"metric": {}, "histograms": [[NOW_S, {}]]}]))),
+    "a value without a time": (QUERY, answered(prometheus("vector", [{"metric": {}, "value": ["1"]}]))),
+    "a value with three parts": (QUERY, answered(prometheus("vector", [{"metric": {}, "value": [NOW_S, "1", "2"]}]))),
+    "a time that is a text": (QUERY, answered(prometheus("scalar", [str(NOW_S), "1"]))),
+    "labels that are numbers": (QUERY, answered(prometheus("vector", [{"metric": {"a": 1}, "value": [NOW_S, "1"]}]))),
+    "an object for a vector": (QUERY, answered(prometheus("vector", {"value": [NOW_S, "1"]}))),
+    "a matrix that is a vector": (QUERY, answered(prometheus("matrix", [{"metric": {}, "value": [NOW_S, "1"]}]))),
+    "a vector for a scalar": (QUERY, answered(prometheus("scalar", [{"metric": {}, "value": [NOW_S, "1"]}]))),
+    "no result": (QUERY, answered(b'{"status":"success","data":{"resultType":"vector"}}')),
+    "no data": (QUERY, answered(b'{"status":"success"}')),
+    "null data": (QUERY, answered(b'{"status":"success","data":null}')),
+    # Other times.
+    "stale": (QUERY, answered(vector("1", at_s=NOW_S - 301))),
+    "of the year 1970": (QUERY, answered(vector("1", at_s=0))),
+    "before 1970": (QUERY, answered(vector("1", at_s=-1e300))),
+    "of the future": (QUERY, answered(vector("1", at_s=NOW_S + 60))),
+    "in milliseconds": (QUERY, answered(vector("1", at_s=MILLISECONDS))),
+    "one of two stale": (QUERY, answered(matrix([(NOW_S, "1")], [(NOW_S - 900, "1")]))),
+    "before the range": (RANGE, answered(matrix([(NOW_S - 900, "1"), (NOW_S, "1")]))),
+    "a range in milliseconds": (RANGE, answered(matrix([(MILLISECONDS, "1")]))),
+    # A part, or an error.
+    "warnings": (QUERY, answered(vector("1", warnings=[MARK]))),
+    "warnings of a range": (RANGE, answered(matrix([(NOW_S, "1")], warnings=[MARK]))),
+    "an error with 200": (QUERY, answered(json.dumps({"status": "error", "errorType": MARK, "error": MARK}).encode())),
+    "an error with data": (QUERY, answered(vector("1").replace(b"success", b"error"))),
+    "a good body with 500": (QUERY, answered(vector("1"), status=500)),
+    "a good body with 302": (QUERY, answered(vector("1"), status=302)),
+    "a good body with 206": (QUERY, answered(vector("1"), status=206)),
+    "bad_data with 400": (QUERY, answered(b'{"status":"error","errorType":"bad_data"}', status=400)),
+    "not allowed": (QUERY, answered(HTML, status=403)),
+    "no answer": (QUERY, NoAnswer("no answer within 30 s")),
+    # Not JSON, or not whole.
+    "HTML": (QUERY, answered(HTML)),
+    "nothing at all": (QUERY, answered(b"")),
+    "cut": (QUERY, answered(vector("1")[:-5])),
+    "more after the end": (QUERY, answered(vector("1") + b"{}")),
+    "compressed": (QUERY, answered(b"\x1f\x8b\x08\x00" + bytes(40))),
+    "not UTF-8": (QUERY, answered(vector("1").replace(MARK.encode(), b"\xff\xfe"))),
+    "half of a surrogate pair": (QUERY, answered(vector("1").replace(MARK.encode(), b"\\ud800"))),
+    "very deep": (QUERY, answered(DEEP)),
+    "a list": (QUERY, answered(b"[]")),
+    "a number": (QUERY, answered(b"1")),
+    "Infinity of Python's": (QUERY, answered(vector(float("inf")))),
+    # The same for web servers.
+    "web: HTML": (WEB, answered(HTML, content_type="text/html")),
+    "web: HTML that says JSON": (WEB, answered(b"\n " + HTML)),
+    "web: empty": (WEB, answered(b" \n")),
+    "web: null": (WEB, answered(b"null")),
+    "web: an empty list": (WEB, answered(b"[]")),
+    "web: an empty object": (WEB, answered(b"{}")),
+    "web: null in a list": (WEB, answered(b"[null]")),
+    "web: cut": (WEB, answered(b'{"data": {"value": 1', content_type="text/plain")),
+    "web: cut, as JSON": (WEB, answered(b"tru")),
+    "web: NaN": (WEB, answered(b"NaN")),
+    "web: NaN as a text": (WEB, answered(b'"NaN"')),
+    "web: Infinity as a text": (WEB, answered(b'"+Infinity"')),
+    "web: 1e400": (WEB, answered(b"1e400")),
+    "web: 400 digits": (WEB, answered(b"1" * 400)),
+    "web: very deep": (WEB, answered(b"[" * 100_000)),
+    "web: deep": (WEB, answered(b"[" * 40 + b"1" + b"]" * 40)),
+    "web: too many": (WEB, answered(b"[" + b"1," * 30_000 + b"1]")),
+    "web: 500": (WEB, answered(b"1", status=500)),
+    "web: 304": (WEB, answered(b"1", status=304)),
+    "web: 404": (WEB_PART, answered(b'{"data":{"value":1}}', status=404)),
+    "web: not UTF-8": (WEB, answered(b"\xff\xfe1", content_type="text/plain")),
+    "web: no such member": (WEB_PART, answered(b'{"data":{}}')),
+    "web: a list on the way": (WEB_PART, answered(b'{"data":[{"value":1}]}')),
+    "web: null at the end": (WEB_PART, answered(b'{"data":{"value":null}}')),
+    "web: a text for JSON": (WEB_PART, answered(b"all is well", content_type="text/plain")),
+    "web: an error's text": (WEB_PART, answered(f'{{"data":{{"value":"{MARK}"}}}}'.encode())),
+    "web: an object": (WEB_PART, answered(f'{{"data":{{"value":{{"error":"{MARK}"}}}}}}'.encode())),
+    "web: a truth for a number": (WEB_PART, answered(b'{"data":{"value":true}}')),
+    "web: a long text": (WEB, answered(b"a" * 5_000, content_type="text/plain")),
+    "web: no answer": (WEB, NoAnswer("no answer within 10 s")),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_nothing_is_successful_without_evidence(name: str) -> None:
+    """Of all shapes of conditions, also of those that hold for everything; and the status has nothing of what a server sent."""
+    source, answer = BAD[name]
+    for condition in CONDITIONS + FEW:
+        for no_data in NoData:
+            found = measurement(answer, _with(condition, no_data), source=source)
+            assert found.phase is not AnalysisPhase.SUCCESSFUL, condition
+            assert found.phase is not AnalysisPhase.RUNNING
+            assert found.message
+            assert MARK not in repr(found), condition
+
+
+def test_the_table_is_large_enough() -> None:
+    """So many kinds of bad evidence are known to happen."""
+    assert len(BAD) >= 60
+
+
+@pytest.mark.parametrize(
+    ("condition", "phase"),
+    [
+        ("result[0] < 5 && result[1] < 5", AnalysisPhase.SUCCESSFUL),
+        ("result[0] < 5 && result[-1] < 5", AnalysisPhase.SUCCESSFUL),
+        ("result[0] < 5 && all(result, # < 5)", AnalysisPhase.SUCCESSFUL),
+        ("max(result) < 5", AnalysisPhase.SUCCESSFUL),
+        ("len(result) > 0 && result[0] < 5", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] < 5", AnalysisPhase.INCONCLUSIVE),
+        ("result[1] < 5", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] > 5", AnalysisPhase.INCONCLUSIVE),
+        ("len(result) == 2", AnalysisPhase.SUCCESSFUL),
+    ],
+)
+def test_all_series_count(condition: str, phase: AnalysisPhase) -> None:
+    """The order of series means nothing, so one of several is chance; a condition that reads every place has seen all."""
+    assert measurement(answered(vector("1", "2")), MetricCondition(success=condition)).phase is phase
+
+
+@pytest.mark.parametrize(
+    ("no_data", "phase"),
+    [
+        (NoData.INCONCLUSIVE, AnalysisPhase.INCONCLUSIVE),
+        (NoData.FAIL, AnalysisPhase.FAILED),
+        (NoData.WAIT, AnalysisPhase.PENDING),
+    ],
+)
+def test_the_template_says_what_no_data_is(no_data: NoData, phase: AnalysisPhase) -> None:
+    """But an answer that cannot be read is an error always."""
+    condition = MetricCondition(success="result[0] < 5", no_data=no_data)
+    found = measurement(answered(vector()), condition)
+
+    assert found.phase is phase
+    assert found.finished_at_s == NOW_S + 1
+    assert measurement(answered(HTML), condition).phase is AnalysisPhase.ERROR
+    assert measurement(NoAnswer("refused"), condition).phase is AnalysisPhase.ERROR
+
+
+@pytest.mark.parametrize(
+    ("body", "condition", "phase"),
+    [
+        (vector(), MetricCondition(failure="len(result) == 0"), AnalysisPhase.FAILED),
+        (vector("NaN"), MetricCondition(failure="isNaN(result[0])"), AnalysisPhase.FAILED),
+        (vector("+Inf"), MetricCondition(success="result[0] < 5", failure="isInf(result[0])"), AnalysisPhase.FAILED),
+        (vector("+Inf"), MetricCondition(failure="result[0] > 5"), AnalysisPhase.INCONCLUSIVE),
+        (vector("NaN"), MetricCondition(failure="len(result) == 1"), AnalysisPhase.INCONCLUSIVE),
+    ],
+)
+def test_a_failure_condition_that_asks_for_it_is_heard(
+    body: bytes, condition: MetricCondition, phase: AnalysisPhase
+) -> None:
+    """Who writes that NaN is bad means it; nothing that way becomes a success."""
+    assert measurement(answered(body), condition).phase is phase
+
+
+@pytest.mark.parametrize(
+    ("body", "success", "phase"),
+    [
+        (vector(), "len(result) == 0 || result[0] >= 0.95", AnalysisPhase.SUCCESSFUL),
+        (vector("0.5"), "len(result) == 0 || result[0] >= 0.95", AnalysisPhase.FAILED),
+        (vector("NaN"), "isNaN(result[0]) || result[0] >= 0.95", AnalysisPhase.SUCCESSFUL),
+        (vector("NaN"), "len(result) == 0 || result[0] >= 0.95", AnalysisPhase.INCONCLUSIVE),
+        (vector(), "all(result, # < 5)", AnalysisPhase.INCONCLUSIVE),
+        (vector(warnings=["part"]), "len(result) == 0", AnalysisPhase.INCONCLUSIVE),
+        (vector("1", "1"), "len(result) == 0 || result[0] >= 0.95", AnalysisPhase.INCONCLUSIVE),
+        (HTML, "len(result) == 0", AnalysisPhase.ERROR),
+    ],
+)
+def test_min_samples_0_lets_conditions_decide_about_what_is_missing(
+    body: bytes, success: str, phase: AnalysisPhase
+) -> None:
+    """Argo Rollouts' documented forms work for who says so; a part, an error, and several series stay what they are."""
+    assert measurement(answered(body), MetricCondition(success=success, min_samples=0)).phase is phase
+
+
+@pytest.mark.parametrize(
+    ("body", "success", "least", "phase"),
+    [
+        (b'{"errors": 1}', "(result.errors ?? 0) < 5", 1, AnalysisPhase.SUCCESSFUL),
+        (b'{"requests": 1}', "(result.errors ?? 0) < 5", 1, AnalysisPhase.ERROR),
+        (b'{"requests": 1}', "default(result.errors, 0) < 5", 0, AnalysisPhase.SUCCESSFUL),
+        (b"null", "default(result, 0) < 5", 1, AnalysisPhase.INCONCLUSIVE),
+        (b"null", "default(result, 0) < 5", 0, AnalysisPhase.SUCCESSFUL),
+        (b"null", "isNil(result)", 0, AnalysisPhase.SUCCESSFUL),
+        (b"{}", "isNil(result.data.value)", 0, AnalysisPhase.SUCCESSFUL),
+    ],
+)
+def test_a_default_is_no_evidence(body: bytes, success: str, least: int, phase: AnalysisPhase) -> None:
+    """A number that the author wrote was not measured; `minSamples: 0` says that it may stand for one."""
+    assert measurement(answered(body), MetricCondition(success=success, min_samples=least), source=WEB).phase is phase
+
+
+@pytest.mark.parametrize(
+    ("success", "failure", "value", "phase"),
+    [
+        ("result[0] < 5", "", "1", AnalysisPhase.SUCCESSFUL),
+        ("result[0] < 5", "", "5", AnalysisPhase.FAILED),
+        ("", "result[0] >= 5", "1", AnalysisPhase.SUCCESSFUL),
+        ("", "result[0] >= 5", "5", AnalysisPhase.FAILED),
+        ("result[0] < 5", "result[0] > 9", "1", AnalysisPhase.SUCCESSFUL),
+        ("result[0] < 5", "result[0] > 9", "7", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] < 5", "result[0] > 9", "10", AnalysisPhase.FAILED),
+        ("result[0] > 5", "result[0] > 9", "10", AnalysisPhase.FAILED),
+        ("", "", "1", AnalysisPhase.INCONCLUSIVE),
+        ("  ", "\n", "1", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] < 5", "result[3] > 9", "1", AnalysisPhase.ERROR),
+        ("result[0].x < 5", "", "1", AnalysisPhase.ERROR),
+    ],
+)
+def test_conditions_are_judged_as_in_argo_rollouts(
+    success: str, failure: str, value: str, phase: AnalysisPhase
+) -> None:
+    """Failure wins over success; what neither holds for is inconclusive; without a condition nothing is good."""
+    assert measurement(answered(vector(value)), MetricCondition(success=success, failure=failure)).phase is phase
+
+
+@pytest.mark.parametrize(
+    ("source", "body", "value", "samples"),
+    [
+        (QUERY, vector("0.5"), "[0.5]", 1),
+        (QUERY, vector("1", "2e3", "+Inf", "NaN"), "[1, 2000, +Inf, NaN]", 4),
+        (QUERY, prometheus("scalar", [NOW_S, "0.25"]), "0.25", 1),
+        (QUERY, vector(), "[]", 0),
+        (QUERY, vector(*["1"] * 20), "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, … 20 in all]", 20),
+        (WEB, b"12", "12", 1),
+        (WEB, b'{"a": "secret", "b": [1, {"c": 2.5}], "d": true}', "[1, 2.5]", 4),
+        (WEB, b'"secret"', "", 1),
+        (WEB, b"all is well", "", 1),
+        (WEB, b"true", "", 1),
+    ],
+)
+def test_only_numbers_reach_the_status(source: HttpSource, body: bytes, value: str, samples: int) -> None:
+    """A text of a server is for the condition alone."""
+    found = measurement(answered(body, content_type=""), MetricCondition(success="len(result) > 0"), source=source)
+
+    assert (found.value, found.samples) == (value, samples)
+
+
+def test_a_text_is_for_the_condition() -> None:
+    """Argo Rollouts takes a body that is no JSON for a success; here the condition decides."""
+    answer = answered(b"It worked!\n", content_type="text/plain")
+
+    assert (
+        measurement(answer, MetricCondition(success="result == 'It worked!'"), source=WEB).phase
+        is AnalysisPhase.SUCCESSFUL
+    )
+    assert measurement(answer, MetricCondition(success="result == 'no'"), source=WEB).phase is AnalysisPhase.FAILED
+
+
+def test_no_mutated_body_is_an_error_of_ours() -> None:
+    """100,000 answers with bytes changed, cut, doubled and swapped: each one has a measurement, and none raises."""
+    drawn = random.Random(13)  # noqa: S311 - the same bodies each time
+    seeds = [answer.body for _, answer in BAD.values() if isinstance(answer, HttpAnswer) and len(answer.body) < 1_000]
+    seeds += [vector("0.5"), matrix([(NOW_S, "1"), (NOW_S, "2")]), b'{"data":{"value":0.5}}', b"[1,2,3]"]
+    questions: list[HttpSource] = [QUERY, RANGE, WEB, WEB_PART]
+    conditions = [MetricCondition(success="all(result, # < 100)"), MetricCondition(failure="result[0] > 100")]
+    phases = set[AnalysisPhase]()
+    for place in range(100_000):
+        body = _mutated(drawn.choice(seeds), drawn)
+        found = measurement(answered(body), conditions[place % 2], source=questions[place % 4])
+        phases.add(found.phase)
+        assert found.phase is not AnalysisPhase.RUNNING
+
+    assert phases >= {AnalysisPhase.SUCCESSFUL, AnalysisPhase.ERROR, AnalysisPhase.INCONCLUSIVE}
+
+
+_PIECES = (
+    b"NaN",
+    b"1e999",
+    b"null",
+    b"{",
+    b"]",
+    b'"',
+    b"\\u0000",
+    b"-",
+    b"\xff",
+    b"[[[[",
+    b"18446744073709551616",
+    b"true",
+)
+
+
+def _mutated(body: bytes, drawn: random.Random) -> bytes:
+    for _ in range(drawn.randint(1, 3)):
+        at = drawn.randrange(len(body) + 1)
+        end = min(len(body), at + drawn.randint(0, 6))
+        match drawn.randrange(5):
+            case 0:
+                body = body[:at] + bytes([drawn.randrange(256)]) + body[end:]
+            case 1:
+                body = body[:at]
+            case 2:
+                body = body[:at] + body[at:end] * 2 + body[end:]
+            case 3:
+                body = body[:at] + drawn.choice(_PIECES) + body[end:]
+            case _:
+                body = body[:at] + body[end:]
+    return body
+
+
+def _with(condition: MetricCondition, no_data: NoData) -> MetricCondition:
+    return MetricCondition(
+        success=condition.success, failure=condition.failure, min_samples=condition.min_samples, no_data=no_data
+    )

@@ -1,0 +1,141 @@
+"""Promise: a revision whose pods restart, are killed for memory, do not start or are not ready fails without any server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.source import PodEvidence
+from rollouts.metrics.pods import pod_seen, pods_measured
+
+SINCE_S = 1_790_000_000.0  # 2026-09-21T14:13:20Z
+BEFORE, AFTER = "2026-09-21T14:00:00Z", "2026-09-21T14:15:00Z"
+STRICT = PodEvidence()
+
+
+def _container(name: str = "app", **changes: Any) -> dict[str, Any]:
+    return {"name": name, "ready": True, "restartCount": 0, "state": {"running": {"startedAt": AFTER}}, **changes}
+
+
+def _pod(*containers: dict[str, Any], ready: str = "True", created: str = AFTER, **metadata: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "cart-1", "creationTimestamp": created, **metadata},
+        "status": {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": list(containers)},
+    }
+
+
+def _ended(reason: str = "Error", at: str = AFTER) -> dict[str, Any]:
+    return {"terminated": {"reason": reason, "exitCode": 1, "finishedAt": at}}
+
+
+def _measured(*pods: dict[str, Any], source: PodEvidence = STRICT) -> Measurement:
+    return pods_measured(
+        source, map(pod_seen, pods), since_s=SINCE_S, started_at_s=SINCE_S + 60, finished_at_s=SINCE_S + 60
+    )
+
+
+RESTARTED = _container(restartCount=1, lastState=_ended())
+WAITS = _container(ready=False, state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=_ended(), restartCount=4)
+
+
+@pytest.mark.parametrize(
+    ("pods", "source", "phase", "words"),
+    [
+        ([_pod(_container()), _pod(_container())], STRICT, AnalysisPhase.SUCCESSFUL, ""),
+        ([_pod(RESTARTED)], STRICT, AnalysisPhase.FAILED, "restarted 1 times"),
+        ([_pod(RESTARTED)], PodEvidence(restarts_max=1), AnalysisPhase.SUCCESSFUL, ""),
+        ([_pod(RESTARTED), _pod(RESTARTED)], PodEvidence(restarts_max=1), AnalysisPhase.FAILED, "restarted 2 times"),
+        (
+            [_pod(WAITS, ready="False")],
+            PodEvidence(restarts_max=9, ready_percent_min=0),
+            AnalysisPhase.FAILED,
+            "CrashLoopBackOff",
+        ),
+        (
+            [_pod(_container(lastState=_ended("OOMKilled"), restartCount=1))],
+            PodEvidence(restarts_max=9),
+            AnalysisPhase.FAILED,
+            "killed for memory",
+        ),
+        (
+            [_pod(_container(state=_ended("OOMKilled")))],
+            PodEvidence(restarts_max=9, ready_percent_min=0),
+            AnalysisPhase.FAILED,
+            "killed for memory",
+        ),
+        (
+            [_pod(_container(state={"waiting": {"reason": "ImagePullBackOff"}}), ready="False")],
+            PodEvidence(ready_percent_min=0),
+            AnalysisPhase.FAILED,
+            "ImagePullBackOff",
+        ),
+        (
+            [_pod(_container(state={"waiting": {"reason": "ContainerCreating"}}), ready="False")],
+            PodEvidence(ready_percent_min=0),
+            AnalysisPhase.SUCCESSFUL,
+            "",
+        ),
+        (
+            [_pod(_container()), _pod(_container(), ready="False")],
+            STRICT,
+            AnalysisPhase.FAILED,
+            "1 of 2 pods are ready",
+        ),
+        (
+            [_pod(_container()), _pod(_container(), ready="False")],
+            PodEvidence(ready_percent_min=50),
+            AnalysisPhase.SUCCESSFUL,
+            "",
+        ),
+        ([], STRICT, AnalysisPhase.INCONCLUSIVE, "no pods"),
+        ([_pod(_container(), deletionTimestamp=AFTER)], STRICT, AnalysisPhase.INCONCLUSIVE, "no pods"),
+        ([_pod()], STRICT, AnalysisPhase.INCONCLUSIVE, "no container"),
+        ([_pod(_container())], PodEvidence(containers=("other",)), AnalysisPhase.INCONCLUSIVE, "no container"),
+        (
+            [_pod(_container(), RESTARTED | {"name": "other"})],
+            PodEvidence(containers=("app",)),
+            AnalysisPhase.SUCCESSFUL,
+            "",
+        ),
+    ],
+)
+def test_pods_are_judged(pods: list[dict[str, Any]], source: PodEvidence, phase: AnalysisPhase, words: str) -> None:
+    """A pod that leaves need not be ready; without pods nothing is known."""
+    found = _measured(*pods, source=source)
+
+    assert found.phase is phase
+    assert words in found.message
+    assert bool(found.message) is bool(words)
+
+
+def test_what_was_before_the_run_is_not_its_own() -> None:
+    """A pod that is older counts when it ended since; nobody can tell how often it had before."""
+    old: dict[str, Any] = {"restartCount": 7, "lastState": _ended("OOMKilled", BEFORE)}
+
+    assert _measured(_pod(_container(**old), created=BEFORE)).phase is AnalysisPhase.SUCCESSFUL
+    since = _measured(_pod(_container(**{**old, "lastState": _ended(at=AFTER)}), created=BEFORE))
+    assert (since.phase, since.value) == (AnalysisPhase.FAILED, "[7, 1, 1]")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {},
+        {"metadata": None, "status": None},
+        {"metadata": {"creationTimestamp": 5}, "status": {"conditions": "x", "containerStatuses": [None, "x", {}]}},
+        {
+            "metadata": {"creationTimestamp": "soon"},
+            "status": {"containerStatuses": [{"state": [], "restartCount": "9"}]},
+        },
+        {
+            "status": {
+                "containerStatuses": [{"state": {"terminated": {"finishedAt": "9999-99-99"}, "waiting": {"reason": 5}}}]
+            }
+        },
+    ],
+)
+def test_a_status_that_is_not_there_is_no_success(pod: dict[str, Any]) -> None:
+    """Whatever is missing, or of another type, is not ready."""
+    assert _measured(pod).phase in (AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE)

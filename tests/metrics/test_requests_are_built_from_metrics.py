@@ -1,0 +1,296 @@
+"""Promise: what a metric asks becomes one request, or is refused with the reason; nothing in it breaks out of its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from rollouts.core.analysis.source import PrometheusQuery, QueryRange, WebQuery
+from rollouts.errors import ExpressionFailed, ExpressionInvalid
+from rollouts.metrics.json_path import json_path, part_of
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of
+from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, ResultShape
+from rollouts.metrics.sources import HttpSource, found_in, question_of
+from rollouts.secret import Secret
+from tests.metrics.answers import ENDPOINT, MARK, NOW_S, QUERY, RANGE, WEB, answered, asked, matrix, prometheus, vector
+
+TOKEN = "t0ken-of-a-tenant"  # searched for in all that is printed
+
+
+def test_an_instant_query_says_for_when() -> None:
+    """The answer must be of that time, and the server stops when we do."""
+    request = asked(QUERY).request
+
+    assert request.method == "GET"
+    assert urlsplit(request.url).path == "/api/v1/query"
+    assert parse_qs(urlsplit(request.url).query) == {
+        "query": [QUERY.query],
+        "time": ["1790000000.000"],
+        "timeout": ["30s"],
+    }
+
+
+def test_a_range_query_has_its_times_from_expressions() -> None:
+    """Below a path of the endpoint's own, too."""
+    found = question_of(RANGE, MetricEndpoint(url="http://mimir/prometheus/"), now_s=NOW_S)
+    assert not isinstance(found, NoEvidence)
+
+    assert urlsplit(found.request.url).path == "/prometheus/api/v1/query_range"
+    assert parse_qs(urlsplit(found.request.url).query) == {
+        "query": [RANGE.query],
+        "start": ["1789999700.000"],
+        "end": ["1790000000.000"],
+        "step": ["60"],
+        "timeout": ["30s"],
+    }
+
+
+def test_a_long_query_is_posted() -> None:
+    """Proxies cut long URLs."""
+    request = asked(replace(QUERY, query="a" * 3_000)).request
+
+    assert (request.method, urlsplit(request.url).query) == ("POST", "")
+    assert parse_qs(request.body.decode())["query"] == ["a" * 3_000]
+    assert [name for name, _ in request.headers] == ["Content-Type"]
+
+
+@pytest.mark.parametrize(
+    "query", ['a"} or vector(1) #', "x&time=1&query=1", "a\r\nHost: b", "a%00b", "é#?/../..", "{{args.a}}"]
+)
+def test_a_query_stays_in_its_place(query: str) -> None:
+    """Whatever it is, the request has one query, and it is this."""
+    request = asked(replace(QUERY, query=query)).request
+
+    assert parse_qs(urlsplit(request.url).query)["query"] == [query]
+    assert urlsplit(request.url).netloc == "prometheus.monitoring:9090"
+
+
+def _range(start: str = "now() - duration('5m')", end: str = "now()", step_s: float = 60) -> PrometheusQuery:
+    return PrometheusQuery(query="up", range=QueryRange(start=start, end=end, step_s=step_s))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (_range(start="now("), "rangeQuery.start"),
+        (_range(end="yesterday"), "rangeQuery.end"),
+        (_range(end="now() - duration('6m')"), "a start before its end"),
+        (_range(step_s=0), "a step"),
+        (_range(step_s=-1), "a step"),
+        (_range(step_s=float("nan")), "a step"),
+        (_range(step_s=0.01), "more than 11000 points"),
+        (replace(QUERY, query="\ud800"), "surrogate"),
+        (replace(QUERY, headers=(("Host", "other"),)), "not for a metric"),
+        (replace(QUERY, headers=(("X-A", f"{TOKEN}\r\nX-B: 1"),)), "headers[0]"),
+        (replace(QUERY, headers=(("X A", TOKEN),)), "no name"),
+        (replace(WEB, headers=(("X-Fine", "1"), ("Transfer-Encoding", TOKEN))), "headers[1]"),
+        (replace(WEB, headers=(("Accept-Encoding", "gzip"),)), "not for a metric"),
+        (replace(WEB, headers=(("Proxy-Authorization", TOKEN),)), "not for a metric"),
+        (replace(WEB, headers=(("A", "é"),)), "not ASCII"),
+        (replace(WEB, headers=(("A", "1"),) * 33), "32 at most"),
+        (replace(WEB, method="DELETE"), "one of GET, POST, PUT"),
+        (replace(WEB, body=TOKEN), "a GET has none"),
+        (replace(WEB, method="POST", body="a" * 70_000), "65536"),
+        (replace(WEB, method="POST", body="\ud800"), "surrogate"),
+        (replace(WEB, json_path="{.a[*]}"), "jsonPath may name several"),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error(source: HttpSource, words: str) -> None:
+    """It is told in our words, and nothing is sent."""
+    found = question_of(source, ENDPOINT, now_s=NOW_S)
+
+    assert isinstance(found, NoEvidence)
+    assert found.absence is Absence.ERROR
+    assert words in found.why
+    assert TOKEN not in found.why
+
+
+def test_a_web_request_is_sent_as_it_was_written() -> None:
+    """Method, headers and body as in Argo Rollouts."""
+    source = WebQuery(
+        url="https://shop/quality?a=1", method="POST", headers=(("Authorization", f"Bearer {TOKEN}"),), body='{"a":1}'
+    )
+    request = asked(source).request
+
+    assert (request.method, request.url, request.body, request.timeout_s) == ("POST", source.url, b'{"a":1}', 10.0)
+    assert [(name, value.reveal()) for name, value in request.headers] == [("Authorization", f"Bearer {TOKEN}")]
+
+
+def test_nothing_that_is_printed_has_a_secret() -> None:
+    """Arguments from Secrets come into URLs, queries, headers and bodies."""
+    web = WebQuery(
+        url=f"https://shop/{TOKEN}", method="PUT", headers=(("X-Token", TOKEN),), body=TOKEN, json_path="{$.a}"
+    )
+    query = PrometheusQuery(query=f'up{{a="{TOKEN}"}}', headers=(("X-Token", TOKEN),))
+    secret = Secret(TOKEN)
+    for credentials in (Basic("user", secret), Bearer(secret), ClientCredentials("https://a/token", "id", secret)):
+        endpoint = MetricEndpoint(
+            url=f"https://user:{TOKEN}@prometheus/{TOKEN}", credentials=credentials, headers=(("X-Token", secret),)
+        )
+        for source in (web, query):
+            question = question_of(source, endpoint, now_s=NOW_S)
+            assert TOKEN not in repr(question)
+            assert TOKEN not in f"{question}{source}{endpoint}{endpoint.display_name}"
+    answer = HttpAnswer(status=200, body=TOKEN.encode(), content_type=TOKEN)
+    assert TOKEN not in repr(answer)
+    assert TOKEN not in repr(found_in(answer, asked(WEB)))
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "numbers", "series"),
+    [
+        (vector("1", "2"), ResultShape.VECTOR, (1.0, 2.0), [0, 1]),
+        (prometheus("scalar", [NOW_S, "5e-1"]), ResultShape.SCALAR, (0.5,), [0]),
+        (matrix([(NOW_S - 15, "1"), (NOW_S, "2")], [(NOW_S, "3")]), ResultShape.MATRIX, (1.0, 2.0, 3.0), [0, 0, 1]),
+        (vector("1", infos=["PromQL info: metric might not be a counter"]), ResultShape.VECTOR, (1.0,), [0]),
+    ],
+)
+def test_an_answer_becomes_numbers(
+    body: bytes, shape: ResultShape, numbers: tuple[float, ...], series: list[int]
+) -> None:
+    """With their times and series; what Prometheus only remarks is no warning."""
+    found = found_in(answered(body), asked(QUERY))
+
+    assert isinstance(found, Numbers)
+    assert (found.shape, found.numbers) == (shape, numbers)
+    assert [each.series for each in found.samples] == series
+    assert found.warnings == ()
+    assert max(each.at_s for each in found.samples) == NOW_S
+
+
+def test_warnings_and_labels_are_kept_and_not_printed() -> None:
+    """For whoever reads them by hand; they are text of a server."""
+    found = found_in(answered(vector("1", warnings=[MARK])), asked(QUERY))
+
+    assert isinstance(found, Numbers)
+    assert (found.warnings, found.labels) == ((MARK,), ((("pod", f"{MARK}-0"),),))
+    assert "warnings" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (400, b'{"status":"error","errorType":"bad_data","error":"parse"}', "the query failed: bad_data (400)"),
+        (503, b'{"status":"error","errorType":"timeout"}', "the query failed: timeout (503)"),
+        (200, b'{"status":"error","errorType":"execution"}', "the query failed: execution"),
+        (422, b'{"status":"error","errorType":"surprise"}', "unknown error (422)"),
+        (401, b"{}", "does not take the credentials (401)"),
+        (502, b"<html>", "Prometheus answers 502"),
+        (200, b"<html>", "not one of Prometheus' API"),
+    ],
+)
+def test_an_error_is_told_by_its_type(status: int, body: bytes, words: str) -> None:
+    """And in our words."""
+    found = found_in(answered(body, status=status), asked(QUERY))
+
+    assert isinstance(found, NoEvidence)
+    assert (found.absence, words in found.why) == (Absence.ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "expected"),
+    [
+        ("{$}", 5, 5),
+        ("", 5, 5),
+        ("{$.data.ok}", {"data": {"ok": True}}, True),
+        ("{.data}", {"data": 1}, 1),
+        ("$.key[0].key2.value", {"key": [{"key2": {"value": 1}}]}, 1),
+        ("{ $.a[-1] }", {"a": [1, 2]}, 2),
+        ("{$['a.b']['c d'][\"e\"]}", {"a.b": {"c d": {"e": 1}}}, 1),
+        ("{.a\\.b}", {"a.b": 1}, 1),
+        ("{@.a}", {"a": None}, None),
+    ],
+)
+def test_a_json_path_names_one_value(source: str, value: Any, expected: Any) -> None:
+    """Forms of Argo Rollouts' documentation and of kubectl's."""
+    assert part_of(value, json_path(source)) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{.a[*].b}", "several"),
+        ("{..a}", "several"),
+        ("{.a[0:2]}", "several"),
+        ("{.a[0,1]}", "several"),
+        ("{.a[?(@.b==1)]}", "several"),
+        ("{range .a[*]}{.b}{end}", "several"),
+        ("data.ok", "cannot be read"),
+        ("{$.a", "cannot be read"),
+        ("{.a}{.b}", "cannot be read"),
+        ("{$.}", "cannot be read"),
+        ("." + "a" * 2_000, "1024 characters"),
+        (".a" * 40, "32 members"),
+    ],
+)
+def test_other_json_paths_are_refused(source: str, words: str) -> None:
+    """What names several values would be judged by one of them."""
+    with pytest.raises(ExpressionInvalid) as refused:
+        json_path(source)
+
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [("{.a}", {}), ("{.a}", []), ("{.a[1]}", {"a": [1]}), ("{[0]}", {"0": 1}), ("{.a.b}", {"a": "b"})],
+)
+def test_a_path_that_leads_nowhere_is_told(source: str, value: Any) -> None:
+    """By its place, not by its words."""
+    with pytest.raises(ExpressionFailed, match="nothing at its part"):
+        part_of(value, json_path(source))
+
+
+def test_integers_of_an_answer_are_doubles() -> None:
+    """As Go's JSON has them, so `result + 0.5` means something."""
+    found = found_in(answered(b'{"a": [1, true, "x", null, {"b": 2}]}'), asked(WEB))
+
+    assert found == Document({"a": [1.0, True, "x", None, {"b": 2.0}]})
+    assert isinstance(found, Document)
+    assert [type(each) for each in found.result["a"][:2]] == [float, bool]
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("http://a/b?c", "http://a:80"),
+        ("HTTPS://A:8443/", "https://a:8443"),
+        ("https://user:word@a", "https://a:443"),
+        ("http://[::1]:9090/x", "http://[::1]:9090"),
+        ("ftp://a", ""),
+        ("http://a:99999", ""),
+        ("http://[::1", ""),
+        ("//a", ""),
+        ("", ""),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
+    """For people, and to send credentials to nobody else."""
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "below"),
+    [
+        ("http://a/api/v1/query?x=..", "http://a", True),
+        ("http://a:80/mimir/api", "http://a/mimir/", True),
+        ("http://a/mimir?query=1", "http://a/mimir", True),
+        ("http://a/mimir2/api", "http://a/mimir", False),
+        ("http://a/admin", "http://a/mimir", False),
+        ("http://a/mimir/../admin", "http://a/mimir", False),
+        ("http://a/mimir/%2e%2E/admin", "http://a/mimir", False),
+        ("http://a/mimir/..%2fadmin", "http://a/mimir", False),
+        ("http://a/mimir/%252e%252e/admin", "http://a/mimir", False),
+        ("http://a/mimir/..%5cadmin", "http://a/mimir", False),
+        ("https://a/mimir", "http://a/mimir", False),
+        ("http://a:81/mimir", "http://a/mimir", False),
+        ("http://a@b/mimir", "http://a/mimir", False),
+        ("", "", False),
+    ],
+)
+def test_credentials_open_no_more_than_was_declared(url: str, base: str, below: bool) -> None:
+    """A metric names a path below the declared URL, and none beside it."""
+    assert is_below(url, base) is below

@@ -333,6 +333,7 @@ def test_a_text_is_for_the_condition() -> None:
     assert measurement(answer, MetricCondition(success="result == 'no'"), source=WEB).phase is AnalysisPhase.FAILED
 
 
+@pytest.mark.long
 def test_no_mutated_body_is_an_error_of_ours() -> None:
     """100,000 answers with bytes changed, cut, doubled and swapped: each one has a measurement, and none raises."""
     drawn = random.Random(13)  # noqa: S311 - the same bodies each time

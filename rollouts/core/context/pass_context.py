@@ -151,7 +151,7 @@ class PassContext:
     def paused_because(self) -> str:
         """Who holds the steps, and what lets them go on; for when `paused`."""
         if self.spec.paused:
-            return "paused by spec.paused: take it out of the manifest"
+            return "paused by spec.paused: remove it from the manifest"
         return f"paused by the annotation rollouts.dev/pause: {self.command('resume')}"
 
     def command(self, verb: str) -> str:

@@ -97,9 +97,9 @@ def _no_canary_pod(progress: Progress) -> Wait | None:
     unreached = not progress.step.at_end and not progress.moves.reached
     if not (unreached or ctx.effective_weight.reaches_canary):
         return None
-    pods, revision = ctx.new.spec_replicas if ctx.new else 0, ctx.status.current_revision
-    message = f"none of the {pods} pods of revision {revision} is available: the stable revision has all traffic until they are"
-    return Wait(Reason.PODS_NOT_AVAILABLE, message)
+    pods = pods_text(ctx.new.spec_replicas if ctx.new else 0)
+    none = f"revision {ctx.status.current_revision} has {pods} and none is available"
+    return Wait(Reason.PODS_NOT_AVAILABLE, f"{none}: the stable revision gets all traffic meanwhile")
 
 
 def _sizes(progress: Progress) -> Wait | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import Wait, earliest
+from rollouts.core.context.waits import Wait, earliest, pods_text
 from rollouts.core.model.changes import RecordReleased, RecordTraffic, StatusChange
 from rollouts.core.model.drain import DrainMode
 from rollouts.core.model.frozen import replace
@@ -100,7 +100,7 @@ def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
     until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
     if ctx.now_s >= until_s:
         return _Part()
-    message = f"{entry.display_name} was given back; until its proxies have let go the canary keeps its pods"
+    message = f"{entry.display_name} was given back; the canary keeps its pods until the proxies have followed"
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
 
 
@@ -120,7 +120,7 @@ def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
     if percent is None or any(each.entry is not None for each in others):
         return _Part()
     entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
-    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"waiting for a look at {entry.display_name}"))
+    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"waiting until {entry.display_name} is read"))
 
 
 def stands_still(ctx: PassContext) -> bool:
@@ -178,7 +178,7 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
     unfinished = status.current_revision != status.stable_revision
     if strategy.ping_pong and status.pong_is_stable and unfinished:
         # Its user wrote it for the other roles: all of it would go to the new revision.
-        return Wait(Reason.TRAFFIC_SWITCHING, "the update is over, which ends on the other Service")
+        return Wait(Reason.TRAFFIC_SWITCHING, "the update is over; it ends on the other Service")
     enough = ctx.enough_for_all
     takers = _takers(ctx)
     stable = _stable(ctx)
@@ -186,7 +186,7 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
     if pods >= enough:
         return None
     return Wait(
-        Reason.PODS_NOT_AVAILABLE, f"{enough} pods of revision {status.stable_revision} can take what it brings"
+        Reason.PODS_NOT_AVAILABLE, f"{pods_text(enough)} of revision {status.stable_revision} can take its requests"
     )
 
 

@@ -68,7 +68,7 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     ),
     "a pause in the spec": (
         lambda: settled(edited(running(GATE), revision="b", paused=True), seconds=1),
-        "paused by spec.paused: take it out of the manifest",
+        "paused by spec.paused: remove it from the manifest",
     ),
     "a delay": (
         lambda: settled(edited(running(ROUTED), revision="b"), seconds=100),

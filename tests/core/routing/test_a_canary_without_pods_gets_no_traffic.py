@@ -61,7 +61,7 @@ def test_with_no_canary_pod_left_traffic_goes_back_to_stable_at_once(dynamic: bo
     assert plane(gone) == ALL_TO_STABLE
     assert (gone.status.step_index, sizes(gone)["a"]) == (1, 4)
     assert gone.status.waiting_for is not None
-    assert "none of the 3 pods of revision b is available" in gone.status.waiting_for.message
+    assert "revision b has 3 pods and none is available" in gone.status.waiting_for.message
 
     back = settled(replace(gone, bad=frozenset()), seconds=5)
     assert (plane(back), back.status.phase) == (Split(Fraction(3, 4)), Phase.PAUSED)

@@ -12,9 +12,9 @@ import pytest
 from rollouts.objects import EVENT, Manifest
 from rollouts.sim.network.proxies import ProxySettings
 from rollouts.sim.network.traffic import NEW, Connections
+from tests.behaviour.faults.under_load import Watched, watched
 from tests.behaviour.scenarios import HALF, SHORT, canary, updated
 from tests.behaviour.stage import Stage
-from tests.behaviour.under_load import Watched, watched
 
 OLD, SAFE = (5, 8), (5, 9)
 BUSY_PORTS = Connections(ports=20)

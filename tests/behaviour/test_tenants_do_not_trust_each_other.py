@@ -18,10 +18,10 @@ from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
 from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import http_route, weight, world
+from tests.behaviour.routes.test_a_declared_provider_steers_a_canary import PROVIDER
 from tests.behaviour.scenarios import MANUAL, STABLE_AND_CANARY, canary, rollout
 from tests.behaviour.stage import GATEWAY_NAME, KEY, Behind, Run, Stage, play
 from tests.behaviour.tenants import ATTACKS, MALLORY, Attack, rollout_of_their_route, strike
-from tests.behaviour.test_a_declared_provider_steers_a_canary import PROVIDER
 
 STEPS = (weight(25), MANUAL, weight(100))
 ATTACKER = pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))

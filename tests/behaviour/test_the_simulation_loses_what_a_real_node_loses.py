@@ -11,8 +11,8 @@ import pytest
 from rollouts.objects import Manifest
 from rollouts.sim.network.proxies import Mode, ProxySettings
 from rollouts.sim.network.traffic import NEW, NO_REVISION, Connections
+from tests.behaviour.faults.under_load import Watched, watched
 from tests.behaviour.scenarios import blue_green, canary, updated
-from tests.behaviour.under_load import Watched, watched
 
 RATE_PER_S = 400.0
 STEPS: tuple[Manifest, ...] = (

@@ -16,9 +16,9 @@ from rollouts.manifests.ownership import REVISION
 from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
 from tests.behaviour.routed import STAY, patch, weight
+from tests.behaviour.routes.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import KEY, Script, Stage, play
-from tests.behaviour.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
 from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
 
 FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}

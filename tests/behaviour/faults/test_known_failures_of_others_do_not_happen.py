@@ -15,6 +15,7 @@ import pytest
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, SERVICE, Manifest
 from rollouts.ports import MERGE_PATCH, Request
+from tests.behaviour.faults.under_load import RATE_PER_S, Watched, is_ending, watched
 from tests.behaviour.scenarios import (
     HALF,
     MANUAL,
@@ -24,7 +25,6 @@ from tests.behaviour.scenarios import (
     updated,
 )
 from tests.behaviour.stage import KEY, Script, Stage
-from tests.behaviour.under_load import RATE_PER_S, Watched, is_ending, watched
 
 DYNAMIC = {"trafficRouting": {}, "dynamicStableScale": True}
 ALL: Manifest = {"setWeight": 100}

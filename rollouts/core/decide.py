@@ -1,13 +1,13 @@
 """The policy, in order: one Snapshot in, one Decision out. All control flow of a Rollout starts here.
 
-One-way decisions (a new revision aborted, tried again, rolled back, promoted) are recorded alone; what follows from them comes
-with the next pass, when the record is seen. An abort alone may let the stable revision grow in the pass that records it, and what
-follows from one that was asked for by `true` follows from the record of that command. So a crash between any two writes leaves a
-world that the next pass understands.
+One-way decisions (a new revision is aborted, tried again, rolled back or promoted) are recorded alone. The next pass, which sees
+the record, carries them out. Only an abort differs: the pass that records it may grow the stable revision, and for an abort by
+`true` the record of that command is enough to carry it out. So a crash between any two writes leaves a world that the next pass
+understands.
 
-A pass goes through stages. Each is a `PassContext` of its own, named by what it adds to what is on record: `begun` (the target
-taken up, commands read), `settled` (clocks as they stand now), `released` (routes that the spec no longer names), `planned` (the
-strategy's step).
+A pass goes through stages. Each is a `PassContext`, named by what it adds to the record: `begun` (the target is taken up, and
+commands are read), `settled` (delays and cutovers are up to date), `released` (routes that the spec no longer names), `planned`
+(the step of the strategy).
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from rollouts.core.strategy.rules import gates_of
 from rollouts.errors import SpecProblem
 
 TELLS_AFTER_S = 0.25
-"""So long an abort on record may wait for what it does before status tells it: a write would delay the pods that start."""
+"""How long status omits an abort that is on record and can do nothing yet: a write would delay the pods that start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """A pass once its target is taken up and its commands are read.
+    """A pass after its target is taken up and its commands are read.
 
     Args:
-        published: the status as it is on the API server; in the Snapshot an abort that only a note tells of is on record, too.
+        published: the status on the API server; the Snapshot's status also has an abort that is recorded only as a note.
     """
 
     ctx: PassContext
@@ -70,7 +70,7 @@ class _Begun:
 
 
 def decide(seen: Snapshot) -> Decision:
-    """What should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
+    """Decides what should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
     if adopted := adoptions(seen):
@@ -91,7 +91,7 @@ def decide(seen: Snapshot) -> Decision:
 def decide_invalid(
     *, status: RolloutStatus, generation: int, problems: tuple[SpecProblem, ...], now_s: float
 ) -> Decision:
-    """What to do about a spec that cannot be carried out: say everything that is wrong with it, and leave all else as it is."""
+    """The Decision about a spec that cannot be carried out: it reports everything that is wrong, and changes nothing else."""
     message = "; ".join(map(str, problems))
     invalid = with_invalid_spec(status, message=message, generation=generation, now_s=now_s)
     told = any(each.type == "InvalidSpec" and each.message == message for each in status.conditions)
@@ -100,7 +100,7 @@ def decide_invalid(
 
 
 def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
-    """Takes up the target; then the commands that name their revision are read."""
+    """Takes up the target, then reads the commands that name their revision."""
     taken_up = take_up(seen, target=target)
     status = apply(seen.status, taken_up.changes)
     reading = read_named(seen, status, target=target, gates_of=gates_of)
@@ -110,7 +110,7 @@ def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
 
 
 def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:
-    """The pass with a one-way decision that is on record already, as the command that asks for it."""
+    """The pass after a one-way decision that is on record already, as the command that asked for it."""
     return replace(begun, ctx=_after(begun.ctx, one_way), notices=(*begun.notices, *one_way.notices))
 
 
@@ -118,16 +118,16 @@ def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:
 
 
 def _is_on_record(ctx: PassContext, one_way: Contribution) -> bool:
-    """Whether the decision is durable already, as the accepted command that asks for it: then its acts need not wait."""
+    """Whether the decision is an abort that is on record already as an accepted command: then its intents need not wait."""
     aborts = apply(ctx.status, one_way.changes).abort is not None
     return aborts and pending_abort(ctx.recorded) is not None
 
 
 def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) -> Decision:
-    """A new `true` is recorded alone: a new template is taken up by the next pass. Only what an abort needs first begins.
+    """Records new commands alone; the next pass takes up a new template. Only the growth that an abort needs first begins now.
 
-    What this template ends is over from now on, whatever template the next pass sees. The record of an abort is the note on
-    the ReplicaSet that grows for it, where one does: a write of status would compete with the pods that start.
+    Commands that this template ends are over from now on, whatever template the next pass sees. If a ReplicaSet grows for an
+    abort, a note on it is the record of the abort: a write of status would compete with the pods that start.
     """
     commands, outlived = settled_commands(seen, apply(seen.status, (RecordCommands(shown.commands),)))
     ctx = context_of(seen, apply(seen.status, (RecordCommands(commands),)))
@@ -140,7 +140,7 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
 
 
 def _abort_note(status: RolloutStatus, shown: Reading) -> AbortNote | None:
-    """The note that records an accepted abort; None where another command was read with it."""
+    """The note that records an accepted abort; None without one, and when another command was read with it."""
     asked = pending_abort(status)
     if asked is None or (asked,) != shown.fresh or status.started_at_s is None:
         return None
@@ -153,12 +153,12 @@ def _recorded_alone(begun: _Begun, one_way: Contribution) -> Decision:
 
 
 def _after(ctx: PassContext, one_way: Contribution) -> PassContext:
-    """The pass with a one-way decision; ReplicaSets may have other roles then."""
+    """The pass after a one-way decision, which may give ReplicaSets other roles."""
     return context_of(ctx.seen, apply(ctx.status, one_way.changes))
 
 
 def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
-    """What an abort needs first, and what is safe before it is recorded: more pods of the revision that serves."""
+    """The patch with more pods of the stable revision: an abort needs it first, and it is safe before the abort is recorded."""
     if not ctx.aborted or ctx.stable is None:
         return ()
     uid, size = ctx.stable.uid, ctx.stable.spec_replicas
@@ -170,7 +170,7 @@ def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
 
 
 def _ordinary(begun: _Begun) -> Decision:
-    """What a pass does that has nothing to record alone, unless it promotes or its deadline is over."""
+    """The Decision of a pass that had nothing to record alone so far; a promotion or a progress deadline may come now."""
     settled = as_of_now(begun.ctx)
     release = give_back(settled)
     released = settled.recording(release.changes)
@@ -180,7 +180,7 @@ def _ordinary(begun: _Begun) -> Decision:
         return _concluded(begun, context_of(planned.seen, planned.status), step)
     whole = carried_out(course_of(released, planned, step=step, release=release))
     late = _late(planned, whole.wait)
-    if late is not None:  # judged by what this pass waits for, not by what was written last
+    if late is not None:  # judged by the wait of this pass, not by the recorded one
         return _recorded_alone(begun, abort_update(begun.ctx, Reason.PROGRESS_DEADLINE_EXCEEDED, late, declared=False))
     return _told_with_its_acts(begun, _concluded(begun, planned.recording(whole.changes), whole))
 
@@ -202,7 +202,7 @@ def _late(ctx: PassContext, wait: Wait | None) -> str | None:
 
 
 def _told_with_its_acts(begun: _Begun, decision: Decision) -> Decision:
-    """The decision; an abort on record that can do nothing yet is told a moment later, with what it does then."""
+    """The decision; if an abort on record can do nothing yet, status shows it a moment later, with what the pass does then."""
     seen = begun.ctx.seen
     asked = pending_abort(seen.status) if decision.status.abort is not None else None
     if asked is None or seen.status.waiting_for is None:
@@ -215,11 +215,11 @@ def _told_with_its_acts(begun: _Begun, decision: Decision) -> Decision:
 
 
 def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision:
-    """The Decision, with everything that follows for status from what was decided.
+    """The Decision, with the status, Events and times that follow from what was decided.
 
     Args:
-        done: the pass with all that it records.
-        plan: what it does besides.
+        done: the pass with all changes that it records.
+        plan: the intents, the wait and the Events of the pass; its changes are in `done`.
     """
     commands, outlived = settled_commands(done.seen, done.status)
     recorded = done if commands == done.status.commands else done.recording((RecordCommands(commands),))
@@ -233,15 +233,15 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
     return Decision(
         intents=(*plan.intents, *off),
         status=status,
-        # People and gates wait for the step; what it leaves to shrink is shrunk by this pass or by the next.
-        status_first=stepped and not off,  # a `true` goes before status shows what the next one is for
+        # People and gates wait for the new step; pods that it no longer needs leave in this pass or in the next one.
+        status_first=stepped and not off,  # a `true` is removed before status shows what the next one means
         requeue_at_s=earliest(times, after_s=done.now_s),
         notices=(*begun.notices, *read, *outlived, *plan.notices, *_changes(recorded, status, begun.reading)),
     )
 
 
 def _shows(status: RolloutStatus) -> tuple[object, ...]:
-    """What people act on: another one of these, and a `true` means something else."""
+    """The fields that people act on: when one of them changes, a `true` means something else."""
     return (
         status.current_revision,
         status.stable_revision,
@@ -255,7 +255,7 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
 
 
 def _changes(ctx: PassContext, status: RolloutStatus, reading: Reading) -> tuple[Notice, ...]:
-    """Events for what people wait for: a pause that begins or ends, what stalls."""
+    """Events about what people wait for: a pause that begins or ends, a stall, and warnings."""
     before = {each.type: each for each in ctx.recorded.conditions}
     notices = []
     for condition in status.conditions:

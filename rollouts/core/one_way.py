@@ -1,7 +1,7 @@
 """One-way decisions: a new revision is aborted, tried again or rolled back. The first that fires is recorded alone.
 
-What follows from one comes with the pass that sees it recorded, so a crash between any two writes leaves a world that the next
-pass understands. Promotions come with the strategy, the deadline's aborts after it.
+The pass that sees the record carries the decision out, so a crash between any two writes leaves a world that the next pass
+understands. Promotions are decided by the strategy, and aborts by the progress deadline after that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
 
 
 def first_one_way(ctx: PassContext) -> Contribution | None:
-    """The first one-way decision that this pass is the first to know of."""
+    """The first one-way decision that status does not contain yet; None when there is none."""
     for rule in ONE_WAY:
         if (found := rule(ctx)) is not None:
             return found
@@ -31,7 +31,7 @@ def first_one_way(ctx: PassContext) -> Contribution | None:
 
 
 def target_of(seen: Snapshot, status: RolloutStatus) -> str:
-    """The revision that the Rollout is about; a rollback's only while its ReplicaSet, which alone has its template, is kept."""
+    """The revision of the spec, or the target of a rollback while its ReplicaSet, the only copy of its template, is kept."""
     spec_revision = seen.rollout.spec.revision
     target = rollback_target(seen.rollout, status)
     if target == spec_revision:
@@ -41,7 +41,7 @@ def target_of(seen: Snapshot, status: RolloutStatus) -> str:
 
 
 def _rollback_begins_or_ends(ctx: PassContext) -> Contribution | None:
-    """The commands that were just read name another target; the next pass takes it up."""
+    """Fires when the commands of this pass change the target; the next pass takes the new target up."""
     if ctx.status.commands == ctx.recorded.commands:  # the target was taken up already
         return None
     return None if target_of(ctx.seen, ctx.status) == ctx.status.current_revision else Contribution()
@@ -58,7 +58,7 @@ def _abort_asked(ctx: PassContext) -> Contribution | None:
 
 
 def _abort_declared(ctx: PassContext) -> Contribution | None:
-    """An abort that there is is declared as well: it lasts as long as the annotation."""
+    """Fires when an annotation also declares an existing abort, which then lasts as long as the annotation."""
     abort = ctx.status.abort
     if abort is None or abort.declared or not _is_declared_now(ctx):
         return None
@@ -86,7 +86,7 @@ def _retry(ctx: PassContext) -> Contribution | None:
 
 
 ONE_WAY: tuple[OneWay, ...] = (_rollback_begins_or_ends, _abort_asked, _abort_declared, _declared_abort_ends, _retry)
-"""In this order; the first that fires is recorded alone. Promotions come with the strategy, the deadline's aborts after it."""
+"""The rules in their order; the first that fires is recorded alone."""
 
 
 def _is_declared_now(ctx: PassContext) -> bool:
@@ -95,17 +95,17 @@ def _is_declared_now(ctx: PassContext) -> bool:
 
 
 def abort_update(ctx: PassContext, reason: Reason, message: str, *, declared: bool) -> Contribution:
-    """The current revision is held back from now on.
+    """Aborts the current revision.
 
     Args:
-        declared: an annotation that names the revision holds it, for as long as it stands.
+        declared: an annotation that names the revision keeps it aborted, for as long as the annotation is set.
     """
     status, strategy = ctx.status, ctx.spec.strategy
     changes: tuple[StatusChange, ...] = (
         AbortUpdate(Abort(status.current_revision, ctx.now_s, reason, message, declared)),
     )
     if strategy.by_ratio:
-        # Nothing follows from the recorded weight there, so it need not wait for a write of its own.
+        # By ratio, nothing follows from the recorded weight, so the weight needs no write of its own.
         changes = (*changes, SetCanaryWeight(0))
     elif strategy.abort_scale_down_delay_s > 0:
         at_s = ctx.now_s + strategy.abort_scale_down_delay_s

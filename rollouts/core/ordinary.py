@@ -1,6 +1,6 @@
-"""The ordinary rules of a pass, in the order of its writes: the step of the strategy, and what goes on beside it.
+"""The ordinary rules of a pass, in the order of its writes: the step of the strategy, and the work beside it.
 
-A rule contributes what it wants done from what the pass has found so far (`Course`). None looks at what another contributes.
+Each rule decides from what the pass has found so far (`Course`). No rule looks at the contribution of another rule.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from rollouts.core.strategy.route_release import plan_standing_still, stands_sti
 from rollouts.core.strategy.rules import rules_of
 from rollouts.core.strategy.skeleton import plan_update
 
-_DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # pods that drain are not evicted
+_DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # while pods drain, none is evicted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """A pass once the strategy has decided its step.
+    """A pass after the strategy has decided its step.
 
     Args:
-        ctx: the pass before the step; what it released is on record.
-        planned: the pass with what the step records.
-        release: what the routes need that the spec no longer names.
-        step: what the strategy does.
-        restart: what replaces pods that are older than the time asked for.
-        wait: what the update waits for, or else the restart.
-        pods_may_go: the update waits for no pods, and none drain: others may be evicted or deleted.
+        ctx: the pass before the step, with the changes that `release` records.
+        planned: the pass with the changes that the step records.
+        release: the contribution for routes that the spec no longer names.
+        step: the contribution of the strategy.
+        restart: the contribution that replaces pods older than the restart time.
+        wait: the wait of the update, or else of the restart.
+        pods_may_go: the update waits for no pods and no pods drain, so pods may be evicted and ReplicaSets deleted.
     """
 
     ctx: PassContext
@@ -63,17 +63,17 @@ Ordinary: TypeAlias = Callable[[Course], Contribution]
 
 
 def as_of_now(ctx: PassContext) -> PassContext:
-    """The pass with scale-down delays and cutovers as they stand now."""
+    """The pass with its scale-down delays and cutovers brought up to date."""
     return ctx.recording((*settle_scale_downs(ctx), *settle_cutovers(ctx)))
 
 
 def strategy_plan(ctx: PassContext) -> Contribution:
-    """The step of the strategy; it stands still while a route is given back that its sizes followed."""
+    """The step of the strategy; the update stops while a route that its sizes followed is released."""
     return plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
-    """What the rules judge by. A restart holds the steps, as availability means little meanwhile."""
+    """The input of the rules. While a restart adds pods, the update waits for it too: availability means little then."""
     restart = plan_restart(planned)
     held_up = with_fallback(ctx, _both(step.wait, release.wait))
     surging = restart.wait is not None and any(each.restart_surge for each in ctx.seen.replica_sets)
@@ -90,7 +90,7 @@ def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, rel
 
 
 def carried_out(course: Course) -> Contribution:
-    """What all rules contribute; its changes are those that come after the step's."""
+    """The contributions of all rules together; the changes are recorded after those of the step."""
     changes: list[StatusChange] = []
     intents: list[Intent] = []
     notices: list[Notice] = []
@@ -111,7 +111,7 @@ def carried_out(course: Course) -> Contribution:
 
 
 def _strategy_step(course: Course) -> Contribution:
-    """The step, without Services whose wait starts again in this pass: they are pointed once that is on record."""
+    """The step without switches of Services whose drain starts again in this pass: they switch once that is on record."""
     step, again = course.step, begun_again(course.planned)
     intents = step.intents
     if again:
@@ -120,7 +120,7 @@ def _strategy_step(course: Course) -> Contribution:
 
 
 def _route_release(course: Course) -> Contribution:
-    """Routes that the spec no longer names are as their users wrote them."""
+    """Releases routes that the spec no longer names, with an Event for each; they are then as their users wrote them."""
     release = course.release
     if not release.intents:
         return Contribution(wake_at_s=release.wake_at_s)
@@ -130,7 +130,7 @@ def _route_release(course: Course) -> Contribution:
 
 
 def _service_release(course: Course) -> Contribution:
-    """Services that the spec no longer names select all their pods again, once no released route brings them requests."""
+    """Releases Services that the spec no longer names, once no released route sends them requests, with an Event for each."""
     if course.ctx.status.given_back or not (released := releases(course.ctx)):
         return Contribution()
     told = [Notice(Reason.SERVICE_RELEASED, f"Service {each.name} selects all its pods again") for each in released]
@@ -138,12 +138,12 @@ def _service_release(course: Course) -> Contribution:
 
 
 def _role_metadata(course: Course) -> Contribution:
-    """Pods have the labels and annotations of their role."""
+    """Gives pods the labels and annotations of their role."""
     return Contribution(intents=metadata_intents(course.ctx))
 
 
 def _restart(course: Course) -> Contribution:
-    """Old pods are evicted, but not beside a shrink: that would be of the same pods that `maxUnavailable` spares."""
+    """Evicts old pods, but not in a pass that shrinks: both would use the same allowance of `maxUnavailable`."""
     restart = course.restart
     if not course.pods_may_go:
         return Contribution(wake_at_s=restart.wake_at_s)
@@ -152,17 +152,17 @@ def _restart(course: Course) -> Contribution:
 
 
 def _pods_question(course: Course) -> Contribution:
-    """Pods that are waited for too long are asked about."""
+    """Asks for the list of pods when the wait for pods has lasted too long."""
     return pods_question(course.ctx, course.wait)
 
 
 def _drain_questions(course: Course) -> Contribution:
-    """Probes are asked about pods that drain."""
+    """Asks the probes about pods that drain."""
     return Contribution(intents=drain_questions(course.ctx))
 
 
 def _surplus(course: Course) -> Contribution:
-    """ReplicaSets beyond `revisionHistoryLimit` are deleted."""
+    """Deletes ReplicaSets beyond `revisionHistoryLimit`."""
     return Contribution(intents=surplus(course.ctx) if course.pods_may_go else ())
 
 
@@ -176,11 +176,11 @@ ORDINARY: tuple[Ordinary, ...] = (
     _drain_questions,
     _surplus,
 )
-"""In this order: what the step moves comes first, and what is deleted for good comes last."""
+"""The rules in their order: the step comes first, and deletions come last."""
 
 
 def _told_wait(course: Course) -> Wait | None:
-    """What status tells: what is wrong with the pods that are waited for, or why old ones are still there."""
+    """The wait for status, with what is wrong with the awaited pods; without a wait, why old pods are still there."""
     wait = explained(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:
         wait = keeping_wait(course.planned)
@@ -188,7 +188,7 @@ def _told_wait(course: Course) -> Wait | None:
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:
-    """What the update waits for, and what goes on beside it waits for."""
+    """The wait of the update joined with the wait of the work beside it; None when neither waits."""
     if wait is None or beside is None:
         return wait or beside
     return replace(wait, message=f"{wait.message}; {beside.message}")

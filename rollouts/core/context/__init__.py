@@ -1,1 +1,1 @@
-"""One Snapshot as the rules look at it: the roles of its ReplicaSets, facts that many rules ask for, and waits."""
+"""A Snapshot in the form that the rules use: the roles of its ReplicaSets, facts that many rules need, and waits."""

@@ -1,4 +1,4 @@
-"""What one rule contributes to a Decision."""
+"""The value that a rule returns: its part of a Decision."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rollouts.core.model.intents import Intent, Notice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """A part of a Decision.
+    """One rule's part of a Decision.
 
     Args:
-        changes: of status, in order.
-        intents: in order.
-        wait: the first thing that is waited for; None when this part is done.
-        wake_at_s: wall clock at which time alone changes it; None for never.
+        changes: the changes of status, in order.
+        intents: what the rule wants done, in order.
+        wait: the first wait; None when the work of the rule is done.
+        wake_at_s: wall clock at which time alone changes this part; None for never.
     """
 
     changes: tuple[StatusChange, ...] = ()

@@ -1,14 +1,14 @@
-"""How long pods that lose their traffic are waited for: numbers from what is known of the proxies, each with its reason.
+"""How long the controller waits for pods that lose their traffic: numbers from the known facts about proxies, with reasons.
 
-Two waits, and neither replaces the other. A pod that is deleted sleeps before it is told to end (`preStop`), because its deletion
-and its removal from the proxies start at the same time and nothing orders them; that covers node drains and evictions too, which
-happen without us. A revision that a Service no longer selects keeps its pods until no proxy sends new connections to them and the
-requests that had begun are over; no pod is deleted until then, so no `preStop` runs.
+There are two waits, and neither replaces the other. A deleted pod sleeps before its SIGTERM (`preStop`), because its deletion and
+its removal from the proxies start at the same time, in no fixed order. This covers node drains and evictions too, which happen
+without us. A revision that a Service no longer selects keeps its pods until no proxy sends new connections to them and the
+requests in flight are over. No pod is deleted until then, so no `preStop` runs.
 
 Sources: KEP-1672 and KEP-1669 (terminating endpoints), KEP-3960 (`preStop.sleep`), kube-proxy's `pkg/proxy/ipvs` (graceful
 termination; `conn_reuse_mode`, kubernetes issue 81775), KubeProxyConfiguration v1alpha1 (`minSyncPeriod`), and measurements with
-kube-proxy 1.36: a change is in force after 10 to 100 ms, or, when another one came within `minSyncPeriod`, after that and some
-150 ms more.
+kube-proxy 1.36: a change takes effect after 10 to 100 ms; when another change came less than `minSyncPeriod` before, after
+`minSyncPeriod` and some 150 ms more.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreSto
 DEFAULT_MIN_SYNC_S = 1.0  # kube-proxy's default in iptables and nftables mode
 
 SYNC_MARGIN_S = 2.0
-"""Added to `minSyncPeriod`: a sync itself takes up to a second on a busy node, and the slices come by a watch."""
+"""Added to `minSyncPeriod`: a sync takes up to a second on a busy node, and the watch that delivers the slices takes time."""
 
 UNKNOWN_LAG_S = 5.0
-"""A proxy that is unknown, or is not kube-proxy: five times kube-proxy's default period."""
+"""The lag of a proxy that is unknown or is not kube-proxy: five times kube-proxy's default period."""
 
 PRE_STOP_MIN_S = 5
 
 GRACE_SPARE_S = 5
-"""Left for the app to end in, after its last request."""
+"""Time for the app to end after its last request."""
 
 GATEWAY_SPARE_S = 1.0
-"""Added to what was measured of gateways: it began when the route was seen, not when it was written."""
+"""Added to the measured lag of gateways: the measurement began when the route was seen, not when it was written."""
 
 IPVS_TIME_WAIT_S = 120.0
-"""ipvs's TIME_WAIT: so long a closed connection holds its client's port. No flag of kube-proxy shortens it;
-`--ipvs-tcpfin-timeout` is about connections of which one half is still open (measured: tests/ipvs)."""
+"""TIME_WAIT of ipvs: how long a closed connection holds its client's port. No flag of kube-proxy shortens it;
+`--ipvs-tcpfin-timeout` is for connections with one half still open (measured: tests/ipvs)."""
 
 IPVS_REUSE_SAFE_KERNEL = (5, 9)
-"""From here on kube-proxy leaves `conn_reuse_mode` alone, and a port that is used again goes to a server with weight."""
+"""From this kernel on, kube-proxy leaves `conn_reuse_mode` alone, and a reused port goes to a server with weight."""
 
 
-@lru_cache(maxsize=1024)  # every pass asks; a cluster has few different answers
+@lru_cache(maxsize=1024)  # every pass needs the numbers, and a cluster has few different ones
 def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
     """The numbers for one Rollout in this cluster. Pure; none is negative, all are finite.
 
-    With p the lag of one sync (`minSyncPeriod` + 2 s, or what was measured), and g what was measured of the gateways, else 0:
+    p is the lag of one sync (`minSyncPeriod` + 2 s, or the measured lag), g the measured lag of the gateways, else 0:
 
     * preStop = max(5, 2 p, g + 1), and at least 120 + 2 p with ipvs on a kernel before 5.9;
     * grace period = preStop + longest request + 5;
-    * drain = p (+ 120 with ipvs on a kernel before 5.9), or g when that is more, + longest request, or longest stream that a
-      probe counts.
+    * drain = max(p (+ 120 with ipvs on a kernel before 5.9), g) + the longest request, or the longest stream that a probe
+      counts, if that is longer.
 
-    A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. That adds
-    nothing here: new connections do not go to weight 0, but for ports that are used again on kernels before 5.9. UDP has no
-    connections to wait for; its servers are deleted at once.
+    A server of weight 0 stays in an ipvs table until kube-proxy's check, once a minute, finds no connection to it. This adds no
+    time: new connections do not go to weight 0, except from reused ports on kernels before 5.9. UDP has no connections to wait
+    for; its servers are deleted at once.
     """
     sync_s, sync_why = _sync_lag(facts)
     reuse_s, reuse_why = _port_reuse(facts)
@@ -79,7 +79,7 @@ def drain_numbers(spec: DrainSpec, facts: ProxyFacts) -> DrainNumbers:
 
 
 def _off(lag_s: float, lag_why: str) -> DrainNumbers:
-    """Nothing is waited for; the proxies are as late as they are."""
+    """The numbers with `mode: Off`: no wait at all; only the lag of the proxies is still reported."""
     off = "spec.drain.mode is Off"
     return DrainNumbers(
         pre_stop_s=0,
@@ -122,7 +122,7 @@ def _gateway_why(facts: ProxyFacts) -> str:
 
 
 def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
-    """Until a change of the slices is in force on the slowest node."""
+    """Seconds until a change of the slices takes effect on the slowest node: the assumed lag, or a longer measured one."""
     assumed_s, why = _assumed_lag(facts)
     if facts.learnt_lag_s is not None and facts.learnt_lag_s > assumed_s:
         return facts.learnt_lag_s, f"proxies were seen to take {facts.learnt_lag_s:g} s"
@@ -130,7 +130,7 @@ def _sync_lag(facts: ProxyFacts) -> tuple[float, str]:
 
 
 def _assumed_lag(facts: ProxyFacts) -> tuple[float, str]:
-    """Where nothing was measured."""
+    """The lag that is assumed for the proxies without a measurement."""
     if facts.min_sync_period_s is not None:
         lag_s = facts.min_sync_period_s + SYNC_MARGIN_S
         often = f"kube-proxy ({facts.mode}) syncs every {facts.min_sync_period_s:g} s at most"
@@ -146,7 +146,7 @@ def _assumed_lag(facts: ProxyFacts) -> tuple[float, str]:
 
 
 def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
-    """Extra time where a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
+    """Extra time because a closed connection's port still leads to the old pod: ipvs, or maybe ipvs, on a kernel before 5.9."""
     if facts.mode not in (ProxyMode.IPVS, ProxyMode.UNKNOWN) or kernel_moves_reused_ports(facts):
         return 0.0, ""
     maybe = "" if facts.mode is ProxyMode.IPVS else "it may be "
@@ -155,11 +155,11 @@ def _port_reuse(facts: ProxyFacts) -> tuple[float, str]:
 
 
 def kernel_moves_reused_ports(facts: ProxyFacts) -> bool:
-    """Whether a port that is used again goes to a server with weight on every node, under ipvs; False when nobody knows."""
+    """Whether on every node ipvs sends a reused port to a server with weight; False when no kernel is known."""
     return facts.oldest_kernel is not None and facts.oldest_kernel >= IPVS_REUSE_SAFE_KERNEL
 
 
 def kernel_words(facts: ProxyFacts) -> str:
-    """The oldest kernel, for people."""
+    """The oldest kernel in words, for messages."""
     kernel = facts.oldest_kernel
     return "a kernel that is not known" if kernel is None else f"kernel {kernel[0]}.{kernel[1]}"

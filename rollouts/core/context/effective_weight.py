@@ -1,4 +1,4 @@
-"""How much of the traffic the canary may be getting now, on one proxy or another."""
+"""How much of the traffic the canary may get now, on any proxy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rollouts.core.model.traffic import Route, RouteAbsent, RouteSeen, RouteUnas
 
 @dataclass(frozen=True, slots=True)
 class EffectiveWeight:
-    """What the canary Service may be getting.
+    """The range of the traffic that the canary Service may get.
 
     Args:
-        least_percent, most_percent: of the requests.
-        reaches_canary: any request, or a copy of one, may go there.
+        least_percent, most_percent: the limits of its share of the requests.
+        reaches_canary: some request, or a copy of one, may reach the canary Service.
     """
 
     least_percent: WeightPercent
@@ -26,7 +26,7 @@ class EffectiveWeight:
     reaches_canary: bool
 
     def and_soon(self, split: Split) -> EffectiveWeight:
-        """The same, also once some proxies do what `split` says."""
+        """The range, extended for proxies that do what `split` says already."""
         percent = split.share * 100
         return EffectiveWeight(
             min(self.least_percent, percent),
@@ -36,10 +36,10 @@ class EffectiveWeight:
 
 
 def effective_weight(seen: Snapshot) -> EffectiveWeight:
-    """The whole range, by what is on record and by what the routes say.
+    """The whole possible range, from status and from what the routes say.
 
-    A route that was not read yet may say anything. Proxies that were never found to do anything may do anything: those of a new
-    Rollout, and of one whose status was wiped. A route that was released, or is about to be, brings what it did, or nothing.
+    A route that was not read yet may say anything. If status has no split that was found live (a new Rollout, or a wiped
+    status), proxies may do anything. A route that was released, or will be, sends its former share or nothing.
     """
     traffic, routes = seen.status.traffic, seen.routes.values()
     percents, reaches = _recorded(traffic)
@@ -54,7 +54,7 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
 
 
 def known_weight(seen: Snapshot) -> EffectiveWeight:
-    """The range by what is on record and by what the routes that the spec names were read to say; nothing is supposed."""
+    """The range from status and from what the named routes said when they were read; nothing is assumed."""
     percents, reaches = _recorded(seen.status.traffic)
     named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
     percents += tuple([each.split.share * 100 for each in named if each.split is not None])
@@ -62,7 +62,7 @@ def known_weight(seen: Snapshot) -> EffectiveWeight:
 
 
 def _recorded(traffic: Traffic | None) -> tuple[tuple[WeightPercent, ...], bool]:
-    """The percentages that status tells of, and whether it tells of managed routes that bring requests besides."""
+    """The percentages in status, and whether status has managed routes, which send the canary more requests or copies."""
     if traffic is None:
         return (), False
     reaches = bool(traffic.desired_routes or traffic.observed_routes)

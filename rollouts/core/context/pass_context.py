@@ -1,4 +1,4 @@
-"""A Snapshot as the rules of one pass look at it: the roles of its ReplicaSets, and facts that many rules ask for."""
+"""A Snapshot in the form that the rules of one pass use: the roles of its ReplicaSets, and facts that many rules need."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import Route
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: facts are kept once they are worked out
+@dataclass(frozen=True, kw_only=True)  # without slots, so that facts are computed once and kept
 class PassContext:
-    """One Snapshot in the roles of the update that `status` describes. Facts depend on the Snapshot and the roles.
+    """A Snapshot with the roles of its ReplicaSets under `status`. Facts depend only on the Snapshot and the roles.
 
     Args:
-        recorded: the published status; an abort that only a note tells of is on record, too.
-        status: the same with what this pass records.
+        recorded: the published status, with an abort that is recorded only as a note on a ReplicaSet.
+        status: `recorded` with the changes of this pass.
         now_s: the pass's one reading of the clock, in seconds since 1970.
-        new: ReplicaSet of the revision that is to be stable in the end.
-        stable: ReplicaSet of the last promoted revision; None when there is none, or it is `new`.
-        older: all others, oldest first.
-        aborted: the current revision is held back.
-        durable: the published status is about this attempt at this revision: what cannot be taken back may follow from it.
-        passed: steps that somebody let this attempt at the current revision pass; None stands for every step.
+        new: ReplicaSet of the current revision, which becomes stable at the end; None when there is none.
+        stable: ReplicaSet of the last promoted revision; None when it is missing, being deleted, or `new`.
+        older: all others that are not being deleted, oldest first.
+        aborted: the current revision is aborted.
+        durable: the published status is about this attempt at this revision and its steps, so irreversible actions may follow.
+        passed: steps past which somebody promoted the current revision in this attempt; None stands for every step.
     """
 
     seen: Snapshot
@@ -50,7 +50,7 @@ class PassContext:
 
     @cached_property
     def limits(self) -> tuple[int, int]:
-        """Pods that may exist above `replicas`, and pods of it that may be missing."""
+        """How many pods may exist above `replicas`, and how many of `replicas` may be missing."""
         strategy = self.spec.strategy
         return surge_and_unavailable(
             max_surge=strategy.max_surge, max_unavailable=strategy.max_unavailable, replicas=self.spec.replicas
@@ -63,12 +63,12 @@ class PassContext:
 
     @cached_property
     def by_ratio(self) -> bool:
-        """The ratio of pods carries the shares of traffic, not Services or routers."""
+        """Whether the ratio of pods sets the shares of traffic, instead of Services or routers."""
         return self.spec.strategy.by_ratio
 
     @cached_property
     def routed(self) -> bool:
-        """Routers move traffic by weights."""
+        """Whether routers move traffic by weights."""
         return bool(self.spec.strategy.routers)
 
     @cached_property
@@ -83,7 +83,7 @@ class PassContext:
 
     @cached_property
     def revisions_with_pods(self) -> frozenset[str]:
-        """Revisions whose ReplicaSets are told to have pods."""
+        """Revisions whose ReplicaSets have a size above 0."""
         return frozenset([each.revision for each in self.seen.replica_sets if each.spec_replicas > 0])
 
     @cached_property
@@ -103,19 +103,19 @@ class PassContext:
 
     @cached_property
     def none_available(self) -> bool:
-        """The new revision has pods, and none of them is available: nobody could answer what comes to it."""
+        """Whether the new revision has pods and none is available, so that no pod could answer its requests."""
         return self.new is not None and self.new.spec_replicas > 0 and self.new_available == 0
 
     @property
     def enough_for_all(self) -> int:
-        """Pods that can take all of the traffic."""
+        """How many pods can take all of the traffic."""
         return max(1, self.promised)
 
     @cached_property
     def shown_revisions(self) -> frozenset[str]:
         """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving.
 
-        A Service that the spec names and that has not our key yet, or not any more, selects every revision.
+        A Service of the spec selects every revision while its selector has no revision key: not yet, or not any more.
         """
         shown = set[str]()
         for service in self.services_seen.values():
@@ -129,66 +129,66 @@ class PassContext:
 
     @cached_property
     def drain_numbers(self) -> DrainNumbers:
-        """What this Rollout has to wait in this cluster."""
+        """How long this Rollout must wait for drains in this cluster, and why."""
         return drain_numbers(self.spec.drain, self.seen.proxy)
 
     @cached_property
     def effective_weight(self) -> EffectiveWeight:
-        """What the canary Service may be getting now. What this pass finds out counts from the next one on."""
+        """The range of traffic that the canary Service may get now. Findings of this pass count from the next pass on."""
         return effective_weight(self.seen)
 
     @cached_property
     def known_weight(self) -> EffectiveWeight:
-        """The same without what is only possible."""
+        """The range of traffic that the canary Service is known to get, without what is only possible."""
         return known_weight(self.seen)
 
     @cached_property
     def paused(self) -> bool:
-        """Somebody holds the steps."""
+        """Whether somebody has paused the steps."""
         return self.spec.paused or self.seen.rollout.annotations.get(Verb.PAUSE) == "true"
 
     @property
     def paused_because(self) -> str:
-        """Who holds the steps, and what lets them go on; for when `paused`."""
+        """What pauses the steps, and how to resume them; only for a Rollout that is `paused`."""
         if self.spec.paused:
             return "paused by spec.paused: remove it from the manifest"
         return f"paused by the annotation rollouts.dev/pause: {self.command('resume')}"
 
     def command(self, verb: str) -> str:
-        """The command line for people that gives this Rollout a verb."""
+        """The command line with which a person gives this Rollout the command `verb`."""
         return f"rollouts {verb} {self.seen.rollout.name} -n {self.seen.rollout.namespace}"
 
     @property
     def promoted_full(self) -> bool:
-        """Somebody let this attempt at the current revision pass every step of these."""
+        """Whether somebody promoted the current revision past every step of this list, in this attempt."""
         return None in self.passed
 
     def promoted_past(self, step_index: int) -> bool:
-        """Whether somebody let this attempt at the current revision pass this step of these."""
+        """Whether somebody promoted the current revision past this step of this list, in this attempt."""
         return step_index in self.passed or None in self.passed
 
     @property
     def rolled_back(self) -> bool:
-        """A rollback holds the spec's revision back."""
+        """Whether the current revision is another one than the spec's: a rollback is in effect."""
         return self.status.current_revision != self.spec.revision
 
     def of_revision(self, revision: str) -> ReplicaSet | None:
-        """The first ReplicaSet of that revision; None when there is none."""
+        """The first ReplicaSet of `revision`; None when there is none."""
         for each in self.seen.replica_sets:
             if each.revision == revision:
                 return each
         return None
 
     def waiting_since_s(self, reason: Reason, *, default_s: float) -> float:
-        """Since when status says that `reason` is waited for; `default_s` when it waits for something else, or for nothing."""
+        """Since when the wait in status has this `reason`; `default_s` for another reason, and without a wait."""
         waiting = self.recorded.waiting_for
         return waiting.since_s if waiting is not None and waiting.reason is reason else default_s
 
     def recording(self, changes: tuple[StatusChange, ...]) -> PassContext:
-        """The same world, with more of what this pass records; roles and facts are kept.
+        """This pass with more recorded changes; roles and facts are kept.
 
         Args:
-            changes: none gives a ReplicaSet another role, begins or ends an abort, or lets a step pass (`context_of`).
+            changes: changes that alter no role, begin or end no abort and let no step pass; others need `context_of`.
         """
         return replace(self, status=apply(self.status, changes)) if changes else self
 

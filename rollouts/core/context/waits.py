@@ -1,4 +1,4 @@
-"""What stops a Rollout from going on, and which waits the progress deadline does not judge."""
+"""Waits: what stops a Rollout now, and which waits the progress deadline does not judge."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PAUSES = frozenset(
         Reason.DRAIN_TIMED_OUT,
     }
 )
-"""Waits that the user asked for: the progress deadline does not run."""
+"""Waits that the user asked for: the progress deadline does not run meanwhile."""
 
 NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
-"""Waits for the controller's own sight: they say nothing of the revision."""
+"""Waits because the controller cannot read or watch an object; they say nothing about the revision."""
 
 NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING} | NOT_SEEN
 """Waits that no progress deadline ends."""
@@ -28,12 +28,12 @@ NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROL
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What stops the Rollout from going on now.
+    """What stops the Rollout now.
 
     Args:
-        deadline_s: when it is over; None where the progress deadline holds, or nothing does.
-        spec_is_wrong: only another spec can end it, or another object than the one that the spec names.
-        problem: what is wrong with the pods that it waits for, as the message says too; "" when that is not known.
+        deadline_s: when the wait is over; None when the progress deadline or nothing limits it.
+        spec_is_wrong: only a change of the spec, or of the object that the spec names, can end the wait.
+        problem: what is wrong with the awaited pods, which the message says too; "" when that is not known.
     """
 
     reason: Reason
@@ -44,19 +44,19 @@ class Wait:
 
 
 def pods_text(count: int) -> str:
-    """So many pods, for people."""
+    """A number of pods as text, for messages."""
     return "1 pod" if count == 1 else f"{count} pods"
 
 
 def pods_wait(revision: str, *, wanted: int, available: int) -> Wait:
-    """A wait for pods, with how many are there already."""
+    """A wait for `wanted` available pods of a revision; the message also says how many are available now."""
     are = "is" if available == 1 else "are"
     message = f"waiting for {pods_text(wanted)} of revision {revision} to be available; {available} {are}"
     return Wait(Reason.PODS_NOT_AVAILABLE, message)
 
 
 def earliest(times: Iterable[float | None], *, after_s: float = -math.inf) -> float | None:
-    """The first of several moments after `after_s`; None when there is none."""
+    """The earliest of several times that is after `after_s`; None when there is none."""
     first: float | None = None
     for each in times:
         if each is not None and each > after_s and (first is None or each < first):

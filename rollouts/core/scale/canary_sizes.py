@@ -1,6 +1,6 @@
-"""How many pods each revision of a canary is to have: by the ratio of pods, or by the traffic that routes may bring it.
+"""How many pods each revision of a canary should have: by the ratio of pods, or by the traffic that routes may send to it.
 
-Sizes alone: nothing here waits, writes or remembers.
+This module only computes sizes: it waits for nothing, writes nothing and remembers nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rollouts.core.scale.sizing import kept_size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Pods each side is to have after this pass, and (`wanted_…`) when the step is done."""
+    """How many pods each revision should have after this pass, and (`wanted_…`) when the step is done."""
 
     new: int
     stable: int
@@ -45,19 +45,19 @@ class Sizes:
 
 
 _Side: TypeAlias = tuple[ReplicaSet | None, int]
-"""A ReplicaSet, None where there is none, and its available pods that its size keeps."""
+"""A revision's ReplicaSet, or None, and how many of its available pods are within its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What sizes are to do justice to.
+    """The inputs of the sizes, besides the pass and the strategy.
 
     Args:
         weight_percent: the share that the step asks for.
-        canary_replicas: pods that the step asks of the new revision beside a stable one (`wanted_canary`).
-        canary_traffic: what routes may bring the canary Service now, or as soon as this pass has written.
-        holding: a stable pod stays, as the stable Service still needs it.
-        lacking: every stable pod stays, as a Service or a route that the spec names is not there.
+        canary_replicas: pods of the new revision that the step asks for beside the stable revision (`wanted_canary`).
+        canary_traffic: what routes may send to the canary Service now, or after the writes of this pass.
+        holding: a stable pod must stay, because the stable Service still needs it or the stable revision drains.
+        lacking: every stable pod must stay, because a Service or a route of the spec is missing, unusable or not read.
     """
 
     weight_percent: WeightPercent
@@ -68,7 +68,7 @@ class Demand:
 
 
 def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
-    """The sizes of this pass."""
+    """The sizes for this pass."""
     sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
     sides, asked = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
     floored = asked if ctx.by_ratio else _within_floor(ctx, sides, asked)  # `canary_pass` keeps the floor by itself
@@ -80,8 +80,8 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     at_end = ctx.status.step_index >= len(strategy.steps)
     if not holding or sizes.stable > 1 or (at_end and not exchanges_roles(ctx, strategy)):
         return sizes
-    # A step to 100 leaves the last stable pod to the stable Service, which moves after the last step, or (`pingPong`) changes its
-    # role with the promotion: it is not waited for.
+    # A step to 100 leaves the last stable pod to the stable Service, which switches after the last step, or (`pingPong`) changes
+    # its role with the promotion. The step does not wait for this pod to leave.
     wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
 
@@ -112,7 +112,7 @@ def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
 
 
 def _least_stable(ctx: PassContext, stable: ReplicaSet, demand: Demand) -> int:
-    """Stable pods that stay while somebody holds the steps, while a way is missing, or while the stable Service needs them."""
+    """The fewest stable pods to keep while somebody pauses the steps, while `lacking`, or while `holding`."""
     replicas, (surge, _) = ctx.spec.replicas, ctx.limits
     least = 0
     if ctx.paused or demand.lacking:  # the autoscaler may act, but no step goes further
@@ -140,16 +140,16 @@ def _routed_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
 
 
 def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, demand: Demand) -> int:
-    """Stable pods that the step asks for: for what is still sent to them, and for what may come back."""
+    """Stable pods that the step asks for: enough for the requests that still reach them and for those that may return."""
     routing = strategy.traffic_routing
-    assert routing is not None  # noqa: S101 - the caller has looked; tells the type checker
-    left_percent = ctx.status.weight_percent or 0  # of the traffic that is known to have left the stable revision
+    assert routing is not None  # noqa: S101 - the caller has checked this; the type checker needs it
+    left_percent = ctx.status.weight_percent or 0  # the share that is known to have left the stable revision
     if not routing.routers:
         superseded = False
     else:
         selected = selected_revision(ctx, strategy.canary_service)
         left_percent = 0 if selected == stable.revision else demand.canary_traffic.least_percent
-        # What a superseded revision still gets comes back to the stable one first (argo-rollouts issue 3372).
+        # Requests to a superseded revision return to the stable revision first (argo-rollouts issue 3372).
         another = selected not in ("", stable.revision, ctx.status.current_revision)
         superseded = (another and demand.canary_traffic.reaches_canary) or ctx.none_available
     return routed_stable_replicas(
@@ -161,7 +161,7 @@ def _wanted_stable(ctx: PassContext, strategy: Canary, stable: ReplicaSet, deman
 
 
 def _aborted_canary(ctx: PassContext, strategy: Canary) -> int:
-    """Pods that an aborted revision keeps: all until stable is whole, then for its delay, or for ever."""
+    """Pods that an aborted revision keeps: all until stable is complete, then all for its delay; a delay of 0 never ends."""
     keep = ctx.stable_available < ctx.spec.replicas or strategy.abort_scale_down_delay_s == 0
     if ctx.new is None:
         return 0
@@ -169,7 +169,7 @@ def _aborted_canary(ctx: PassContext, strategy: Canary) -> int:
 
 
 def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWeight) -> int:
-    """Pods of the new revision that there are and that what the routes may still bring needs."""
+    """How many existing pods of the new revision are needed for the requests that routes may still send to it."""
     if not ctx.routed or ctx.new is None:
         return 0
     by_stable = selected_revision(ctx, strategy.stable_service) == ctx.status.current_revision
@@ -178,9 +178,9 @@ def _for_traffic(ctx: PassContext, strategy: Canary, canary_traffic: EffectiveWe
 
 
 def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
-    """The same, but available pods go only above `replicas` − `maxUnavailable`, older revisions' first.
+    """`sizes`, raised so that `replicas` − `maxUnavailable` pods stay available; pods of older revisions leave first.
 
-    A revision that was superseded at a large weight goes only as the stable one comes back (argo-rollouts issue 3372).
+    A revision that was superseded at a large weight shrinks only as the stable one grows (argo-rollouts issue 3372).
     """
     spare, after = -ctx.promised, []
     for _, pods in sides:
@@ -192,7 +192,7 @@ def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> lis
 
 
 def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
-    """The same, but a revision that a Service still brings traffic to, or that drains, keeps a pod, if there is room for two."""
+    """`sizes`, raised so that a revision that a Service still shows, or that drains, keeps one pod, if two pods may exist."""
     surge, _ = ctx.limits
     if ctx.spec.replicas == 0 or (ctx.by_ratio and ctx.spec.replicas + surge <= 1):
         return sizes
@@ -204,13 +204,13 @@ def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list
 
 
 def _sides(ctx: PassContext) -> list[_Side]:
-    """Each ReplicaSet with its available pods that its size keeps: the older ones, the new one, the stable one."""
+    """Each ReplicaSet with its available pods within its size: the older ones, then the new one, then the stable one."""
     sets = (*ctx.older, ctx.new, ctx.stable)
     return [(each, 0 if each is None else min(each.spec_replicas, each.available)) for each in sets]
 
 
 def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
-    """The nearest `setCanaryScale` at or before the current step, unless one that matches the weight came after it."""
+    """The latest `setCanaryScale` so far; None without one, if that is `matchTrafficWeight`, and after the last step."""
     index = ctx.status.step_index
     if index >= len(strategy.steps):
         return None
@@ -228,7 +228,7 @@ def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanary
 
 
 def most_canary_replicas(ctx: PassContext) -> int:
-    """Pods that the new revision can have while the last stable pods still serve."""
+    """The most pods that the new revision can have while the last stable pod still serves."""
     replicas = ctx.spec.replicas
     if not ctx.by_ratio:
         return replicas
@@ -237,10 +237,10 @@ def most_canary_replicas(ctx: PassContext) -> int:
 
 
 def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPercent, split: Split) -> int:
-    """Pods that the step asks of the new revision beside a stable one.
+    """Pods of the new revision that the step asks for beside the stable revision.
 
     Args:
-        split: what it asks of the routes; a header or mirror route needs a pod as well.
+        split: what the step asks of the routes; a header or mirror route needs at least one pod.
     """
     replicas = ctx.spec.replicas
     if strategy.traffic_routing is not None:

@@ -1,6 +1,6 @@
-"""Blue-green: the preview grows beside the active revision, passes its gate, takes the active Service, and is promoted.
+"""Blue-green: the preview grows beside the active revision, passes its gate, gets the active Service, and is promoted.
 
-The old side keeps every pod until the active Service's slices show the new one alone, and then for `scaleDownDelaySeconds`.
+The old revision keeps all its pods until the active Service's slices show only the new one, and `scaleDownDelaySeconds` longer.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.skeleton import Moves, promoted
 
-GATE = 0  # the one manual gate of a blue-green update, as `promote: <revision>@0` names it
+GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <revision>@0`
 
 
 @dataclass(frozen=True, slots=True)
 class BlueGreenRules:
-    """What a blue-green update answers in one pass."""
+    """The answers of a blue-green update to the questions of `StrategyRules`."""
 
     strategy: BlueGreen
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Nothing."""
+        """Always (): a blue-green update has no steps to skip."""
         return ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """The gate; and no traffic of a canary before, whose routes are released."""
+        """Records the gate, and removes the traffic record of an earlier canary strategy, whose routes are released."""
         traffic = () if ctx.status.traffic is None else (RecordTraffic(None),)
         return (*traffic, *_gate(ctx, self.strategy))
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
-        """What previewService, if it is named, and activeService need."""
+        """The switches of previewService, if it is named, and of activeService, in that order."""
         active = _active_service(ctx, self.strategy)
         if self.strategy.preview_service is None:
             return (active,)
@@ -50,37 +50,37 @@ class BlueGreenRules:
         return (switch_to(ctx, self.strategy.preview_service, previewed, at_least=0), active)
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Departure, ...]:
-        """The active Service selects another revision than it was last seen to."""
+        """The active Service leaves the revision that status records for it, if it selects another one now."""
         return (Departure(self.strategy.active_service, ctx.status.active_revision, services[-1].selects),)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
-        """What both Services select."""
+        """Records the revisions that both Services select; removes the weight of an earlier canary strategy."""
         status, preview = ctx.status, services[0].selects if len(services) > 1 else ""
         selected = (services[-1].selects or status.active_revision, preview or status.preview_revision)
         seen = () if selected == (status.active_revision, status.preview_revision) else (RecordSelected(*selected),)
         return (*seen, *(() if status.weight_percent is None else (SetCanaryWeight(None),)))
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
-        """All of them."""
+        """All switches, unchanged."""
         return services
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
-        """None: the active Service moves the traffic."""
+        """No routes: the active Service moves the traffic."""
         return Routing()
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
-        """Stable has all of its pods, beside the new revision's."""
+        """The stable revision keeps all `replicas` pods beside the pods of the new revision."""
         limit = self.strategy.scale_down_delay_revision_limit
         new, stable = _wanted_new(ctx, self.strategy), ctx.spec.replicas
         older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
         return Sizes(new=new, stable=stable, older=older, wanted_new=new, wanted_stable=stable)
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
-        """Told by the new revision alone."""
+        """Whether the new revision has the available pods that it should have; other revisions do not count."""
         return _available(ctx, sizes.wanted_new)
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
-        """Pods first, then the gate, then the Services."""
+        """Failures are reported first, then pods, the gate and the Services; after an abort only the active Service."""
         if ctx.new is not None and ctx.new.failure:
             return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
         *preview, active = moves.services
@@ -95,15 +95,15 @@ class BlueGreenRules:
         return blocked if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """It has none."""
+        """Always (): a blue-green update has no weight."""
         return ()
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When its gate opens by itself."""
+        """When the gate opens by itself; None when it does not."""
         return _gate_end_s(ctx, self.strategy)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
-        """The promotion, once the active Service is seen to bring the new revision all requests."""
+        """The promotion, once the active Service is confirmed to send all requests to the new revision; else the plan."""
         status, active = ctx.status, moves.services[-1]
         new_serves = active.confirmed and active.selects == status.current_revision
         unpromoted = status.current_revision != status.stable_revision and ctx.durable and ctx.recorded.gate_passed
@@ -119,18 +119,21 @@ class BlueGreenRules:
 
 
 def gate_index(status: RolloutStatus) -> int | None:
-    """`GATE` while the preview stands at it; None otherwise."""
+    """`GATE` while the preview waits for its promotion; None before and after, and when the update is aborted."""
     waits = status.gate_started_at_s is not None and not status.gate_passed and status.abort is None
     return GATE if waits else None
 
 
 def _fast(ctx: PassContext) -> bool:
-    """Nothing serves yet, or the revision was active before: there is nothing to preview."""
+    """Whether there is nothing to preview: no revision serves yet, a person promoted in full, or the gate is passed.
+
+    An update to a revision that was active not long ago starts with its gate passed.
+    """
     return ctx.stable is None or ctx.promoted_full or ctx.status.gate_passed
 
 
 def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
-    """When the preview came to stand at its gate, and whether it passed."""
+    """Records when the preview reached its gate and whether it passed; () for no change, and while aborted or paused."""
     status = ctx.status
     if ctx.aborted or status.gate_passed or ctx.paused:
         return ()
@@ -147,7 +150,7 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
 
 
 def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
-    """When the gate opens by itself; None when only a person opens it, or it is not reached, or passed."""
+    """When the gate opens by itself; None when only a person opens it, it is not reached or is passed, or after an abort."""
     status = ctx.status
     if status.gate_started_at_s is None or status.gate_passed or ctx.aborted or not strategy.auto_promotion_enabled:
         return None
@@ -155,7 +158,7 @@ def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
 
 
 def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
-    """Pods of the new revision: the preview's number until its gate is passed, then all."""
+    """Pods of the new revision: `previewReplicaCount`, if that is set, until the gate is passed; then all."""
     replicas = ctx.spec.replicas
     if ctx.aborted:
         return _wanted_aborted(ctx, strategy)
@@ -165,7 +168,7 @@ def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
 
 
 def _still_active(ctx: PassContext, strategy: BlueGreen) -> bool:
-    """The active Service selects or shows the new revision though its gate is closed: it was tried again in mid-switch."""
+    """Whether the active Service selects or shows the new revision although its gate is closed: a retry came during a switch."""
     seen = ctx.seen.services.get(strategy.active_service)
     if ctx.new is None or not isinstance(seen, ServiceSeen):
         return False
@@ -182,7 +185,7 @@ def _wanted_aborted(ctx: PassContext, strategy: BlueGreen) -> int:
 
 
 def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
-    """The active Service goes to the new revision."""
+    """Whether the active Service should select the new revision."""
     if ctx.new is None or ctx.aborted:
         return False
     if ctx.stable is None:

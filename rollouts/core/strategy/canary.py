@@ -1,8 +1,8 @@
 """Canary: how many pods each revision has at each step, when a step is complete, and when the canary becomes stable.
 
-Without traffic routing the share of traffic is the ratio of pods behind one Service. With it, stable keeps its size and the
-canary's follows the weight. With `stableService` the old pods leave only after that Service's slices show the new ones
-(Argo Rollouts issue 2235 is what happens otherwise).
+Without traffic routing, the share of traffic is the ratio of pods behind one Service. With traffic routing, the stable revision
+keeps its size, and the size of the canary follows the weight. With `stableService`, the old pods leave only after the slices of
+that Service show the new pods (Argo Rollouts issue 2235 shows what happens otherwise).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from rollouts.core.strategy.skeleton import Moves, promoted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryRules:
-    """What a canary answers in one pass.
+    """The answers of a canary to the questions of `StrategyRules`.
 
     Args:
         step: what the steps ask for now.
@@ -66,16 +66,16 @@ class CanaryRules:
     step: StepGoal
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Somebody let the update pass every step."""
+        """Skips all steps when somebody promoted the revision past them; not while it is aborted or paused."""
         skips = ctx.promoted_full and not self.step.at_end and not ctx.aborted and not ctx.paused
         return (SkipSteps(len(self.strategy.steps), ctx.now_s),) if skips else ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Nothing: its gates are steps."""
+        """Always (): the gates of a canary are steps, and `complete` records those."""
         return ()
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
-        """What stableService and canaryService need, in that order, each only if it is named."""
+        """The switches of stableService and canaryService, in that order, each only if it is named."""
         names = (self.strategy.stable_service, self.strategy.canary_service)
         stable = _stable_service(ctx, self, names[0]) if names[0] else None
         canary = _canary_service(ctx, self, names[1]) if names[1] else None
@@ -84,10 +84,11 @@ class CanaryRules:
         return stable, one_at_a_time(stable, canary, names=(names[0], names[1]))
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
-        """Services that leave a revision: stableService in either direction, with traffic routing canaryService too.
+        """Services that leave a revision: stableService, forward and back, and with traffic routing canaryService too.
 
-        On the way forward the stable revision counts as left when its last pod is out of the slices: its place is known, so that
-        needs no record before. On the way back what a Service selects now is recorded before it changes.
+        Forward, stableService has left the stable revision when no slices show a pod of it any more. No earlier record is needed,
+        because status names the stable revision. Back, the revision that a Service selects now is recorded before the Service
+        changes.
         """
         yield from _forward(ctx, self.strategy, services)
         for name, switch in zip(ctx.named_services, services, strict=True):
@@ -99,18 +100,18 @@ class CanaryRules:
                     yield Departure(name, leaving, intent.revision)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
-        """Nothing: status tells of weights."""
+        """Always (): the status of a canary has weights, and no revisions of Services."""
         return ()
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
-        """Once proxies know of a subset, and once the cutovers that changes begin are on record."""
+        """The switches. A changed subset counts once proxies know it; a write waits for the record of its cutover."""
         known = _once_proxies_know(ctx, self.strategy, services)
         if ctx.status.cutovers == ctx.recorded.cutovers:
             return known
         return tuple([_once_on_record(ctx, each) for each in known])
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
-        """What the routes are to say; the step has arrived when tests find the new revision, too."""
+        """What the routes should say. The step has arrived only when tests at canaryService reach the new revision, too."""
         stable, canary = services if len(services) > 1 else (ServiceSwitch(), ServiceSwitch())
         routing = route_traffic(ctx, self.strategy, asked=self.step.split, stable=stable, canary=canary)
         if not routing.arrived or _tests_find_it(ctx, self, services):
@@ -118,7 +119,7 @@ class CanaryRules:
         return replace(routing, arrived=False)
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
-        """By the ratio of pods, or by what routes may bring now, or as soon as this pass has written."""
+        """The sizes for the ratio of pods, or for the traffic that routes may send now or after the writes of this pass."""
         demand = Demand(
             weight_percent=self.step.weight_percent,
             canary_replicas=self.step.canary_replicas,
@@ -129,7 +130,7 @@ class CanaryRules:
         return canary_sizes(ctx, self.strategy, demand)
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
-        """Told by what is available, and by what this pass tells the rest to be."""
+        """Whether enough new pods are available, this pass sets both wanted sizes, and, by ratio, no older pod is available."""
         if ctx.new is None or ctx.new.deleting:
             return False
         new = at_desired(
@@ -142,19 +143,19 @@ class CanaryRules:
         return new and sizes.stable == sizes.wanted_stable and older_gone
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
-        """The first of the named checks that waits."""
+        """The first wait that a check of canary_waits.py finds."""
         return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """What the steps ask for."""
+        """Sets the weight that the steps ask for; () when status has it already."""
         return _weight_change(ctx, self.step.weight_percent)
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When a timed pause is over."""
+        """When the current timed pause is over; None when there is none."""
         return pause_end_s(ctx, self.step.pause)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
-        """The step done, or the promotion; what the next step needs follows once this is on record."""
+        """The plan with the step done, or the promotion. Work for the next step begins when this is on record."""
         if not ctx.durable:
             return plan
         if not self.step.at_end:
@@ -181,7 +182,10 @@ def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> S
 
 
 def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | None) -> tuple[ReplicaSet | None, int]:
-    """With routers: the canary Service changes only while nothing reaches it, and counts only with the pods of its step."""
+    """The revision for the canary Service, and the pods that it needs there.
+
+    With routers the Service changes only while no request reaches it, and the new revision needs enough pods for its step.
+    """
     strategy, one = rules.strategy, min(1, ctx.spec.replicas)
     if not ctx.routed:
         return target, one
@@ -195,9 +199,9 @@ def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | No
 
 
 def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
-    """The stable Service goes to the new revision: all steps are done and as many new pods as there is room for are there.
+    """Whether the stable Service should select the new revision: all steps are done, and all new pods that fit are available.
 
-    With routers also only once nothing reaches the stable Service any more.
+    With routers, it must also be certain that no request reaches the stable Service any more.
     """
     strategy = rules.strategy
     early = ctx.aborted or rules.step.weight_percent < 100 or not rules.step.at_end
@@ -209,7 +213,7 @@ def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
 
 
 def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
-    """stableService selects the new revision, and no Service shows the stable one, which has pods."""
+    """The departure of stableService, when it selects the new revision and no Service shows the stable one, which has pods."""
     new, stable = ctx.new, ctx.stable
     if strategy.stable_service is None or new is None or stable is None or ctx.aborted:
         return
@@ -219,16 +223,16 @@ def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, 
 
 
 def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> bool:
-    """A stable pod stays until the stable Service's slices show the new revision alone, and until it has drained."""
+    """Whether a stable pod must stay: until the stable Service's slices show only new pods, and stable has drained."""
     if ctx.stable is None or ctx.new is None or not ctx.stable.available:
         return False
-    if draining(ctx, ctx.stable.revision) is not None:  # maybe of a Service that the strategy named before
+    if draining(ctx, ctx.stable.revision) is not None:  # maybe from a Service that an earlier spec named
         return True
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == ctx.new.revision)
 
 
 def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[ServiceSwitch, ...]) -> bool:
-    """Whether canaryService brings requests to the new revision, wherever a step gives it pods: tests go there next."""
+    """Whether canaryService sends requests to the new revision, if the step gives that one pods: tests use this Service next."""
     if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or rules.step.at_end:
         return True
     switch = services[-1]
@@ -237,7 +241,7 @@ def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[Service
 
 
 def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
-    """Whether a Service or a route that the spec names is missing, of no use, or not read yet: nobody knows where requests go."""
+    """Whether a Service or route of the spec is missing, unusable or not read yet: then it is unknown where requests go."""
     for name in ctx.named_services:
         if not isinstance(ctx.seen.services.get(name), ServiceSeen):
             return True
@@ -250,10 +254,10 @@ def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing:
 def _once_proxies_know(
     ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]
 ) -> tuple[ServiceSwitch, ...]:
-    """The same, but a stable subset that has changed counts only when every proxy has its rule, if its old pods are few.
+    """The switches, but a changed stable subset is confirmed only after the settle time, if too few old pods are left.
 
-    A proxy learns of a DestinationRule and of a VirtualService by itself: one with the new route and the old rule would bring
-    everything to the pods that `dynamicStableScale` has left.
+    A proxy learns of a DestinationRule and of a VirtualService separately. A proxy with the new route and the old rule would
+    send all requests to the old pods that `dynamicStableScale` has left.
     """
     name = strategy.stable_service
     if not name or ctx.stable is None or not ctx.status.cutovers:
@@ -276,7 +280,7 @@ def _once_proxies_know(
 
 
 def _once_on_record(ctx: PassContext, switch: ServiceSwitch) -> ServiceSwitch:
-    """The same without its change of the Service, while the cutover that it begins is not on record: a crash would forget it."""
+    """The switch without its write while the cutover that the write begins is not on record: a crash would lose the cutover."""
     recorded = {(each.service, each.from_revision) for each in ctx.recorded.cutovers}
     begins = {(each.service, each.from_revision) for each in ctx.status.cutovers} - recorded
     if not any(isinstance(each, SwitchService) and (each.name, switch.selects) in begins for each in switch.intents):
@@ -290,7 +294,7 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
         case SetWeight() | SetCanaryReplicas() | SetCanaryScalePercent() | MatchTrafficWeight():
             if wait is not None and wait.reason in NEEDS_A_PERSON:
                 return False
-            recorded = ctx.recorded.weight_percent == rules.step.weight_percent  # a retry or a resume comes first
+            recorded = ctx.recorded.weight_percent == rules.step.weight_percent  # a retry or a resume sets it first
             return recorded and moves.routing.arrived and moves.reached
         case SetHeaderRoute() | SetMirrorRoute():
             return moves.routing.arrived and moves.reached
@@ -304,7 +308,7 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
 
 
 def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:
-    """The plan with the current step done."""
+    """The plan, with the current step recorded as done and the wait of the next step."""
     strategy, index, steps = rules.strategy, ctx.status.step_index, len(rules.strategy.steps)
     done = (*plan.changes, CompleteStep(index + 1, ctx.now_s))
     next_step = ctx.recording(done)
@@ -326,7 +330,7 @@ def _weight_change(ctx: PassContext, weight_percent: WeightPercent) -> tuple[Sta
 
 
 def _promotion(ctx: PassContext, strategy: Canary, plan: Contribution) -> Contribution:
-    """With traffic routing the old pods drain, and are kept for their delay."""
+    """The promotion. With traffic routing the old pods drain; without `dynamicStableScale` they also stay for their delay."""
     old, routing = ctx.status.stable_revision, strategy.traffic_routing
     promote: tuple[StatusChange, ...] = (promotion(ctx.seen, ctx.status),)
     if exchanges_roles(ctx, strategy):

@@ -1,4 +1,4 @@
-"""Where a canary stands in its steps: its gates, its pauses, and the weight that the steps ask for."""
+"""The current step of a canary: its gates, its pauses, and what the steps ask for."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class StepGoal:
     Args:
         at_end: all steps are done.
         weight_percent: the canary's share.
-        split: what the routes are to say.
+        split: what the routes should say.
         canary_replicas: pods of the new revision beside a stable one.
-        pause: the pause at which the update stands; None at none.
+        pause: the current step, if it is a pause; else None.
     """
 
     at_end: bool
@@ -44,7 +44,7 @@ class StepGoal:
 
 
 def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
-    """What the steps ask for now."""
+    """The goal of the current step."""
     index = ctx.status.step_index
     weight_percent = asked_weight(ctx, strategy)
     split = asked_split(strategy, index, weight_percent)
@@ -58,13 +58,13 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
 
 
 def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
-    """The step at which the current revision stands and may be promoted; None when it stands at none."""
+    """Index of the current step if it is a pause, where the revision may be promoted; None at others, and after an abort."""
     at_a_gate = status.abort is None and pause_at(strategy, status.step_index) is not None
     return status.step_index if at_a_gate else None
 
 
 def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
-    """The step at which the current revision stands or will stand next and may be promoted; None when there is none."""
+    """Index of the current or the next step at which the revision may be promoted; None when no pause is left."""
     for index in range(status.step_index, len(strategy.steps)):
         if pause_at(strategy, index) is not None:
             return index
@@ -72,7 +72,7 @@ def next_gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
 
 
 def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
-    """The step of that index when it is a pause; None when it is another one, and after the last."""
+    """The step of that index, if it is a pause; None for any other step, and after the last step."""
     if index >= len(strategy.steps):
         return None
     match strategy.steps[index]:
@@ -92,14 +92,17 @@ def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
 
 
 def pause_end_s(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> float | None:
-    """When the pause at which the update stands is over; None for none, for one without an end, and while nobody counts it."""
+    """When the current pause is over; None without a pause, for one without an end, and while the update is aborted or paused."""
     if ctx.aborted or ctx.paused or not isinstance(pause, Pause):
         return None
     return (ctx.status.step_started_at_s or ctx.now_s) + pause.duration_s
 
 
 def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
-    """The latest `setWeight` at or before the current step; 0 before the first, 100 after the last step; a pause raises none."""
+    """The weight that the steps ask for: the latest `setWeight` so far, 0 before the first, 100 after the last step.
+
+    Without a stable revision it is 100, and after an abort 0. While a person pauses the Rollout, it does not rise.
+    """
     if ctx.stable is None:
         return 100
     if ctx.aborted:

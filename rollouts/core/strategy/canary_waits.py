@@ -1,4 +1,4 @@
-"""What a canary waits for: lists of named checks, of which the first that waits is told."""
+"""Finds what a canary waits for: lists of named checks; the first check that finds a wait decides."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rollouts.core.strategy.skeleton import Moves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a pass has come.
+    """The input of the checks: what this pass has decided so far.
 
     Args:
-        service_wait: what the first Service that is not done waits for.
+        service_wait: the first wait among the Services; None when no Service waits.
     """
 
     ctx: PassContext
@@ -52,7 +52,7 @@ def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
 
 
 def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wait | None:
-    """What ends the pause at which the update stands; None at none, and when somebody let it pass."""
+    """The wait of the current pause, with what ends it; None without a pause, and when somebody promoted past it."""
     index = ctx.status.step_index
     if pause is None or ctx.promoted_past(index):
         return None
@@ -90,7 +90,7 @@ def _service(progress: Progress) -> Wait | None:
 
 
 def _no_canary_pod(progress: Progress) -> Wait | None:
-    """With no available canary pod its traffic goes back to stable."""
+    """With routers: the wait when no canary pod is available, and all traffic goes back to the stable revision."""
     ctx = progress.ctx
     if not ctx.routed or not ctx.none_available:
         return None
@@ -103,7 +103,7 @@ def _no_canary_pod(progress: Progress) -> Wait | None:
 
 
 def _sizes(progress: Progress) -> Wait | None:
-    """Pods that the step needs, or that have to go for it."""
+    """The wait for pods that the step needs, or that must leave before it is complete: a drain, older pods, a shrink."""
     if progress.moves.reached:
         return None
     ctx, sizes = progress.ctx, progress.moves.sizes
@@ -122,7 +122,7 @@ def _sizes(progress: Progress) -> Wait | None:
 
 
 def _arrival(progress: Progress) -> Wait | None:
-    """Traffic that does not do yet what the step says."""
+    """The wait until the traffic does what the step says."""
     if progress.moves.routing.arrived:
         return None
     follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")

@@ -1,13 +1,13 @@
-"""Routes that the spec no longer names, in the middle of an update or not: given back as their users wrote them, without a loss.
+"""Releases routes that the spec no longer names, during an update or not: as their users wrote them, without a lost request.
 
-To give a route back is to send what it brings to the stable Service at once, and from then on nobody can ask, or read, what its
-proxies do. So first the stable revision gets its pods; what the canary Service may still get is on record; then comes the one
-write; and then the longest settle time of any router and the drain are waited, in which the canary keeps its pods. A route that
-brings the canary Service nothing is given back at once.
+A release sends all requests of the route to the stable Service at once. After that, nobody can ask or read what its proxies
+do. So the order is: the stable revision gets its pods; status records the share that the canary Service may still get; one
+write releases the route; the canary keeps its pods for the longest settle time of any router and the drain. A route that sends
+nothing to the canary Service is released at once.
 
-Where other routes go on, the update goes on: the effective weight counts these too. Where none is left (another strategy, or
-`trafficRouting` gone) sizes no longer follow any route, so the update stands still until this is over. What the route brings to
-the stable Service from then on is as little ours to size for as what comes there from anywhere else.
+If the spec names other routes, the update goes on: the effective weight counts the released routes too. If it names none (another
+strategy, or no `trafficRouting`), sizes no longer follow any route, so the update stops until the release is over. From then on,
+no size depends on the requests that the route sends to the stable Service, as with any other requests there.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from rollouts.core.routing.services import switch_to
 from rollouts.core.scale.sizing import moves_of, resized
 
 LATEST_S = 60.0
-"""What the slowest router takes to do what its object says (`traffic/alb/codec.py`).
+"""Seconds that the slowest router needs to do what its object says (`traffic/alb/codec.py`).
 
-Which router it was may not be known any more.
+Used for all routers, because the router of a released route may be unknown.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one route that the spec no longer names needs."""
+    """The record, intents and wait for one route that the spec no longer names."""
 
     entry: GivenBack | None = None
     intents: tuple[Intent, ...] = ()
@@ -49,7 +49,7 @@ class _Part:
 
 
 def give_back(ctx: PassContext) -> Contribution:
-    """What the routes that the spec no longer names need now: the record of them, their release, and what they wait for."""
+    """Records and releases the routes that the spec no longer names, and finds what their release waits for."""
     if not ctx.unnamed_routes and not ctx.status.given_back and (ctx.routed or ctx.status.traffic is None):
         return Contribution()
     left = left_routes(ctx)
@@ -69,7 +69,7 @@ def give_back(ctx: PassContext) -> Contribution:
 
 
 def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
-    """Routes that are still ours."""
+    """The parts for routes that are still managed."""
     if not left:
         return []
     pods = _wait_for_pods(ctx)
@@ -77,7 +77,7 @@ def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
 
 
 def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
-    """A route that is still ours: released at once when it brings nothing, else once the pods are there and it is on record."""
+    """Releases a managed route: at once if it sends the canary nothing, else when the pods are available and it is on record."""
     percent = _brings_percent(ctx, route)
     if percent is None:
         return _Part(intents=(_release(route),))
@@ -91,12 +91,12 @@ def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
 
 
 def _of_gone(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
-    """Routes on record that are ours no longer."""
+    """The parts for routes on record that are no longer managed."""
     return [_letting_go(ctx, each) for each in _gone(ctx, left)]
 
 
 def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
-    """A route that was released: the canary keeps its pods until its proxies have let go."""
+    """The wait for a released route: the canary keeps its pods until the proxies have followed and the drain is over."""
     until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
     if ctx.now_s >= until_s:
         return _Part()
@@ -105,7 +105,7 @@ def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
 
 
 def _of_unasked(ctx: PassContext) -> list[_Part]:
-    """Routes that only the record tells of are watched by nobody yet, just after a start."""
+    """Reads routes that only status names: just after the controller starts, they are not watched yet."""
     return [_Part(intents=(AskRoute(each.route),)) for each in ctx.unnamed_routes if isinstance(each, RouteUnasked)]
 
 
@@ -115,7 +115,7 @@ def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...
 
 
 def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
-    """What status tells of when no route is seen."""
+    """The wait for a route that was not seen, when status records traffic to the canary and no other route is being released."""
     percent = _known_percent(ctx)
     if percent is None or any(each.entry is not None for each in others):
         return _Part()
@@ -124,9 +124,9 @@ def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
 
 
 def stands_still(ctx: PassContext) -> bool:
-    """The update waits: a route is to be given back, or was just now, and there is no other that sizes could follow.
+    """Whether the update stops: a route must be released, or was just now, and the spec names no route for sizes to follow.
 
-    That it is over counts when it is on record; Services that the spec no longer names are given back with that record.
+    The release is over only when status records that; Services that the spec no longer names are released with that record.
     """
     if ctx.routed:
         return False
@@ -136,7 +136,7 @@ def stands_still(ctx: PassContext) -> bool:
 
 
 def plan_standing_still(ctx: PassContext) -> Contribution:
-    """The stable revision gets all of its pods. Nothing shrinks, and only a Service changes whose revision has gone for good."""
+    """Grows the stable revision to `replicas`. Nothing shrinks, and a Service changes only if its revision no longer exists."""
     stable = _stable(ctx)
     if stable is None:
         return Contribution()
@@ -148,7 +148,7 @@ def plan_standing_still(ctx: PassContext) -> Contribution:
 
 
 def _known_percent(ctx: PassContext) -> WeightPercent | None:
-    """The most that status tells of as coming to the canary Service; None for nothing, or nothing to be careful with."""
+    """The largest canary share in status; None if no request goes there, without a stable ReplicaSet, and with 0 replicas."""
     traffic = ctx.recorded.traffic
     if traffic is None or _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
@@ -157,7 +157,7 @@ def _known_percent(ctx: PassContext) -> WeightPercent | None:
 
 
 def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
-    """The most that the route may be bringing the canary Service; None for nothing, or nothing to be careful with."""
+    """The largest canary share that the route may send; None for no request, without a stable ReplicaSet, and with 0 replicas."""
     if _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
     known = [each for each in (_known_percent(ctx), *_recorded_percents(ctx, route)) if each is not None]
@@ -173,11 +173,11 @@ def _recorded_percents(ctx: PassContext, route: RouteSeen) -> tuple[WeightPercen
 
 
 def _wait_for_pods(ctx: PassContext) -> Wait | None:
-    """Until the pods are there that take what comes back; None when they are."""
+    """The wait for stable pods that can take the returning requests; None when enough are available."""
     strategy, status = ctx.spec.strategy, ctx.status
     unfinished = status.current_revision != status.stable_revision
     if strategy.ping_pong and status.pong_is_stable and unfinished:
-        # Its user wrote it for the other roles: all of it would go to the new revision.
+        # The user wrote the route for the other roles: all its requests would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over; it ends on the other Service")
     enough = ctx.enough_for_all
     takers = _takers(ctx)
@@ -191,9 +191,9 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
 
 
 def _takers(ctx: PassContext) -> list[ServiceSeen]:
-    """The Services of ours to which it may come back: those that select the stable revision.
+    """The managed Services to which requests may return: those that select the stable revision, and the stable Service.
 
-    Near the end of an update the stable Service selects the new one. Services that are not ours select what their users say.
+    Near the end of an update, the stable Service selects the new revision. Unmanaged Services select what their users say.
     """
     named = ctx.spec.strategy.serving_service
     ours = [each for each in ctx.services_seen.values() if each.managed_by == ctx.seen.rollout.name and each.watched]
@@ -201,7 +201,7 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
 
 
 def _gone(ctx: PassContext, left: Iterable[RouteSeen]) -> list[GivenBack]:
-    """Those on record that are ours no longer, since now or since then; one that is ours and named again is left out."""
+    """Routes on record that are no longer managed, and since when; without routes that are named and managed again."""
     still = {each.route.place for each in left}
     again = {
         each.route.place
@@ -220,7 +220,7 @@ def _drain_s(ctx: PassContext) -> float:
 
 
 def _stable(ctx: PassContext) -> ReplicaSet | None:
-    """Of the revision that serves, also when no update is under way."""
+    """The ReplicaSet of the stable revision, also when no update is under way; None when it is missing or being deleted."""
     revision = ctx.status.stable_revision
     return next((each for each in ctx.seen.replica_sets if each.revision == revision and not each.deleting), None)
 

@@ -1,4 +1,4 @@
-"""Which rules a Rollout's strategy has: the one place that tells the strategies apart."""
+"""Chooses the rules for a Rollout's strategy: the one place in this package that tells the strategies apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollouts.core.strategy.skeleton import StrategyRules
 
 
 def rules_of(ctx: PassContext) -> StrategyRules:
-    """The rules of this pass."""
+    """The rules of the spec's strategy for this pass."""
     match ctx.spec.strategy:
         case Canary() as strategy:
             return canary.CanaryRules(strategy=strategy, step=canary_steps.step_goal(ctx, strategy))

@@ -1,8 +1,8 @@
-"""The course of an update, once for every strategy: gate, Services, routes, sizes, waits, and what completes it.
+"""The course of an update, the same for every strategy: gate, Services, routes, sizes, waits, and its completion.
 
-A strategy answers the questions of `StrategyRules`; this module asks them in the one order that is safe. Each answer is made from
-what is on record and from the answers before it. A strategy for workloads that are updated in place would answer `sizes` with the
-sizes that there are, and `complete` with its partition.
+A strategy answers the questions of `StrategyRules`; this module asks them in the only safe order. Each answer depends only on the
+record and on earlier answers. A strategy for workloads that are updated in place would answer `sizes` with the present sizes, and
+`complete` with its partition.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Moves:
     """What a pass does to traffic and pods.
 
     Args:
-        services: what each Service that the strategy names needs, that of the stable revision first in a canary.
+        services: the switch of each Service that the strategy names; in a canary that of the stable revision is first.
         routing: what the routes need; empty without routers.
-        reached: the sizes that the step asks for are there.
+        reached: the sizes that the step asks for are reached.
     """
 
     services: tuple[ServiceSwitch, ...]
@@ -41,50 +41,50 @@ class Moves:
 
 
 class StrategyRules(Protocol):
-    """What one strategy answers. Pure; each question is asked once a pass, in this order."""
+    """The questions that each strategy answers. Pure; `plan_update` asks each at most once in a pass."""
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Changes after which nothing else may be decided in this pass; () for none."""
+        """Changes that must be recorded alone: nothing else is decided in this pass; () for none."""
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """What is recorded first: where the update stands at its gate."""
+        """The changes that come first: whether the update has reached its gate, and passed it."""
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
-        """Which revision each Service is to select, and whether it does."""
+        """Which revision each Service should select, and whether it does."""
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterable[Departure]:
-        """Services that leave a revision, whose pods are to drain."""
+        """The Services that leave a revision, whose pods must drain."""
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
-        """What the Services were seen to select, for status."""
+        """Records which revisions the Services were seen to select."""
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
-        """The Services as far as they can be relied on, now that the departures are known."""
+        """The switches, now that departures are known: those that cannot be relied on yet lose `confirmed` or their write."""
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
-        """What the routes are to say."""
+        """The split that the routes should have, and how far it is live."""
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
-        """How many pods each revision is to have after this pass."""
+        """How many pods each revision should have after this pass."""
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
-        """Whether the sizes that the step asks for are there."""
+        """Whether the sizes that the step asks for are reached."""
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first thing that keeps the step, or the promotion, from being complete."""
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """The canary's share for status, where it is another one."""
+        """Records the canary's share in status when it has changed."""
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When time alone passes a pause or a gate."""
+        """When a pause or a gate ends by time alone; None when none does."""
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
-        """The plan, or what completes the step or the update in its place."""
+        """The plan, or instead of it what completes the step or the update; not asked while aborted or paused."""
 
 
 def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
-    """One pass of an update. Any prefix of its intents is safe: grow, then route and point Services, then shrink."""
+    """Plans one pass of an update. Any prefix of its intents is safe: grow, then change routes and Services, then shrink."""
     if alone := rules.alone(ctx):
         return Contribution(changes=alone)
     opening = rules.opening(ctx)
@@ -113,7 +113,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
 
 
 def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contribution:
-    """The promotion; recorded alone, before anything follows from it.
+    """The promotion. It is recorded alone, before anything follows from it.
 
     Args:
         changes: all that this pass records.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,20 @@ from rich.console import Console
 from rollouts.cli.commands.analyze import AnalyzeOptions, analyze, chosen, templates_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
+from rollouts.clock import SystemClock
 from rollouts.objects import Manifest
-from tests.probes.servers import ok, serving
+from tests.probes.servers import ok, raw, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
 
 
 def vector(*values: float) -> Mapping[str, Any]:
     """Prometheus' answer to an instant query, of this moment."""
-    result = [{"metric": {"pod": str(number)}, "value": [_now_s(), str(each)]} for number, each in enumerate(values)]
+    result = [
+        {"metric": {"pod": str(number)}, "value": [SystemClock().now_s(), str(each)]}
+        for number, each in enumerate(values)
+    ]
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
-
-
-def _now_s() -> float:
-    from rollouts.clock import SystemClock  # noqa: PLC0415
-
-    return SystemClock().now_s()
 
 
 def template(*metrics: Mapping[str, Any], name: str = "rate", **spec: Any) -> Manifest:
@@ -85,17 +83,17 @@ def test_a_good_measurement_is_a_run_that_succeeds() -> None:
 @pytest.mark.parametrize(
     ("answer", "phase"),
     [
-        (ok(vector(0.5)), "Failed"),
-        (ok(vector()), "Inconclusive"),
-        (ok(vector(float("nan"))), "Inconclusive"),
-        (ok({"status": "error", "errorType": "timeout"}), "Error"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>", "Error"),
+        (lambda: ok(vector(0.5)), "Failed"),
+        (lambda: ok(vector()), "Inconclusive"),
+        (lambda: ok(vector(float("nan"))), "Inconclusive"),
+        (lambda: ok({"status": "error", "errorType": "timeout"}), "Error"),
+        (lambda: raw(b"<html>"), "Error"),
     ],
     ids=["bad", "empty", "NaN", "error with 200", "a web page"],
 )
-def test_what_would_not_succeed_is_exit_code_1(answer: bytes, phase: str) -> None:
+def test_what_would_not_succeed_is_exit_code_1(answer: Callable[[], bytes], phase: str) -> None:
     """So a pipeline stops before anything is rolled out; no evidence is never a success."""
-    code, (one,) = tried([template(prometheus())], {"/api/v1/query": answer})
+    code, (one,) = tried([template(prometheus())], {"/api/v1/query": answer()})
 
     assert (code, one["metrics"][0]["phase"], one["run"]["phase"]) == (Exit.BAD, phase, phase)
     assert one["run"]["message"].startswith(f'Metric "rate" assessed {phase}')

@@ -256,4 +256,7 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
 
 
 def _size(replica_set: ReplicaSet | None) -> Size:
-    return Size(replica_set.spec_replicas, replica_set.available) if replica_set else Size(0, 0)
+    """Its size; pods of a ReplicaSet that is being deleted are about to go and count for nobody."""
+    if replica_set is None:
+        return Size(0, 0)
+    return Size(replica_set.spec_replicas, 0 if replica_set.deleting else replica_set.available)

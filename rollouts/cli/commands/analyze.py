@@ -24,6 +24,7 @@ from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.tree import plain
+from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.clock import SystemClock
 from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
@@ -239,7 +240,7 @@ def told(one: Analysed) -> str:
     rehearsal = one.rehearsal
     if not rehearsal.ends:
         return "with measurements like these a run goes on until something else ends it"
-    count = f"{rehearsal.measurements} measurement{'' if rehearsal.measurements == 1 else 's'}"
+    count = count_of(rehearsal.measurements, "measurement")
     within = f" in {short(rehearsal.took_s)}" if rehearsal.took_s else ""
     why = f": {rehearsal.status.message}" if rehearsal.status.message else ""
     return f"with measurements like these a run ends {rehearsal.status.phase}, after {count}{within}{why}"

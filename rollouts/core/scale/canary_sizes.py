@@ -70,7 +70,9 @@ class Demand:
 def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     """The sizes for this pass."""
     sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
-    sides, asked = _sides(ctx), [*sizes.older, sizes.new, sizes.stable]
+    leaving: list[_Side] = [(each, each.staying_available) for each in ctx.older]
+    sides = [*leaving, (ctx.new, ctx.new_available), (ctx.stable, ctx.stable_available)]
+    asked = [*sizes.older, sizes.new, sizes.stable]
     floored = asked if ctx.by_ratio else _within_floor(ctx, sides, asked)  # `canary_pass` keeps the floor by itself
     kept = _while_shown(ctx, sides, floored)
     if kept != asked:
@@ -203,12 +205,6 @@ def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list
     return after
 
 
-def _sides(ctx: PassContext) -> list[_Side]:
-    """Each ReplicaSet with its available pods within its size: the older ones, then the new one, then the stable one."""
-    sets = (*ctx.older, ctx.new, ctx.stable)
-    return [(each, 0 if each is None else min(each.spec_replicas, each.available)) for each in sets]
-
-
 def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanaryScalePercent | None:
     """The latest `setCanaryScale` so far; None without one, if that is `matchTrafficWeight`, and after the last step."""
     index = ctx.status.step_index
@@ -256,7 +252,4 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
 
 
 def _size(replica_set: ReplicaSet | None) -> Size:
-    """Its size; pods of a ReplicaSet that is being deleted are about to go and count for nobody."""
-    if replica_set is None:
-        return Size(0, 0)
-    return Size(replica_set.spec_replicas, 0 if replica_set.deleting else replica_set.available)
+    return Size(replica_set.spec_replicas, replica_set.staying_available) if replica_set else Size(0, 0)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition, NoData
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.conditions import CompiledCondition, condition_of
 from rollouts.metrics.samples import Absence, Document, MetricData, NoEvidence, Numbers, ResultShape, finite, leaves

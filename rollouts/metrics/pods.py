@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
 
 OUT_OF_MEMORY = "OOMKilled"

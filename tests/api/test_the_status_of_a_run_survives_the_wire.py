@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rollouts.api.status.analysis_run import MESSAGE_MAX, read_run_status, run_status_to_wire
 from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
+from rollouts.core.model.analysis import AnalysisPhase
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 TIMES = st.integers(min_value=0, max_value=4_000_000_000).map(float)

@@ -22,7 +22,7 @@ def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     if not _same_update(before, after) or after.attempt != before.attempt or after.abort != before.abort:
         return []
     jump = after.step_index - before.step_index
-    full = any(each.lets_pass(None, before) for each in after.commands)
+    full = any(each.promotes(before) and each.passes is None for each in after.commands)
     if before.current_revision and (jump < 0 or (jump > 1 and not full)):
         return [Violation("S8", f"step {before.step_index} → {after.step_index}")]
     return []
@@ -129,7 +129,7 @@ def _goes_on(seen: Snapshot, after: RolloutStatus) -> bool:
 
 def _let_pass(before: RolloutStatus, after: RolloutStatus) -> bool:
     """Whether somebody promotes the step at which the update stands, or all of them."""
-    promoted = {each.step for each in after.commands if each.lets_pass(each.step, before)}
+    promoted = {each.passes for each in after.commands if each.promotes(before)}
     return bool(promoted & {None, before.step_index})
 
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from rollouts.core.analysis.measurement import AnalysisPhase
 from rollouts.core.analysis.metric import MetricCondition, NoData
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
 from rollouts.metrics.sources import HttpSource
 from tests.metrics.answers import (

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.pods import pod_seen, pods_measured
 
 SINCE_S = 1_790_000_000.0  # 2026-09-21T14:13:20Z

@@ -10,7 +10,8 @@ from typing import Any
 
 from rollouts.api.status.reader import FieldMissing, Reader
 from rollouts.api.times import format_time
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
 
 MESSAGE_MAX = 1_024

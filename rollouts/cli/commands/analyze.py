@@ -27,11 +27,12 @@ from rollouts.cli.terminal.tree import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.clock import SystemClock
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.endpoints import endpoint_of

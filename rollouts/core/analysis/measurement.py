@@ -3,42 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class AnalysisPhase(StrEnum):
-    """Of a measurement, of a metric and of a run."""
-
-    PENDING = "Pending"
-    RUNNING = "Running"
-    SUCCESSFUL = "Successful"
-    INCONCLUSIVE = "Inconclusive"
-    ERROR = "Error"
-    FAILED = "Failed"
-
-    @property
-    def over(self) -> bool:
-        """Nothing follows it."""
-        return self not in (AnalysisPhase.PENDING, AnalysisPhase.RUNNING)
-
-    @property
-    def bad(self) -> bool:
-        """It stops what waits for it: neither a success nor still open."""
-        return self.over and self is not AnalysisPhase.SUCCESSFUL
-
-    def worse_than(self, other: AnalysisPhase) -> bool:
-        """Of two that are over. Source of the order: Argo Rollouts' `IsWorse`."""
-        return _FROM_BEST.index(self) > _FROM_BEST.index(other)
-
-
-_FROM_BEST = (
-    AnalysisPhase.SUCCESSFUL,
-    AnalysisPhase.RUNNING,
-    AnalysisPhase.PENDING,
-    AnalysisPhase.INCONCLUSIVE,
-    AnalysisPhase.ERROR,
-    AnalysisPhase.FAILED,
-)
+from rollouts.core.model.analysis import AnalysisPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

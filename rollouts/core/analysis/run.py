@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.schedule import due_at_s, earliest, retry_interval_s
 from rollouts.core.analysis.verdict import Assessment, ended_verdict, metric_verdict, with_measurement
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 
 TERMINATED = "Run Terminated"

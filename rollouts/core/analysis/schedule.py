@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollouts.core.analysis.measurement import AnalysisPhase, MetricResult
+from rollouts.core.analysis.measurement import MetricResult
 from rollouts.core.analysis.metric import MetricRules
+from rollouts.core.model.analysis import AnalysisPhase
 
 RETRY_S = 10.0
 """After an error, and wherever a metric without an interval is measured again. Source: Argo's DefaultErrorRetryInterval."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.core.analysis.measurement import AnalysisPhase, RunStatus
+from rollouts.core.analysis.measurement import RunStatus
+from rollouts.core.model.analysis import AnalysisPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult
+from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.metric import MetricRules
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, known_weight
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.changes import StatusChange, apply
 from rollouts.core.model.drain import DrainNumbers
 from rollouts.core.model.frozen import replace
@@ -33,7 +34,7 @@ class PassContext:
         older: all others that are not being deleted, oldest first.
         aborted: the current revision is aborted.
         durable: the published status is about this attempt at this revision and its steps, so irreversible actions may follow.
-        passed: steps past which somebody promoted the current revision in this attempt; None stands for every step.
+        passed: gates past which somebody promoted the current revision in this attempt; None stands for every one.
     """
 
     seen: Snapshot
@@ -46,7 +47,7 @@ class PassContext:
     older: tuple[ReplicaSet, ...]
     aborted: bool
     durable: bool
-    passed: frozenset[int | None]
+    passed: frozenset[int | AnalysisKind | None]
 
     @cached_property
     def limits(self) -> tuple[int, int]:
@@ -163,9 +164,9 @@ class PassContext:
         """Whether somebody promoted the current revision past every step of this list, in this attempt."""
         return None in self.passed
 
-    def promoted_past(self, step_index: int) -> bool:
-        """Whether somebody promoted the current revision past this step of this list, in this attempt."""
-        return step_index in self.passed or None in self.passed
+    def promoted_past(self, gate: int | AnalysisKind) -> bool:
+        """Whether somebody promoted the current revision past this step of this list, or this verdict, in this attempt."""
+        return gate in self.passed or None in self.passed
 
     @property
     def rolled_back(self) -> bool:
@@ -215,5 +216,5 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         older=tuple(older),
         aborted=status.abort is not None and status.abort.revision == current,
         durable=same_attempt and recorded.current_revision == current,
-        passed=frozenset([each.step for each in status.commands if each.lets_pass(each.step, status)]),
+        passed=frozenset([each.passes for each in status.commands if each.promotes(status)]),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
@@ -210,6 +211,39 @@ class AskPods:
     """Lists the Rollout's pods once; the answer comes back through the inbox."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAnalysisRun:
+    """Creates a run of a gate; an existing one of that name, owned by our uid, counts as created.
+
+    Args:
+        revision: the one that it is about.
+        attempt: at that revision, for people.
+    """
+
+    name: str
+    gate: AnalysisGate
+    revision: str
+    attempt: int
+    draft: RunDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminateAnalysisRun:
+    """Tells a run to end: nothing new is measured, and what was measured is judged."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAnalysisRun:
+    """Deletes a run that is over, if it has not changed since (uid and resourceVersion)."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
 Intent: TypeAlias = (
     CreateReplicaSet
     | AdoptReplicaSet
@@ -229,6 +263,9 @@ Intent: TypeAlias = (
     | AskDrained
     | AskService
     | AskPods
+    | CreateAnalysisRun
+    | TerminateAnalysisRun
+    | DeleteAnalysisRun
 )
 
 

@@ -40,6 +40,8 @@ class Reason(StrEnum):
     )
     ROUTE_RELEASED = "RouteReleased", "A route is no longer managed by the Rollout."
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
+    ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
+    ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and its pods are available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."
@@ -74,6 +76,15 @@ class Reason(StrEnum):
     PROMOTION_NEEDED = "PromotionNeeded", "Waits for somebody to promote the revision."
     PAUSED_BY_USER = "PausedByUser", "Waits because spec.paused or the pause annotation is set."
     AUTO_PROMOTION = "AutoPromotion", "Waits for autoPromotionSeconds before the switch."
+    ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun."
+    ANALYSIS_INCONCLUSIVE = (
+        "AnalysisInconclusive",
+        "An AnalysisRun ended without enough evidence, or it failed and the spec says hold; waits for somebody to promote or abort.",
+    )
+    ANALYSIS_INVALID = (
+        "AnalysisInvalid",
+        "An analysis cannot begin: a template is missing or wrong, or the name of its AnalysisRun is taken.",
+    )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",
         "Waits for the scale-down delay of an old revision, which keeps its pods until then.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.service_ref import ServiceRef
@@ -96,6 +97,7 @@ class Canary:
         scale_down_delay_s: how long the old stable revision is kept after promotion; only with traffic routing.
         scale_down_delay_revision_limit: how many old revisions may wait for that delay; None for all.
         abort_scale_down_delay_s: how long an aborted canary is kept; 0 keeps it; only with traffic routing.
+        analysis: the background analysis; None for none.
     """
 
     steps: tuple[Step, ...] = ()
@@ -112,6 +114,7 @@ class Canary:
     scale_down_delay_s: float = 30.0
     scale_down_delay_revision_limit: int | None = None
     abort_scale_down_delay_s: float = 30.0
+    analysis: Analysis | None = None
 
     @property
     def step_count(self) -> int:
@@ -158,6 +161,8 @@ class BlueGreen:
         preview_replica_count: pods of the preview until it is promoted; None for `spec.replicas`.
         max_unavailable: how many pods a restart may take away at once.
         abort_scale_down_delay_s: how long an aborted preview is kept; 0 keeps it.
+        pre_promotion: the analysis that a preview must pass before it gets the traffic; None for none.
+        post_promotion: the analysis that it must pass with the traffic before it is stable; None for none.
     """
 
     active_service: str
@@ -172,6 +177,8 @@ class BlueGreen:
     active_metadata: PodMetadata = PodMetadata()
     preview_metadata: PodMetadata = PodMetadata()
     anti_affinity: AntiAffinity | None = None
+    pre_promotion: Analysis | None = None
+    post_promotion: Analysis | None = None
 
     @property
     def step_count(self) -> int:
@@ -240,6 +247,7 @@ class RolloutSpec:
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
         rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
+        successful_runs_kept, unsuccessful_runs_kept: AnalysisRuns of earlier updates and attempts that are kept after their end.
         ends: how the template's pods end, as the user wrote it.
     """
 
@@ -257,6 +265,8 @@ class RolloutSpec:
     paused: bool = False
     restart_at_s: float | None = None
     rollback_window_revisions: int | None = None
+    successful_runs_kept: int = 5
+    unsuccessful_runs_kept: int = 5
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
     template_labels: Mapping[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from rollouts.core.model.analysis import AnalysisGate, Draft, RunSeen
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.rollout import PodMetadata, Rollout
@@ -207,6 +208,9 @@ class Snapshot:
         drains: by revision: the last answer of the drain probes.
         pods: the last list of pods; None until a pass asks for one.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
+        runs: the AnalysisRuns that this Rollout's uid controls.
+        taken_runs: names of AnalysisRuns with one of our names that another owner has.
+        drafts: by gate: the run that can be made there; only while an update is under way.
         proxy: what is known of the cluster's proxies.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
     """
@@ -221,5 +225,8 @@ class Snapshot:
     drains: Mapping[str, DrainSeen] = field(default_factory=dict)
     pods: PodsSeen | None = None
     eviction_refused: EvictionRefused | None = None
+    runs: tuple[RunSeen, ...] = ()
+    taken_runs: frozenset[str] = frozenset()
+    drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef
@@ -80,6 +81,7 @@ class Command:
         revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one at that time.
         target: for a rollback, the revision to go back to; else "".
         step: for a promotion, index of the step to pass, None for every step; for a retry, the number of the attempt.
+        analysis: for a promotion: the verdict to pass, which belongs to no step; then `step` is None. Else None.
         taken_off: its value was `true`, and its annotation is gone.
         strategy_hash, attempt: the steps and the attempt that it was given for.
         refusal: why it is not carried out; None when it was accepted.
@@ -99,6 +101,7 @@ class Command:
     refusal: Refusal | None = None
     over: bool = False
     by: str = ""
+    analysis: AnalysisKind | None = None
 
     @property
     def holds(self) -> bool:
@@ -113,10 +116,14 @@ class Command:
             status.attempt,
         )
 
-    def lets_pass(self, step_index: int | None, status: RolloutStatus) -> bool:
-        """Whether it is a promotion of the current revision past that step; with None past every step."""
-        promotes = self.verb is Verb.PROMOTE and self.holds and self.is_for(status)
-        return promotes and self.step in (None, step_index)
+    def promotes(self, status: RolloutStatus) -> bool:
+        """Whether it is a promotion of the current revision that has not ended."""
+        return self.verb is Verb.PROMOTE and self.holds and self.is_for(status)
+
+    @property
+    def passes(self) -> int | AnalysisKind | None:
+        """For a promotion: the gate that it passes; None for every one."""
+        return self.step if self.analysis is None else self.analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +299,7 @@ class RolloutStatus:
         selector: label selector of the pods that the HorizontalPodAutoscaler measures.
         injection: what was added to the current revision's template; None for nothing.
         cutovers: the open ones and the last one; the newest last.
+        analyses: the latest run of each gate of the current update.
     """
 
     phase: Phase = Phase.PROGRESSING
@@ -331,4 +339,5 @@ class RolloutStatus:
     cutovers: tuple[Cutover, ...] = ()
     commands: tuple[Command, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
+    analyses: tuple[AnalysisRecord, ...] = ()
     conditions: tuple[Condition, ...] = ()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.traffic import MirrorRoute, RequestMatch
 
 WeightPercent: TypeAlias = int | Fraction
@@ -66,6 +67,13 @@ class SetMirrorRoute:
     mirror: MirrorRoute | None
 
 
+@dataclass(frozen=True, slots=True)
+class Analyze:
+    """Measures the new revision; complete when the verdict is Successful, or somebody promotes it past another verdict."""
+
+    analysis: Analysis
+
+
 Step: TypeAlias = (
     SetWeight
     | Pause
@@ -75,4 +83,5 @@ Step: TypeAlias = (
     | MatchTrafficWeight
     | SetHeaderRoute
     | SetMirrorRoute
+    | Analyze
 )

@@ -16,6 +16,7 @@ from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -216,7 +217,7 @@ def _pinned(ctx: PassContext, strategy: Canary) -> SetCanaryReplicas | SetCanary
                 return step
             case MatchTrafficWeight():
                 return None
-            case SetWeight() | Pause() | PauseUntilPromoted() | SetHeaderRoute() | SetMirrorRoute():
+            case SetWeight() | Pause() | PauseUntilPromoted() | SetHeaderRoute() | SetMirrorRoute() | Analyze():
                 continue
             case _:
                 assert_never(step)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import TERMINATED, Due, Task, decide_run
+from rollouts.core.model.analysis import AnalysisPhase
 
 T0 = 1_800_000_000.0
 VERDICTS = {

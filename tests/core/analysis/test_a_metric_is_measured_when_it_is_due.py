@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import TERMINATED, RunDecision, Task, decide_run
+from rollouts.core.model.analysis import AnalysisPhase
 from tests.core.analysis.tapes import T0, finished, play, running
 
 BEGUN = RunStatus(phase=AnalysisPhase.RUNNING, started_at_s=T0)

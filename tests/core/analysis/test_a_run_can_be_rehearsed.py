@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.analysis.measurement import AnalysisPhase, Measurement
+from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.rehearsal import rehearsed
+from rollouts.core.model.analysis import AnalysisPhase
 
 
 def measurement(phase: AnalysisPhase) -> Measurement:

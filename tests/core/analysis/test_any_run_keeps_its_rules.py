@@ -7,9 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.analysis.measurement import AnalysisPhase, RunStatus
+from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import TERMINATED, decide_run
+from rollouts.core.model.analysis import AnalysisPhase
 from tests.core.analysis.tapes import T0, finished, play, running
 
 LIMITS = st.integers(min_value=0, max_value=4)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.analysis.measurement import AnalysisPhase, MetricResult, RunStatus
+from rollouts.core.analysis.measurement import MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import decide_run
 from rollouts.core.analysis.verdict import with_measurement
+from rollouts.core.model.analysis import AnalysisPhase
 from tests.core.analysis.tapes import T0, finished, play
 
 PHASES = {

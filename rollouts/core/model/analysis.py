@@ -1,0 +1,174 @@
+"""Analyses as the policy sees them: what a spec asks for, the runs that exist, and the verdicts that status records.
+
+How metrics are measured and judged is none of the policy's business: `core/analysis` and the controller's runs do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+
+class AnalysisPhase(StrEnum):
+    """Of a measurement, of a metric and of a run."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCESSFUL = "Successful"
+    INCONCLUSIVE = "Inconclusive"
+    ERROR = "Error"
+    FAILED = "Failed"
+
+    @property
+    def over(self) -> bool:
+        """Nothing follows it."""
+        return self not in (AnalysisPhase.PENDING, AnalysisPhase.RUNNING)
+
+    @property
+    def bad(self) -> bool:
+        """It stops what waits for it: neither a success nor still open."""
+        return self.over and self is not AnalysisPhase.SUCCESSFUL
+
+    def worse_than(self, other: AnalysisPhase) -> bool:
+        """Of two that are over. Source of the order: Argo Rollouts' `IsWorse`."""
+        return _FROM_BEST.index(self) > _FROM_BEST.index(other)
+
+
+_FROM_BEST = (
+    AnalysisPhase.SUCCESSFUL,
+    AnalysisPhase.RUNNING,
+    AnalysisPhase.PENDING,
+    AnalysisPhase.INCONCLUSIVE,
+    AnalysisPhase.ERROR,
+    AnalysisPhase.FAILED,
+)
+
+
+class AnalysisKind(StrEnum):
+    """When in an update an analysis is made. The value is its name in labels, in status and in `promote: <revision>@<name>`."""
+
+    STEP = "step"
+    BACKGROUND = "background"
+    PRE_PROMOTION = "pre-promotion"
+    POST_PROMOTION = "post-promotion"
+
+
+class OnFailure(StrEnum):
+    """What follows when an analysis fails."""
+
+    ABORT = "abort"
+    HOLD = "hold"  # the update stands still until somebody promotes or aborts it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What a spec says of one analysis.
+
+    Args:
+        path: where it stands, such as `spec.strategy.canary.analysis`.
+        settings: as it is written: templates, arguments and rules, which only the builder of runs understands.
+        templates: the names of its templates, for messages and for the identity of a step.
+        starting_step: index of the step from which a background analysis runs.
+    """
+
+    path: str
+    settings: Mapping[str, Any] = field(hash=False)
+    templates: tuple[str, ...]
+    on_failure: OnFailure = OnFailure.ABORT
+    starting_step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisGate:
+    """One place in an update that an analysis guards.
+
+    Args:
+        step: index of the step; None for every other kind.
+    """
+
+    kind: AnalysisKind
+    step: int | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.step is None else f"{self.kind} {self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDraft:
+    """The spec of a run, complete but for secrets.
+
+    Args:
+        spec_json: `spec` of the AnalysisRun, JSON: a copy of the templates, so that editing them changes no run.
+        latest, stable: the revisions that its arguments may name.
+        labels, annotations: `analysisRunMetadata`.
+    """
+
+    spec_json: bytes
+    latest: str
+    stable: str
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftProblem:
+    """Why no run can be made now: a template is missing, or it is wrong together with the arguments.
+
+    Args:
+        message: what is wrong and what to do; several problems are joined with "; ".
+    """
+
+    message: str
+
+
+Draft: TypeAlias = RunDraft | DraftProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSeen:
+    """An AnalysisRun that this Rollout's uid controls.
+
+    Args:
+        gate: from its labels; None when they are unreadable.
+        revision: label `rollouts.dev/revision`.
+        message: why it has this phase; of one that runs: what its last measurements say.
+        measured: each metric that counts has a measurement with a verdict.
+        terminate: somebody has told it to end.
+        completed_at_s: when it was over; None before.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    gate: AnalysisGate | None
+    revision: str
+    created_at_s: float
+    phase: AnalysisPhase = AnalysisPhase.PENDING
+    message: str = ""
+    measured: bool = False
+    terminate: bool = False
+    deleting: bool = False
+    completed_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisRecord:
+    """The latest run of one gate of the current update, in `status.analyses`.
+
+    Args:
+        number: of the run at this gate in this attempt, from 1: a background analysis that somebody promoted past begins anew.
+        run: name of the AnalysisRun.
+        phase: once it is over, the verdict: it stays, whatever becomes of the run.
+        at_s: when the run was asked for; of a verdict: when it was recorded.
+        passed: somebody promoted the revision past a verdict that holds it.
+    """
+
+    gate: AnalysisGate
+    number: int
+    run: str
+    phase: AnalysisPhase
+    message: str = ""
+    at_s: float = 0.0
+    passed: bool = False

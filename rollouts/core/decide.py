@@ -225,11 +225,11 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
     recorded = done if commands == done.status.commands else done.recording((RecordCommands(commands),))
     status, before = concluded(recorded, plan.wait), done.recorded
     shows_more = bool(status.commands) and _shows(status) != _shows(before)
-    off, status, look_again_s = taken_off(done.seen, status, now=shows_more)
+    off, status, look_again_s = taken_off(done.seen, status, now=shows_more) if status.commands else ((), status, None)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
     times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
-    read = begun.reading.notices(done.seen)
+    read = begun.reading.notices(done.seen) if begun.reading.fresh else ()
     return Decision(
         intents=(*plan.intents, *off),
         status=status,
@@ -251,6 +251,7 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
         status.step_index,
         status.gate_started_at_s is None,
         status.gate_passed,
+        tuple([each for each in status.analyses if each.held]),
     )
 
 

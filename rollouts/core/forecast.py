@@ -14,9 +14,19 @@ from typing import assert_never
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.after import after
-from rollouts.core.model.intents import AskFeatures, AskLive, AskPods, Decision, Intent, MakeRoute, SetTraffic
+from rollouts.core.model.analysis import AnalysisPhase, RunDraft, RunSeen
+from rollouts.core.model.intents import (
+    AskFeatures,
+    AskLive,
+    AskPods,
+    CreateAnalysisRun,
+    Decision,
+    Intent,
+    MakeRoute,
+    SetTraffic,
+)
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.rollout import BlueGreen, Canary, analyses
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
@@ -152,7 +162,7 @@ class _Forecast:
 
     def play(self) -> None:
         for _ in range(_PASSES_MAX):
-            before = self.seen
+            before = self.seen = self._with_drafts()
             decision = decide(before)
             self._carry_out(decision)
             self._record(before.status)
@@ -274,12 +284,23 @@ class _Forecast:
         for each in self.seen.replica_sets:
             self._start(each.name, each.spec_replicas - before.get(each.uid, 0))
         match intent:
+            case CreateAnalysisRun(name=name):
+                runs = [_successful(each) if each.name == name else each for each in self.seen.runs]
+                self.seen = replace(self.seen, runs=tuple(runs))
             case AskPods():
                 self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))  # single pods are not modelled
             case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
                 self._gateways_follow(intent)
             case _:
                 pass  # every Service and route is seen already; other questions are not modelled
+
+    def _with_drafts(self) -> Snapshot:
+        """The Snapshot in which every analysis of the spec can begin."""
+        gates, status = analyses(self.seen.rollout.spec.strategy), self.seen.status
+        if not gates:
+            return self.seen
+        draft = RunDraft(b"{}", latest=status.current_revision, stable=status.stable_revision)
+        return replace(self.seen, drafts=dict.fromkeys(gates, draft))
 
     def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:
         """Gateways accept a route at once, and follow it as soon as they are asked or their settle time is over."""
@@ -336,6 +357,11 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
         available=available,
         terminating=None if replica_set.terminating is None else 0,
     )
+
+
+def _successful(run: RunSeen) -> RunSeen:
+    """The run at its end: nobody knows beforehand what will be measured, and an update that fails goes no further."""
+    return replace(run, phase=AnalysisPhase.SUCCESSFUL, measured=True, completed_at_s=run.created_at_s)
 
 
 def _without_idle_end(stages: list[Stage]) -> list[Stage]:

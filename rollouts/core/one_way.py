@@ -11,13 +11,17 @@ from typing import TypeAlias
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
+from rollouts.core.lifecycle.analyses import run_of
 from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
-from rollouts.core.model.changes import AbortUpdate, DeclareAbort, Retry, SetCanaryWeight, StatusChange
+from rollouts.core.model.analysis import AnalysisPhase, OnFailure
+from rollouts.core.model.changes import AbortUpdate, DeclareAbort, RecordAnalysis, Retry, SetCanaryWeight, StatusChange
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import Abort, RolloutStatus
+from rollouts.core.model.status import Abort, RolloutStatus, analysis_of
 from rollouts.core.scale.sizing import keep_pods_until
+from rollouts.core.strategy.guards import guarding, held_gate
 
 OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
 
@@ -85,7 +89,46 @@ def _retry(ctx: PassContext) -> Contribution | None:
     return Contribution(changes=(Retry(retry.step, ctx.now_s),), notices=(notice,))
 
 
-ONE_WAY: tuple[OneWay, ...] = (_rollback_begins_or_ends, _abort_asked, _abort_declared, _declared_abort_ends, _retry)
+def _verdict(ctx: PassContext) -> Contribution | None:
+    """Fires when a run that counts is over, and when somebody promotes the revision past a verdict that holds it."""
+    return (_fresh_verdict(ctx) or _verdict_passed(ctx)) if ctx.status.analyses else None
+
+
+def _fresh_verdict(ctx: PassContext) -> Contribution | None:
+    """Records the verdict of a run, and with it the abort that follows from a failure."""
+    for gate, analysis in guarding(ctx).items():
+        record = analysis_of(ctx.status, gate)
+        run = run_of(ctx, record)
+        if record is None or record.phase.over or run is None or not run.phase.over:
+            continue
+        judged = RecordAnalysis(replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s))
+        said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {run.name} ended {run.phase}"
+        said = f"{said}: {run.message}" if run.message else said
+        if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.ABORT:
+            aborts = abort_update(ctx, Reason.ANALYSIS_FAILED, said, declared=False)
+            return replace(aborts, changes=(judged, *aborts.changes))
+        reason = Reason.ANALYSIS_INCONCLUSIVE if run.phase.bad else Reason.ANALYSIS_SUCCESSFUL
+        return Contribution(changes=(judged,), notices=(Notice(reason, said, warning=run.phase.bad),))
+    return None
+
+
+def _verdict_passed(ctx: PassContext) -> Contribution | None:
+    """Records that somebody promoted the revision past a verdict that holds it."""
+    gate = held_gate(ctx.spec.strategy, ctx.status)
+    record = analysis_of(ctx.status, gate) if gate is not None else None
+    if gate is None or record is None or not ctx.promoted_past(gate.kind if gate.step is None else gate.step):
+        return None
+    return Contribution(changes=(RecordAnalysis(replace(record, passed=True)),))
+
+
+ONE_WAY: tuple[OneWay, ...] = (
+    _rollback_begins_or_ends,
+    _abort_asked,
+    _abort_declared,
+    _declared_abort_ends,
+    _retry,
+    _verdict,
+)
 """The rules in their order; the first that fires is recorded alone."""
 
 

@@ -13,6 +13,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
 from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
+from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
     explained,
@@ -29,6 +30,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
+from rollouts.core.strategy.guards import guarding
 from rollouts.core.strategy.route_release import plan_standing_still, stands_still
 from rollouts.core.strategy.rules import rules_of
 from rollouts.core.strategy.skeleton import plan_update
@@ -103,7 +105,7 @@ def carried_out(course: Course) -> Contribution:
         wakes.append(part.wake_at_s)
     return Contribution(
         changes=tuple(changes),
-        intents=coalesced(tuple(intents)),
+        intents=coalesced(tuple(intents)) if intents else (),
         wait=_told_wait(course),
         wake_at_s=earliest(wakes),
         notices=tuple(notices),
@@ -112,7 +114,7 @@ def carried_out(course: Course) -> Contribution:
 
 def _strategy_step(course: Course) -> Contribution:
     """The step without switches of Services whose drain starts again in this pass: they switch once that is on record."""
-    step, again = course.step, begun_again(course.planned)
+    step, again = course.step, begun_again(course.planned) if course.planned.status.cutovers else ()
     intents = step.intents
     if again:
         intents = tuple(each for each in intents if not (isinstance(each, SwitchService) and each.name in again))
@@ -166,6 +168,14 @@ def _surplus(course: Course) -> Contribution:
     return Contribution(intents=surplus(course.ctx) if course.pods_may_go else ())
 
 
+def _analysis_runs(course: Course) -> Contribution:
+    """Ends runs that nobody waits for, and deletes old ones beyond the limits."""
+    ctx = course.planned
+    if not ctx.seen.runs:
+        return Contribution()
+    return Contribution(intents=(*unwanted_runs(ctx, guarding(ctx).keys()), *surplus_runs(ctx)))
+
+
 ORDINARY: tuple[Ordinary, ...] = (
     _strategy_step,
     _route_release,
@@ -174,6 +184,7 @@ ORDINARY: tuple[Ordinary, ...] = (
     _restart,
     _pods_question,
     _drain_questions,
+    _analysis_runs,
     _surplus,
 )
 """The rules in their order: the step comes first, and deletions come last."""

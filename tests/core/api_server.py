@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from rollouts.core.model.after import pod_after, replica_set_after, replica_set_made, route_after, service_after
+from rollouts.core.model.after import (
+    pod_after,
+    replica_set_after,
+    replica_set_made,
+    route_after,
+    runs_after,
+    service_after,
+)
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,
@@ -18,7 +25,9 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CreateAnalysisRun,
     CreateReplicaSet,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -30,6 +39,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
@@ -55,10 +65,32 @@ def applied(there: World, intent: Intent) -> World:
             return annotated(wrote(there, "RemoveAnnotation"), verb, None)
         case SetTraffic() | MakeRoute() | ReleaseRoute():
             return _without_route_answer(_with_route(there, intent), intent.route)
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+            return _with_runs(there, intent)
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
             assert_never(never)
+
+
+def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> World:
+    """A run is made once; a run that is gone, or has changed since, is neither ended nor deleted."""
+    if not isinstance(intent, CreateAnalysisRun):
+        found = next((each for each in there.runs if each.uid == intent.uid), None)
+        if found is None:
+            raise RefusedError(f"no AnalysisRun {intent.name}")
+        if isinstance(intent, DeleteAnalysisRun) and found.resource_version != intent.resource_version:
+            raise RefusedError(f"AnalysisRun {intent.name} has changed")
+    there = wrote(there, type(intent).__name__)
+    version = str(there.version)
+    before = {each.uid: each for each in there.runs}
+    runs = []
+    for each in runs_after(there.runs, intent, now_s=there.now_s):
+        if each.uid not in before:  # the model names it by its name; a second run of that name has another uid
+            runs.append(replace(each, uid=f"uid-{version}", resource_version=version))
+        else:
+            runs.append(each if each == before[each.uid] else replace(each, resource_version=version))
+    return replace(there, runs=tuple(runs))
 
 
 def _with_replica_sets(

@@ -39,6 +39,8 @@ class Given:
         run, update: of that status.
         read_run: the run that was current once the pass that read it had written; None before.
         read_step: the step at which that run stood then.
+        withdrawn: its annotation was changed before it was read. A pass whose view lags may still read it.
+        forgotten: everything has settled since, so no view shows it any more.
     """
 
     verb: str
@@ -51,6 +53,7 @@ class Given:
     read_run: int | None = None
     read_step: int = 0
     withdrawn: bool = False
+    forgotten: bool = False
     acted: bool = False
 
     @property
@@ -129,6 +132,8 @@ class Judge:
         for each in self._given:
             if each.record is None and not each.withdrawn and not self._said_before(each):
                 raise MisjudgedError(f"{each.verb}={each.value} was lost")
+        for each in self._given:
+            each.forgotten = each.forgotten or each.withdrawn
         paused = annotations.get("pause") == "true"
         unfinished = status.current_revision != status.stable_revision
         declared = annotations.get("abort") == status.current_revision
@@ -173,7 +178,8 @@ class Judge:
             given = next(
                 (each for each in reversed(self._given) if (each.verb, each.value) == (record.verb, record.value)), None
             )
-            if given is None or given.record is not None or given.withdrawn:
+            lags = given is not None and _is_noted(record) and not given.forgotten
+            if given is None or given.record is not None or (given.withdrawn and not lags):
                 raise MisjudgedError(f"recorded, and nobody gave it: {record}")
             same_run = _run_of(before.status) == _run_of(after.status)
             given.record, given.read_run = record, self._run
@@ -317,6 +323,11 @@ class Judge:
             return any(shown_by(each.shown) == shown_by(given.shown) for each in before)
         kept = {(each.verb, each.value, each.at_s) for each in self.there.status.commands}
         return any((given.verb, given.value, each.record.at_s) in kept for each in before if each.record is not None)
+
+
+def _is_noted(record: Command) -> bool:
+    """Whether an abort is on record as a note on a ReplicaSet, a write that no newer version of the Rollout refuses."""
+    return record.verb is Verb.ABORT and record.value == "true"
 
 
 def _on_record(there: World) -> tuple[Command, ...]:

@@ -10,11 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
+from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.model.intents import (
     Notice,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, Router, Strategy, named_services
+from rollouts.core.model.rollout import (
+    BlueGreen,
+    Canary,
+    Rollout,
+    RolloutSpec,
+    Router,
+    Strategy,
+    analyses,
+    named_services,
+)
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import (
     DrainSeen,
@@ -71,6 +81,8 @@ class World:
         bad: revisions whose pods never become ready.
         patient: status writes that can wait are held back, as the controller does for some seconds.
         held: what was held back last, and the status that it is to follow; None for nothing, or when it was forgotten.
+        runs: AnalysisRuns; who measures for them is not modelled, and their phases move by themselves.
+        templates_wrong: why no run can be made now; "" when it can.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         writes: calls of ours that wrote, by name.
     """
@@ -99,6 +111,8 @@ class World:
     bad: frozenset[str] = frozenset()
     patient: bool = False
     held: tuple[RolloutStatus, RolloutStatus] | None = None
+    runs: tuple[RunSeen, ...] = ()
+    templates_wrong: str = ""
     budget: int | None = None
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -210,7 +224,18 @@ def snapshot(there: World) -> Snapshot:
         pods=there.pods_seen,
         eviction_refused=there.refused,
         proxy=PROXY,
+        runs=there.runs,
+        drafts=_drafts(there),
     )
+
+
+def _drafts(there: World) -> dict[AnalysisGate, Draft]:
+    """What can be made of the templates: about the revision that status shows, as the controller makes them."""
+    status, spec_revision = there.status, there.rollout.spec.revision
+    draft: Draft = RunDraft(b"{}", latest=status.current_revision or spec_revision, stable=status.stable_revision)
+    if there.templates_wrong:
+        draft = DraftProblem(there.templates_wrong)
+    return dict.fromkeys(analyses(there.rollout.spec.strategy), draft)
 
 
 def orphaned(there: World, name: str) -> World:

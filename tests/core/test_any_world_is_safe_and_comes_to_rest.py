@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
+from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.rollout import (
     BlueGreen,
@@ -29,6 +30,7 @@ from rollouts.core.model.rollout import (
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -65,6 +67,8 @@ from tests.core.worlds import (
     replica_sets_synced,
     route_put_back,
     running,
+    runs_ended,
+    runs_measured,
     settled,
     sizes,
     slices_caught_up,
@@ -159,9 +163,20 @@ BLUE_GREENS = (
     ),
     BlueGreen(active_service="cart", active_metadata=STABLE, preview_metadata=NAMED, abort_scale_down_delay_s=0),
 )
-EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS)
+CHECKED = Analysis(path="spec.strategy.canary.steps[0].analysis", settings={}, templates=("good",))
+HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
+ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
+ANALYSED = (
+    Canary(steps=ANALYSED_STEPS),
+    Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary"),
+    replace(WITH_ROUTES[1], steps=ANALYSED_STEPS, analysis=replace(HELD, starting_step=1)),
+    replace(WITH_ROUTES[0], analysis=CHECKED),
+    BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECKED, post_promotion=HELD),
+    BlueGreen(active_service="cart", auto_promotion_enabled=False, pre_promotion=HELD, post_promotion=CHECKED),
+)
+EVERY = (*CANARIES, *ROUTED, *WITH_ROUTES, PING_PONG, *BLUE_GREENS, *ANALYSED)
 REVISIONS = ("a", "b", "c", "d")
-VALUES = ("true", "b", "b@full", "b@1", "c", "b@1", "previous@b", "nobody", "a", "c@full")
+VALUES = ("true", "b", "b@full", "b@1", "c", "b@background", "b@pre-promotion", "nobody", "a", "c@full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +194,7 @@ def _each(there: World, number: int) -> str:
     return there.replica_sets[number % len(there.replica_sets)].revision if there.replica_sets else "a"
 
 
+PHASES = (AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR, AnalysisPhase.SUCCESSFUL)
 SPLITS = (ALL_TO_STABLE, Split(Fraction(1, 2)), None)
 
 
@@ -200,6 +216,14 @@ ENVIRONMENT: dict[str, Move] = {
     "a route is edited": lambda there, i, j: with_route(there, _route(there, i), split=SPLITS[j % 3]),
     "a route goes": lambda there, i, _j: without_route(there, _route(there, i)),
     "a route is put back": lambda there, i, _j: route_put_back(there, i),
+    "runs are measured": lambda there, i, _j: runs_measured(there, limit=i + 1),
+    "a run ends": lambda there, i, j: runs_measured(there, PHASES[i % len(PHASES)], limit=j % 2 + 1),
+    "runs that were told to end do": lambda there, _i, _j: runs_ended(there),
+    "somebody ends a run": lambda there, _i, _j: replace(
+        there, runs=tuple(replace(each, terminate=True) for each in there.runs)
+    ),
+    "a run is deleted": lambda there, i, _j: replace(there, runs=there.runs[: i % 3]),
+    "a template goes, or comes back": lambda there, i, _j: replace(there, templates_wrong="no such template" * (i % 2)),
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
@@ -305,7 +329,7 @@ def healed(there: World) -> World:
     """The environment well again and nobody holding anything; the spec and an abort stay as they are."""
     strategy = there.rollout.spec.strategy
     there = edited(
-        replace(there, bad=frozenset(), patient=False, refused=None),
+        replace(there, bad=frozenset(), patient=False, refused=None, templates_wrong=""),
         paused=False,
         strategy=strategy,
         progress_deadline_abort=False,
@@ -386,7 +410,7 @@ def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
     assert_comes_to_rest(played(_start(number, replicas, drain), tape))
 
 
-@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS)))
+@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS) - len(ANALYSED)))
 def test_a_canary_with_routes_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
@@ -394,9 +418,17 @@ def test_a_canary_with_routes_is_safe_and_comes_to_rest(
     assert_comes_to_rest(played(_start(number, replicas, drain), tape))
 
 
-@_promise(range(len(EVERY) - len(BLUE_GREENS), len(EVERY)))
+@_promise(range(len(EVERY) - len(BLUE_GREENS) - len(ANALYSED), len(EVERY) - len(ANALYSED)))
 def test_blue_green_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without a preview Service, promoted by time and by hand."""
+    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY)))
+def test_an_update_with_analyses_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
     assert_comes_to_rest(played(_start(number, replicas, drain), tape))

@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S9, S11-S13, S24, L3.
+of invariants: S1-S13, S24, L3.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -16,6 +16,12 @@ from rollouts.core.model.intents import Decision, Intent
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.core.routing.ping_pong import in_their_roles
+from tests.invariants.analyses import (
+    an_analysis_step_needs_its_verdict,
+    evidence_comes_before_promotion,
+    verdicts_are_alone,
+    verdicts_are_what_runs_say,
+)
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
     adopts_before_all_else,
@@ -50,6 +56,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     violations = [
         *broken_by_status(seen, decision.status),
         *one_way_decisions_are_alone(seen, decision),
+        *verdicts_are_alone(seen, decision),
         *promoted_when_handed_back(seen, decision.status),
         *says_what_it_waits_for(seen, decision),
         *adopts_before_all_else(seen, decision),
@@ -92,6 +99,9 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *a_pause_holds_step_and_weight(seen, status),
         *a_step_lasts_as_long_as_asked(seen, status),
         *a_gate_opens_in_time(seen, status),
+        *evidence_comes_before_promotion(seen, status),
+        *an_analysis_step_needs_its_verdict(seen, status),
+        *verdicts_are_what_runs_say(seen, status),
     ]
 
 

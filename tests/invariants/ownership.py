@@ -12,8 +12,10 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CreateAnalysisRun,
     CreateReplicaSet,
     Decision,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -25,6 +27,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
@@ -87,6 +90,12 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
         case CreateReplicaSet() | RemoveAnnotation():
             return True
+        case TerminateAnalysisRun(uid=uid):
+            return any(each.uid == uid for each in before.runs)
+        case DeleteAnalysisRun(uid=uid, resource_version=version):
+            return any((each.uid, each.resource_version) == (uid, version) for each in before.runs)
+        case CreateAnalysisRun():
+            return intent.name not in before.taken_runs
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return True
         case never:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
-from rollouts.core.model.intents import Decision, Intent, RemoveAnnotation
+from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import WAS_STABLE, RolloutStatus
+from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
-from tests.invariants.violation import Violation, held, resized
+from tests.invariants.violation import Violation, grows, held, promoted
 
 
 def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -31,7 +31,7 @@ def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
 def promoted_when_done(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     """S8: what becomes stable is what was rolled out, and every step of it was durably done."""
     before = seen.status
-    if not _promoted(before, after):
+    if not promoted(before, after):
         return []
     if after.stable_revision != before.current_revision or after.current_revision != after.stable_revision:
         return [Violation("S8", f"stable became {after.stable_revision}, not what was rolled out")]
@@ -49,13 +49,13 @@ def one_way_decisions_are_alone(seen: Snapshot, decision: Decision) -> list[Viol
     before, after = seen.status, decision.status
     retried = after.attempt != before.attempt and after.current_revision == before.current_revision
     aborted = after.abort is not None and before.abort is None
-    if not (_promoted(before, after) or retried or aborted):
+    if not (promoted(before, after) or retried or aborted):
         return []
     acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
     if aborted and pending_abort(with_noted_abort(seen).status) is not None:
         acts = []  # the record of the command is that of the decision
     elif aborted:
-        acts = [each for each in acts if not _grows(seen, each, revision=after.stable_revision)]
+        acts = [each for each in acts if not grows(seen, each, revision=after.stable_revision)]
     return [Violation("S8", "a one-way decision is not written alone")] if acts else []
 
 
@@ -131,18 +131,6 @@ def _let_pass(before: RolloutStatus, after: RolloutStatus) -> bool:
     """Whether somebody promotes the step at which the update stands, or all of them."""
     promoted = {each.passes for each in after.commands if each.promotes(before)}
     return bool(promoted & {None, before.step_index})
-
-
-def _promoted(before: RolloutStatus, after: RolloutStatus) -> bool:
-    was_stable = any(each.revision == after.stable_revision and each.outcome in WAS_STABLE for each in before.history)
-    recovered = not before.stable_revision and was_stable  # what could not be read, taken from the history
-    return after.stable_revision != before.stable_revision and bool(before.current_revision) and not recovered
-
-
-def _grows(seen: Snapshot, intent: Intent, *, revision: str) -> bool:
-    """Whether the intent gives `revision` more pods."""
-    replica_set, size = resized(seen, intent)
-    return replica_set is not None and replica_set.revision == revision and size > replica_set.spec_replicas
 
 
 def _exists(seen: Snapshot, revision: str) -> bool:

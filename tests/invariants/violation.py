@@ -11,7 +11,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
-from rollouts.core.model.status import Verb
+from rollouts.core.model.status import WAS_STABLE, RolloutStatus, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,16 @@ def staying_available(replica_set: ReplicaSet) -> int:
 def held(before: Snapshot) -> bool:
     """Somebody pauses the Rollout."""
     return before.rollout.spec.paused or before.rollout.annotations.get(Verb.PAUSE) == "true"
+
+
+def promoted(before: RolloutStatus, after: RolloutStatus) -> bool:
+    """Whether the record makes another revision the stable one."""
+    was_stable = any(each.revision == after.stable_revision and each.outcome in WAS_STABLE for each in before.history)
+    recovered = not before.stable_revision and was_stable  # what could not be read, taken from the history
+    return after.stable_revision != before.stable_revision and bool(before.current_revision) and not recovered
+
+
+def grows(seen: Snapshot, intent: Intent, *, revision: str) -> bool:
+    """Whether the intent gives `revision` more pods."""
+    replica_set, size = resized(seen, intent)
+    return replica_set is not None and replica_set.revision == revision and size > replica_set.spec_replicas

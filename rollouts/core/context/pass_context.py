@@ -204,6 +204,7 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         stable = None
     older = [each for each in seen.replica_sets if each is not new and each is not stable and not each.deleting]
     older.sort(key=lambda each: (each.number, each.created_at_s, each.name))
+    passed = [each.passes for each in status.commands if each.promotes(status)] if status.commands else ()
     same_attempt = (recorded.strategy_hash, recorded.attempt) == (status.strategy_hash, status.attempt)
     return PassContext(
         seen=seen,
@@ -216,5 +217,5 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         older=tuple(older),
         aborted=status.abort is not None and status.abort.revision == current,
         durable=same_attempt and recorded.current_revision == current,
-        passed=frozenset([each.passes for each in status.commands if each.promotes(status)]),
+        passed=frozenset(passed),
     )

@@ -15,6 +15,7 @@ PAUSES = frozenset(
         Reason.PAUSED_BY_USER,
         Reason.AUTO_PROMOTION,
         Reason.DRAIN_TIMED_OUT,
+        Reason.ANALYSIS_INCONCLUSIVE,
     }
 )
 """Waits that the user asked for: the progress deadline does not run meanwhile."""
@@ -22,7 +23,11 @@ PAUSES = frozenset(
 NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
 """Waits because the controller cannot read or watch an object; they say nothing about the revision."""
 
-NOT_HELD_UP = PAUSES | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING} | NOT_SEEN
+NOT_HELD_UP = (
+    PAUSES
+    | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING, Reason.ANALYSIS_RUNNING}
+    | NOT_SEEN
+)
 """Waits that no progress deadline ends."""
 
 

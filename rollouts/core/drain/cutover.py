@@ -92,8 +92,6 @@ def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
 
 def begun_again(ctx: PassContext) -> frozenset[ServiceRef]:
     """Services whose wait starts again in this pass: they are switched after that is recorded, or a crash would lose it."""
-    if not ctx.status.cutovers:
-        return frozenset()
     ran = {(each.service, each.from_revision) for each in ctx.recorded.cutovers if each.confirmed_at_s is not None}
     return frozenset(
         each.service

@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, GatesOf, Verdict
+from rollouts.core.model.analysis import AnalysisGate
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb
+from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of
 
 TAKE_OFF_AFTER_S = 0.25
 """How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
@@ -42,8 +43,6 @@ class Reading:
 
     def notices(self, seen: Snapshot) -> tuple[Notice, ...]:
         """One Event for each fresh command."""
-        if not self.fresh:
-            return ()
         told = [each for each in self.fresh if each.refusal is not None or each.verb not in _TOLD_WHEN_DONE]
         return tuple([_notice(seen, each) for each in told])
 
@@ -216,8 +215,6 @@ def is_declared(command: Command) -> bool:
 
 def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
     """Refused commands, and promotions that are still set and have no effect any more: for the condition `InvalidCommand`."""
-    if not status.commands:
-        return ()
     refused = [
         (each.refusal.reason, f"{each.verb}: {each.refusal.message}")
         for each in status.commands
@@ -294,7 +291,7 @@ def _replaces(fresh: Command, old: Command) -> bool:
         return False
     match old.verb:
         case Verb.PROMOTE:
-            return fresh.step == old.step
+            return fresh.passes == old.passes
         case Verb.ABORT | Verb.RETRY:
             return not old.holds
         case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
@@ -305,7 +302,7 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
     """Whether the command can have no effect any more. A declared abort, a pause and a restart at a named time never end."""
     match command.verb:
         case Verb.PROMOTE:
-            return not command.is_for(status)
+            return not command.is_for(status) or _has_passed_verdict(status, command)
         case Verb.ABORT:
             unfinished = command.revision == status.current_revision != status.stable_revision
             return not is_declared(command) and (status.abort is not None or not unfinished)
@@ -318,6 +315,14 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
             return not is_declared(command) and done_s is not None and done_s >= command.at_s
         case Verb.PAUSE:
             return False
+
+
+def _has_passed_verdict(status: RolloutStatus, command: Command) -> bool:
+    """Whether a promotion past the verdict of an analysis has nothing to pass any more: it passes one verdict once."""
+    if command.analysis is None:
+        return False
+    record = analysis_of(status, AnalysisGate(command.analysis))
+    return record is None or not record.held or record.at_s > command.at_s
 
 
 def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
@@ -341,7 +346,7 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
     if revision == status.stable_revision:
         return
     for each in commands:
-        behind = each.step is not None and each.step < status.step_index
+        behind = each.analysis is not None or (each.step is not None and each.step < status.step_index)
         if each.verb is not Verb.PROMOTE or not each.over or each.taken_off or each.revision != revision or behind:
             continue
         given_for = "an earlier update"
@@ -365,6 +370,8 @@ def _notice(seen: Snapshot, command: Command) -> Notice:
     match command.verb:
         case Verb.PROMOTE:
             what = "every step" if command.step is None else f"step {command.step}"
+            if command.analysis is not None:
+                what = f"the verdict of the {command.analysis} analysis"
             paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
             held = "; the Rollout stays paused until somebody resumes it" if paused else ""
             return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")

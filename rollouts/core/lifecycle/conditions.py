@@ -167,7 +167,7 @@ def _degraded(ctx: PassContext, wait: Wait | None, reason: Reason, message: str)
 
 
 def _command_facts(status: RolloutStatus) -> list[Fact]:
-    problems = problems_of(status)
+    problems = problems_of(status) if status.commands else ()
     if not problems:
         return []
     return [("InvalidCommand", True, problems[0][0], "; ".join(message for _, message in problems))]

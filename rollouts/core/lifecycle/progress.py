@@ -34,8 +34,8 @@ class _Clock(Enum):
 
 
 def needs_a_person(reason: Reason) -> bool:
-    """Whether only a person can end a wait with this reason: a Service or a route is missing or cannot be used."""
-    return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON
+    """Whether only a person can end a wait with this reason: a Service, a route or a template is missing or cannot be used."""
+    return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON or reason is Reason.ANALYSIS_INVALID
 
 
 def counted(ctx: PassContext) -> RolloutStatus:

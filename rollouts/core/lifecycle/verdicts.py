@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Strategy
+from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import WAS_STABLE, Command, Refusal, RolloutStatus, Verb
+from rollouts.core.model.steps import Analyze
 
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
 FULL = "full"
+_NAMED_ANALYSES = (AnalysisKind.BACKGROUND, AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,12 @@ class Gates:
     Args:
         at: index of the current step if the revision may be promoted there; else None.
         ahead: index of the current or the next such step; None when there is none.
+        held: the analysis whose verdict only a person can pass; it comes before the step. None without one.
     """
 
     at: int | None
     ahead: int | None
+    held: AnalysisGate | None = None
 
 
 GatesOf: TypeAlias = Callable[[Strategy, RolloutStatus], Gates]
@@ -54,7 +59,15 @@ Verdict: TypeAlias = Command | Refusal
 Judge: TypeAlias = Callable[[Asked], Verdict]
 
 
-def _accepted(asked: Asked, verb: Verb, revision: str, *, step: int | None = None, target: str = "") -> Command:
+def _accepted(
+    asked: Asked,
+    verb: Verb,
+    revision: str,
+    *,
+    step: int | None = None,
+    target: str = "",
+    analysis: AnalysisKind | None = None,
+) -> Command:
     return Command(
         verb,
         asked.value,
@@ -64,6 +77,7 @@ def _accepted(asked: Asked, verb: Verb, revision: str, *, step: int | None = Non
         target=target,
         strategy_hash=asked.status.strategy_hash,
         attempt=asked.status.attempt,
+        analysis=analysis,
     )
 
 
@@ -90,9 +104,17 @@ def _late(asked: Asked, *, steps: bool) -> Refusal | None:
 def _promote_now(asked: Asked) -> Verdict:
     if (late := _late(asked, steps=True)) is not None:
         return late
+    if (held := asked.gates.held) is not None:
+        return _past_verdict(asked, held)
     if asked.gates.at is None:
         return _refused("the Rollout is not at a step that can be promoted")
     return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=asked.gates.at)
+
+
+def _past_verdict(asked: Asked, held: AnalysisGate) -> Command:
+    """The promotion past the verdict that holds the update: of a step by its index, of other analyses by their name."""
+    analysis = None if held.step is not None else held.kind
+    return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=held.step, analysis=analysis)
 
 
 def _promote_named(asked: Asked) -> Verdict:
@@ -106,13 +128,28 @@ def _promote_named(asked: Asked) -> Verdict:
         return _refused(f"revision {revision} is aborted: retry it first")
     if step == FULL:
         return _accepted(asked, Verb.PROMOTE, revision)
+    if step in _NAMED_ANALYSES:
+        held = asked.gates.held
+        if held is None or held.kind != step:
+            return _refused(f"no verdict of the {step} analysis waits for a promotion")
+        return _past_verdict(asked, held)
     if step and not step.isdecimal():
-        return _refused(f"{step!r} is neither a step's index nor {FULL!r}")
+        return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
     if step and int(step) >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
+    if step and _is_analysis(asked.seen.rollout.spec.strategy, int(step)) and asked.gates.held != _gate(int(step)):
+        return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
     return _accepted(asked, Verb.PROMOTE, revision, step=int(step) if step else ahead)
+
+
+def _gate(step: int) -> AnalysisGate:
+    return AnalysisGate(AnalysisKind.STEP, step)
+
+
+def _is_analysis(strategy: Strategy, step: int) -> bool:
+    return isinstance(strategy, Canary) and isinstance(strategy.steps[step], Analyze)
 
 
 def _abort_now(asked: Asked) -> Verdict:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar, assert_never
 
+from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,
@@ -19,7 +20,9 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CreateAnalysisRun,
     CreateReplicaSet,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -31,6 +34,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.revision import replica_set_name
 from rollouts.core.model.rollout import Rollout
@@ -59,10 +63,35 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return _with_pods(seen, intent)
         case RemoveAnnotation():
             return replace(seen, rollout=rollout_after(seen.rollout, intent))
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+            return replace(seen, runs=runs_after(seen.runs, intent, now_s=seen.now_s))
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return seen
         case never:
             assert_never(never)
+
+
+def runs_after(
+    runs: tuple[RunSeen, ...], intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun, *, now_s: float
+) -> tuple[RunSeen, ...]:
+    """The runs once `intent` is carried out; a run that exists already stays as it is."""
+    match intent:
+        case CreateAnalysisRun(name=name):
+            if any(each.name == name for each in runs):
+                return runs
+            made = RunSeen(
+                name=name,
+                uid=f"uid-of-{name}",
+                resource_version="1",
+                gate=intent.gate,
+                revision=intent.revision,
+                created_at_s=now_s,
+            )
+            return (*runs, made)
+        case TerminateAnalysisRun(uid=uid):
+            return tuple([replace(each, terminate=True) if each.uid == uid else each for each in runs])
+        case DeleteAnalysisRun(uid=uid):
+            return tuple([each for each in runs if each.uid != uid])
 
 
 def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:

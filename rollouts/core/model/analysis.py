@@ -172,3 +172,8 @@ class AnalysisRecord:
     message: str = ""
     at_s: float = 0.0
     passed: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Whether its verdict is no success and nobody has promoted the revision past it."""
+        return self.phase.bad and not self.passed

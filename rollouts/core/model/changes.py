@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.status import (
@@ -319,6 +320,18 @@ class RecordRestart:
         return replace(status, restarted_at_s=self.older_than_s, progressed_at_s=self.at_s)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordAnalysis:
+    """Records the latest run of a gate, its verdict, or that somebody promoted the revision past it."""
+
+    record: AnalysisRecord
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        others = tuple([each for each in status.analyses if each.gate != self.record.gate])
+        return replace(status, analyses=(*others, self.record))
+
+
 StatusChange: TypeAlias = (
     RecoverRevisions
     | StartUpdate
@@ -341,6 +354,7 @@ StatusChange: TypeAlias = (
     | RecordReleased
     | RecordElsewhere
     | RecordRestart
+    | RecordAnalysis
 )
 
 
@@ -363,6 +377,7 @@ def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
         abort=None,
         gate_started_at_s=None,
         gate_passed=False,
+        analyses=(),
     )
 
 

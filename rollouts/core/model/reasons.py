@@ -79,7 +79,7 @@ class Reason(StrEnum):
     ANALYSIS_RUNNING = "AnalysisRunning", "Waits for the verdict of an AnalysisRun."
     ANALYSIS_INCONCLUSIVE = (
         "AnalysisInconclusive",
-        "An AnalysisRun ended without enough evidence, or it failed and the spec says hold; waits for somebody to promote or abort.",
+        "An AnalysisRun ended without a success and does not abort the update; waits for somebody to promote or abort.",
     )
     ANALYSIS_INVALID = (
         "AnalysisInvalid",

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.steps import Step
+from rollouts.core.model.steps import Analyze, Step
 from rollouts.core.model.traffic import Sticky
 from rollouts.objects import Manifest
 
@@ -232,6 +232,24 @@ def named_services(strategy: Strategy) -> tuple[ServiceRef, ...]:
 
 
 Strategy: TypeAlias = Canary | BlueGreen
+
+
+def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
+    """Every analysis of an update by this strategy, by the gate that it guards."""
+    found = dict[AnalysisGate, Analysis]()
+    match strategy:
+        case Canary():
+            if strategy.analysis is not None:
+                found[AnalysisGate(AnalysisKind.BACKGROUND)] = strategy.analysis
+            for index, step in enumerate(strategy.steps):
+                if isinstance(step, Analyze):
+                    found[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
+        case BlueGreen():
+            if strategy.pre_promotion is not None:
+                found[AnalysisGate(AnalysisKind.PRE_PROMOTION)] = strategy.pre_promotion
+            if strategy.post_promotion is not None:
+                found[AnalysisGate(AnalysisKind.POST_PROMOTION)] = strategy.post_promotion
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

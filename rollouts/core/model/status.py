@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef
@@ -341,3 +341,11 @@ class RolloutStatus:
     history: tuple[HistoryEntry, ...] = ()
     analyses: tuple[AnalysisRecord, ...] = ()
     conditions: tuple[Condition, ...] = ()
+
+
+def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:
+    """The record of the latest run at `gate`; None before the first one of this attempt."""
+    for each in status.analyses:
+        if each.gate == gate:
+            return each
+    return None

@@ -11,8 +11,10 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
+from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import ServiceSeen
@@ -21,6 +23,7 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
+from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <revision>@0`
@@ -79,6 +82,13 @@ class BlueGreenRules:
         """Whether the new revision has the available pods that it should have; other revisions do not count."""
         return _available(ctx, sizes.wanted_new)
 
+    def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
+        """The analysis of the preview, once tests can reach it, or the one of the revision that has the traffic."""
+        *preview, active = moves.services
+        previewed = ctx.recorded.gate_started_at_s is not None and all(each.confirmed for each in preview)
+        begins = {PRE_PROMOTION: previewed and moves.reached, POST_PROMOTION: _serves(ctx, active)}
+        return tuple([guarded(ctx, gate, begins=begins[gate]) for gate in guarding(ctx)])
+
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """Failures are reported first, then pods, the gate and the Services; after an abort only the active Service."""
         if ctx.new is not None and ctx.new.failure:
@@ -92,7 +102,14 @@ class BlueGreenRules:
         if not moves.reached:
             revision, wanted = ctx.status.current_revision, moves.sizes.wanted_new
             return pods_wait(revision, wanted=wanted, available=ctx.new_available)
-        return blocked if ctx.status.gate_passed else _gate_wait(ctx, self.strategy)
+        verdict = next((each.wait for each in moves.guards), None)
+        if ctx.status.gate_passed:
+            return blocked or verdict
+        return (
+            verdict
+            if verdict is not None and _opens(ctx, self.strategy)
+            else _preview_wait(ctx, self.strategy, verdict)
+        )
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Always (): a blue-green update has no weight."""
@@ -104,10 +121,9 @@ class BlueGreenRules:
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
         """The promotion, once the active Service is confirmed to send all requests to the new revision; else the plan."""
-        status, active = ctx.status, moves.services[-1]
-        new_serves = active.confirmed and active.selects == status.current_revision
+        status = ctx.status
         unpromoted = status.current_revision != status.stable_revision and ctx.durable and ctx.recorded.gate_passed
-        if plan.wait is not None or not unpromoted or not new_serves:
+        if plan.wait is not None or not unpromoted or not _serves(ctx, moves.services[-1]):
             return plan
         promote = promotion(ctx.seen, status)
         kept: tuple[StatusChange, ...] = ()
@@ -142,11 +158,22 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if not _available(ctx, _wanted_new(ctx, strategy)):
         return ()
     started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
-    end_s = _gate_end_s(ctx.recording((started,)), strategy)
-    passed = ctx.promoted_past(GATE) or (end_s is not None and ctx.now_s >= end_s)
+    judged = strategy.pre_promotion is None or is_passed(ctx.recorded, PRE_PROMOTION)
+    passed = judged and _opens(ctx.recording((started,)), strategy)
     if not passed and started.started_at_s == status.gate_started_at_s:
         return ()
     return (RecordGate(started.started_at_s, passed=passed),)
+
+
+def _opens(ctx: PassContext, strategy: BlueGreen) -> bool:
+    """Whether a person or the time has opened the gate; the verdict of an analysis is asked for besides."""
+    end_s = _gate_end_s(ctx, strategy)
+    return ctx.promoted_past(GATE) or (end_s is not None and ctx.now_s >= end_s)
+
+
+def _serves(ctx: PassContext, active: ServiceSwitch) -> bool:
+    """Whether the active Service is confirmed to send all requests to the new revision."""
+    return active.confirmed and active.selects == ctx.status.current_revision
 
 
 def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
@@ -212,6 +239,16 @@ def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
         return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(ctx, strategy))
     message = f"waiting for promotion of revision {revision}, which is previewed: {ctx.command('promote')}"
     return Wait(Reason.PROMOTION_NEEDED, message)
+
+
+def _preview_wait(ctx: PassContext, strategy: BlueGreen, verdict: Wait | None) -> Wait:
+    """The wait of the gate, with what its analysis waits for beside it; one that holds the update is told first."""
+    gate = _gate_wait(ctx, strategy)
+    if verdict is None:
+        return gate
+    if verdict.reason is not Reason.ANALYSIS_RUNNING:
+        return verdict
+    return replace(gate, message=f"{gate.message}; {verdict.message}")
 
 
 def _available(ctx: PassContext, wanted: int) -> bool:

@@ -15,7 +15,9 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
+from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
 from rollouts.core.lifecycle.update import promotion
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWeight, SkipSteps, StatusChange
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice, SwitchService
@@ -24,6 +26,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -51,6 +54,7 @@ from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import canary_wait, pause_wait
+from rollouts.core.strategy.guards import BACKGROUND, guarding
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
@@ -142,6 +146,17 @@ class CanaryRules:
         older_gone = not ctx.by_ratio or not [each for each in ctx.older if each.available]
         return new and sizes.stable == sizes.wanted_stable and older_gone
 
+    def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
+        """The analyses of this step and of the background; each begins when the revision gets the requests that it measures."""
+        unusable = any(each.wait is not None and each.wait.reason in NEEDS_A_PERSON for each in moves.services)
+        at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not unusable
+        return tuple(
+            [
+                guarded(ctx, gate, begins=_gets_requests(ctx) if gate == BACKGROUND else at_step)
+                for gate in guarding(ctx)
+            ]
+        )
+
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first wait that a check of canary_waits.py finds."""
         return canary_wait(ctx, self.step, moves)
@@ -156,10 +171,13 @@ class CanaryRules:
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
         """The plan with the step done, or the promotion. Work for the next step begins when this is on record."""
-        if not ctx.durable:
+        if not ctx.durable or (moves.guards and any(each.holds for each in moves.guards)):
             return plan
         if not self.step.at_end:
             return _stepped(ctx, self, plan) if _step_is_done(ctx, self, moves, plan.wait) else plan
+        background = next((each for each in moves.guards if each.gate == BACKGROUND), None)
+        if background is not None and background.wait is not None and plan.wait is background.wait:
+            return replace(plan, intents=(*plan.intents, *background.ending))
         if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
             return _promotion(ctx, self.strategy, plan)
         return plan
@@ -303,8 +321,20 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
             return ctx.promoted_past(index) or (end_s is not None and ctx.now_s >= end_s)
         case PauseUntilPromoted():
             return ctx.promoted_past(index)
+        case Analyze():
+            return ctx.promoted_full or is_passed(ctx.recorded, AnalysisGate(AnalysisKind.STEP, index))
         case never:
             assert_never(never)
+
+
+def _gets_requests(ctx: PassContext) -> bool:
+    """Whether requests reach the new revision: a background analysis measures nothing before."""
+    if ctx.by_ratio or ctx.stable is None:
+        return ctx.new_available > 0
+    if not ctx.routed:
+        return ctx.new_available > 0 and bool(ctx.recorded.weight_percent)
+    traffic = ctx.recorded.traffic
+    return traffic is not None and bool(traffic.observed_percent or traffic.observed_routes)
 
 
 def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:

@@ -9,6 +9,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -34,6 +35,7 @@ class StepGoal:
         split: what the routes should say.
         canary_replicas: pods of the new revision beside a stable one.
         pause: the current step, if it is a pause; else None.
+        analyzes: the current step is an analysis.
     """
 
     at_end: bool
@@ -41,6 +43,7 @@ class StepGoal:
     split: Split
     canary_replicas: int
     pause: Pause | PauseUntilPromoted | None
+    analyzes: bool
 
 
 def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
@@ -54,6 +57,7 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
         split=split,
         canary_replicas=wanted_canary(ctx, strategy, weight_percent, split),
         pause=pause_at(strategy, index),
+        analyzes=index < len(strategy.steps) and isinstance(strategy.steps[index], Analyze),
     )
 
 
@@ -85,6 +89,7 @@ def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
             | MatchTrafficWeight()
             | SetHeaderRoute()
             | SetMirrorRoute()
+            | Analyze()
         ):
             return None
         case never:

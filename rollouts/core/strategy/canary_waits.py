@@ -48,6 +48,8 @@ def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
         return ABORTED
     if progress.step.at_end:
         return AT_END
+    if progress.step.analyzes:
+        return AT_ANALYSIS
     return AT_PAUSE if progress.step.pause is not None else AT_STEP
 
 
@@ -153,12 +155,36 @@ def _new_pods_unobserved(progress: Progress) -> Wait | None:
     return pods_wait(progress.ctx.status.current_revision, wanted=wanted, available=new.available)
 
 
+def _held(progress: Progress) -> Wait | None:
+    """The wait of an analysis that holds the update, whatever the step is."""
+    for each in progress.moves.guards:
+        if each.holds:
+            return each.wait
+    return None
+
+
+def _before_analysis(progress: Progress) -> Wait | None:
+    """The wait until the revision has the pods and the traffic that the step's analysis judges it on."""
+    step = [each for each in progress.moves.guards if each.gate.step is not None]
+    return None if step and step[0].begun else _sizes(progress) or _arrival(progress)
+
+
+def _analyses(progress: Progress) -> Wait | None:
+    """The wait for a verdict: of the step's own analysis, or at the end of the background's."""
+    about_step = not progress.step.at_end
+    return next((each.wait for each in progress.moves.guards if (each.gate.step is not None) is about_step), None)
+
+
 WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
 
 _PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
 ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
-AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _pause)
-AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival)
+AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _pause)
+AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival)
+AT_ANALYSIS: tuple[WaitCheck, ...] = (
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses),
+)
 AT_END: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _sizes, _arrival, _old_pods, _new_pods_unobserved, _service),
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),
+    *(_old_pods, _new_pods_unobserved, _service, _analyses),
 )

@@ -15,13 +15,16 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.drain.cutover import Departure, begin_cutovers
+from rollouts.core.lifecycle.analyses import Guard
 from rollouts.core.model.changes import StatusChange
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next_scale_down_s, resized
+from rollouts.core.strategy.guards import guarding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,14 @@ class Moves:
         services: the switch of each Service that the strategy names; in a canary that of the stable revision is first.
         routing: what the routes need; empty without routers.
         reached: the sizes that the step asks for are reached.
+        guards: the analyses that count now.
     """
 
     services: tuple[ServiceSwitch, ...]
     routing: Routing
     sizes: Sizes
     reached: bool
+    guards: tuple[Guard, ...] = ()
 
 
 class StrategyRules(Protocol):
@@ -70,6 +75,9 @@ class StrategyRules(Protocol):
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
         """Whether the sizes that the step asks for are reached."""
 
+    def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
+        """The analyses that count now, and the beginning of those that may begin; asked only if the spec has analyses."""
+
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
         """The first thing that keeps the step, or the promotion, from being complete."""
 
@@ -97,13 +105,18 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     routed = switched.recording(routing.changes)
     sizes = rules.sizes(routed, trusted, routing)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
+    begins: list[StatusChange] = []
+    if guarding(routed):
+        moves = replace(moves, guards=rules.guards(routed, moves))
+        for guard in moves.guards:
+            begins += guard.changes
     wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
     notices: list[Notice] = []
     for each in trusted:
         wakes.append(each.wake_at_s)
         notices += each.notices
     plan = Contribution(
-        changes=(*opening, *switches, *routing.changes, *rules.weight(routed)),
+        changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
         intents=_intents(routed, moves),
         wait=rules.wait(routed, moves),
         wake_at_s=earliest(wakes),
@@ -135,4 +148,7 @@ def _intents(ctx: PassContext, moves: Moves) -> tuple[Intent, ...]:
         create = (create_new(ctx, replicas=sizes.new),)
     for each, size in zip(ctx.older, sizes.older, strict=True):
         patches.append(resized(ctx, each, replicas=size))
-    return in_safe_order(ctx, patches, create=create, moves=(*moves.routing.intents, *moves_of(moves.services)))
+    ordered = in_safe_order(ctx, patches, create=create, moves=(*moves.routing.intents, *moves_of(moves.services)))
+    for guard in moves.guards:
+        ordered = (*ordered, *guard.intents)
+    return ordered

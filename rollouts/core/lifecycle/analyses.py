@@ -1,0 +1,184 @@
+"""The AnalysisRuns of an update: which one a gate needs, what it waits for, and which runs end or go.
+
+A gate is passed by a success or by a person, never by the absence of evidence. A run's name is bound to the update, the attempt
+and the gate, so no update is judged by the run of another one, and a creation that is sent twice makes one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
+from rollouts.core.model.analysis import (
+    AnalysisGate,
+    AnalysisKind,
+    AnalysisPhase,
+    AnalysisRecord,
+    DraftProblem,
+    RunDraft,
+    RunSeen,
+)
+from rollouts.core.model.changes import RecordAnalysis, StatusChange
+from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.status import RolloutStatus, analysis_of
+
+_NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What one analysis means for a pass.
+
+    Args:
+        wait: what it waits for; None once the gate is passed.
+        begun: its run exists, or is created now.
+        changes, intents: what the beginning of its run records and creates.
+        ending: ends its run with what was measured; () while a metric has no verdict yet.
+    """
+
+    gate: AnalysisGate
+    wait: Wait | None = None
+    begun: bool = True
+    changes: tuple[StatusChange, ...] = ()
+    intents: tuple[Intent, ...] = ()
+    ending: tuple[TerminateAnalysisRun, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the update stands still until a person acts: a run cannot begin, or it has not succeeded."""
+        return self.wait is not None and self.wait.reason is not Reason.ANALYSIS_RUNNING
+
+
+def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
+    """What the analysis at `gate` means now.
+
+    Args:
+        begins: the revision has the traffic that the run judges it on, so a run may begin.
+    """
+    record = analysis_of(ctx.status, gate)
+    if record is not None and record.phase.over:
+        if record.held:
+            return Guard(gate=gate, wait=_held_wait(ctx, record))
+        if gate.kind is not AnalysisKind.BACKGROUND or not record.passed:
+            return Guard(gate=gate)
+        return _beginning(ctx, gate, number=record.number + 1, begins=begins)
+    run = run_of(ctx, record)
+    if record is None or run is None:
+        return _beginning(ctx, gate, number=record.number if record is not None else 1, begins=begins)
+    said = f": {run.message}" if run.message else ""
+    ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
+    wait = Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {run.name}{said}")
+    return Guard(gate=gate, wait=wait, ending=ending)
+
+
+def run_of(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:
+    """The run of a record; None when it does not exist (yet, or any more)."""
+    if record is None:
+        return None
+    return next((each for each in ctx.seen.runs if each.name == record.run and not each.deleting), None)
+
+
+def run_name(ctx: PassContext, gate: AnalysisGate, number: int) -> str:
+    """The name of a run: the same for the same update, attempt, gate and number, and for no other."""
+    status, rollout = ctx.recorded, ctx.seen.rollout
+    about = [rollout.uid, status.current_revision, status.strategy_hash, status.attempt, status.started_at_s]
+    bound = short_hash(canonical_json([*about, gate.kind, gate.step, number]))
+    step = "" if gate.step is None else f"-{gate.step}"
+    rest = f"-{status.current_revision}-{gate.kind}{step}-{bound}"
+    return f"{rollout.name[: _NAME_MAX - len(rest)].rstrip('-.')}{rest}"
+
+
+def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[TerminateAnalysisRun, ...]:
+    """Ends the runs that nobody waits for any more: of an aborted, promoted or superseded update, or of a step that is over.
+
+    Args:
+        wanted: the gates whose analyses count now.
+    """
+    if not ctx.seen.runs:
+        return ()
+    waited_for = {each.run for each in ctx.status.analyses if each.gate in wanted and not each.phase.over}
+    return tuple(
+        TerminateAnalysisRun(name=each.name, uid=each.uid)
+        for each in ctx.seen.runs
+        if each.gate is not None and not (each.phase.over or each.terminate or each.deleting or each.name in waited_for)
+    )
+
+
+def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
+    """The oldest runs beyond the limits, which count runs of earlier updates and attempts only."""
+    if not ctx.seen.runs:
+        return ()
+    of_this_update = {each.run for each in ctx.status.analyses}
+    over = [
+        each
+        for each in ctx.seen.runs
+        if each.gate is not None and each.phase.over and not each.deleting and each.name not in of_this_update
+    ]
+    over.sort(key=lambda each: (each.completed_at_s or each.created_at_s, each.name))
+    good = [each for each in over if each.phase is AnalysisPhase.SUCCESSFUL]
+    bad = [each for each in over if each.phase is not AnalysisPhase.SUCCESSFUL]
+    surplus = good[: max(0, len(good) - ctx.spec.successful_runs_kept)]
+    surplus += bad[: max(0, len(bad) - ctx.spec.unsuccessful_runs_kept)]
+    return tuple(
+        DeleteAnalysisRun(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in surplus
+    )
+
+
+def is_passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
+    """Whether status records a success at the gate, or that somebody promoted past another verdict."""
+    record = analysis_of(status, gate)
+    return record is not None and (record.phase is AnalysisPhase.SUCCESSFUL or record.passed)
+
+
+def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: bool) -> Guard:
+    place = _place(gate)
+    if not begins or ctx.paused:
+        later = f"{place}: the analysis begins when the revision has the traffic that it is judged on"
+        return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_RUNNING, later), begun=False)
+    draft = ctx.seen.drafts.get(gate)
+    if isinstance(draft, DraftProblem):
+        return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {draft.message}"), begun=False)
+    revision = ctx.status.current_revision
+    if not ctx.durable or draft is None or draft.latest != revision:
+        wait = Wait(Reason.ANALYSIS_RUNNING, f"{place}: the analysis of revision {revision} begins")
+        return Guard(gate=gate, wait=wait, begun=False)
+    name = run_name(ctx, gate, number)
+    if name in ctx.seen.taken_runs:
+        why = f"the name {name} belongs to an AnalysisRun of another owner: delete it"
+        return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {why}"), begun=False)
+    return _created(ctx, gate, number, name, draft)
+
+
+def _created(ctx: PassContext, gate: AnalysisGate, number: int, name: str, draft: RunDraft) -> Guard:
+    status = ctx.status
+    record = AnalysisRecord(gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=ctx.now_s)
+    create = CreateAnalysisRun(
+        name=name, gate=gate, revision=status.current_revision, attempt=status.attempt, draft=draft
+    )
+    return Guard(
+        gate=gate,
+        wait=Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {name}"),
+        changes=() if _is_noted(status, record) else (RecordAnalysis(record),),
+        intents=(create,),
+    )
+
+
+def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
+    """Whether status names the run already, as it does when the run was deleted, or its creation failed."""
+    noted = analysis_of(status, record.gate)
+    return noted is not None and (noted.run, noted.phase) == (record.run, record.phase)
+
+
+def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
+    said = f": {record.message}" if record.message else ""
+    ended = f"{_place(record.gate)}: AnalysisRun {record.run} ended {record.phase}{said}"
+    way_out = f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"
+    return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {way_out}")
+
+
+def _place(gate: AnalysisGate) -> str:
+    return f"step {gate.step}" if gate.step is not None else f"{gate.kind} analysis"

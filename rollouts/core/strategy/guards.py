@@ -1,0 +1,59 @@
+"""Which analyses guard an update now: the one place that knows when in an update each of them counts.
+
+Source of the moments: Argo Rollouts' features/analysis. A revision that skips its steps (the first one, the stable one, one
+within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.status import RolloutStatus, analysis_of
+from rollouts.core.model.steps import Analyze
+
+BACKGROUND = AnalysisGate(AnalysisKind.BACKGROUND)
+PRE_PROMOTION = AnalysisGate(AnalysisKind.PRE_PROMOTION)
+POST_PROMOTION = AnalysisGate(AnalysisKind.POST_PROMOTION)
+
+
+def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
+    """The analyses that count now, by their gates; none while no update is under way, and after an abort."""
+    status = ctx.status
+    finished = status.stable_revision in ("", status.current_revision)
+    if finished or ctx.aborted or None in ctx.passed:
+        return {}
+    strategy = ctx.spec.strategy
+    return _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+
+
+def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
+    """The gate with a verdict that only a person can pass; None without one, and after an abort."""
+    if status.abort is not None or not status.analyses:
+        return None
+    gates = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+    for gate in gates:
+        record = analysis_of(status, gate)
+        if record is not None and record.held:
+            return gate
+    return None
+
+
+def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, Analysis]:
+    if status.gate_passed:  # it began with its steps skipped
+        return {}
+    index, found = status.step_index, dict[AnalysisGate, Analysis]()
+    if strategy.analysis is not None and index >= strategy.analysis.starting_step:
+        found[BACKGROUND] = strategy.analysis
+    if index < len(strategy.steps) and isinstance(step := strategy.steps[index], Analyze):
+        found[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
+    return found
+
+
+def _of_blue_green(status: RolloutStatus, strategy: BlueGreen) -> dict[AnalysisGate, Analysis]:
+    if not status.gate_passed:
+        return {} if strategy.pre_promotion is None else {PRE_PROMOTION: strategy.pre_promotion}
+    skipped = status.gate_started_at_s is None
+    return {} if skipped or strategy.post_promotion is None else {POST_PROMOTION: strategy.post_promotion}

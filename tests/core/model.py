@@ -81,7 +81,8 @@ class World:
         bad: revisions whose pods never become ready.
         patient: status writes that can wait are held back, as the controller does for some seconds.
         held: what was held back last, and the status that it is to follow; None for nothing, or when it was forgotten.
-        runs: AnalysisRuns; who measures for them is not modelled, and their phases move by themselves.
+        runs: AnalysisRuns; who measures for them is not modelled: in a quiet round they succeed.
+        unmeasured: they stay as they are.
         templates_wrong: why no run can be made now; "" when it can.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         writes: calls of ours that wrote, by name.
@@ -112,6 +113,7 @@ class World:
     patient: bool = False
     held: tuple[RolloutStatus, RolloutStatus] | None = None
     runs: tuple[RunSeen, ...] = ()
+    unmeasured: bool = False
     templates_wrong: str = ""
     budget: int | None = None
     writes: tuple[str, ...] = ()

@@ -377,7 +377,8 @@ def _run_over(there: World, run: RunSeen, phase: AnalysisPhase) -> RunSeen:
 
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
-    there = runs_ended(runs_measured(garbage_collected(there)))
+    there = garbage_collected(there)
+    there = there if there.unmeasured else runs_ended(runs_measured(there))
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 
 

@@ -85,8 +85,9 @@ def run_of(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:
 def run_name(ctx: PassContext, gate: AnalysisGate, number: int) -> str:
     """The name of a run: the same for the same update, attempt, gate and number, and for no other."""
     status, rollout = ctx.recorded, ctx.seen.rollout
-    about = [rollout.uid, status.current_revision, status.strategy_hash, status.attempt, status.started_at_s]
-    bound = short_hash(canonical_json([*about, gate.kind, gate.step, number]))
+    update = [rollout.uid, status.current_revision, status.revision_number, status.started_at_s]
+    about = [*update, status.strategy_hash, status.attempt, gate.kind, gate.step, number]
+    bound = short_hash(canonical_json(about))
     step = "" if gate.step is None else f"-{gate.step}"
     rest = f"-{status.current_revision}-{gate.kind}{step}-{bound}"
     return f"{rollout.name[: _NAME_MAX - len(rest)].rstrip('-.')}{rest}"

@@ -1,0 +1,370 @@
+"""Promise: an update goes on by evidence or by a person, each verdict counts for its own attempt, and a failure goes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.forecast import rehearse
+from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, OnFailure, RunSeen
+from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase, Verb
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from tests.core.model import World, annotated, router, snapshot
+from tests.core.worlds import (
+    edited,
+    later,
+    pods_ready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    runs_ended,
+    runs_measured,
+    settled,
+    sizes,
+)
+
+CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
+HOLD = replace(CHECK, on_failure=OnFailure.HOLD)
+AT_STEP = Canary(steps=(SetWeight(50), Analyze(CHECK), SetWeight(75)))
+IN_BACKGROUND = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50)), analysis=CHECK)
+BEFORE = BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECK)
+AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
+GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
+NEITHER = (AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
+
+
+def _updating(strategy: Strategy, **changes: Any) -> World:
+    """Revision b is rolled out as far as it comes while nobody measures."""
+    return settled(edited(replace(running(strategy, **changes), unmeasured=True), revision="b"))
+
+
+def _ended(there: World, phase: AnalysisPhase) -> World:
+    return settled(runs_measured(there, phase))
+
+
+def _waits(there: World) -> Reason | None:
+    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
+
+
+def _open(there: World) -> list[RunSeen]:
+    return [each for each in there.runs if not each.phase.over and not each.terminate]
+
+
+# --- a step
+
+
+def test_a_step_begins_its_run_with_the_pods_of_its_weight_and_waits_for_it() -> None:
+    """A run that begins before measures pods that do not serve, or nothing."""
+    there = replace(running(AT_STEP), unmeasured=True, bad=frozenset("b"))
+    there = settled(edited(there, revision="b"), seconds=60)
+    assert there.runs == ()
+
+    there = settled(replace(there, bad=frozenset()))
+
+    assert [(each.gate and each.gate.kind, each.revision) for each in there.runs] == [(AnalysisKind.STEP, "b")]
+    assert (there.status.step_index, _waits(there), there.status.phase) == (
+        1,
+        Reason.ANALYSIS_RUNNING,
+        Phase.PROGRESSING,
+    )
+    assert there.runs[0].name in there.status.message
+
+
+def test_a_success_completes_the_step() -> None:
+    """The verdict stays on record after the promotion, for who asks why."""
+    there = _ended(_updating(AT_STEP), GOOD)
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
+    assert [(each.phase, each.run) for each in there.status.analyses] == [(GOOD, there.runs[0].name)]
+
+
+def test_a_failure_aborts_and_says_what_was_measured() -> None:
+    """The stable revision has all the pods again, and the condition names the run."""
+    there = _ended(_updating(AT_STEP), BAD)
+
+    assert there.status.phase is Phase.ABORTED
+    assert there.status.abort is not None
+    assert there.status.abort.reason is Reason.ANALYSIS_FAILED
+    assert there.runs[0].name in there.status.abort.message
+    assert "it is Failed" in there.status.abort.message
+    assert sizes(there) == {"a": 4}
+
+
+@pytest.mark.parametrize("phase", NEITHER)
+def test_without_evidence_the_update_stands_still_until_somebody_promotes_it(phase: AnalysisPhase) -> None:
+    """Argo Rollouts stayed stuck after an inconclusive run and a promotion (its issue 3015)."""
+    there = _ended(_updating(AT_STEP), phase)
+    assert (there.status.step_index, there.status.phase, _waits(there)) == (
+        1,
+        Phase.PAUSED,
+        Reason.ANALYSIS_INCONCLUSIVE,
+    )
+    assert "rollouts promote cart -n shop" in there.status.message
+
+    there = settled(annotated(later(there, 3600), "promote", "true"))
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
+    assert [each.passed for each in there.status.analyses] == [True]
+
+
+def test_a_failure_that_the_spec_says_to_hold_waits_for_a_person() -> None:
+    """`onFailure: hold`: somebody looks before anything is given up."""
+    there = _ended(_updating(replace(AT_STEP, steps=(SetWeight(50), Analyze(HOLD)))), BAD)
+
+    assert (there.status.phase, there.status.abort, _waits(there)) == (Phase.PAUSED, None, Reason.ANALYSIS_INCONCLUSIVE)
+    assert settled(annotated(there, "abort", "true")).status.phase is Phase.ABORTED
+
+
+def test_a_run_that_somebody_deletes_is_made_again_under_its_name() -> None:
+    """The gate needs its evidence; a second name would be a second run."""
+    there = _updating(AT_STEP)
+
+    again = settled(replace(there, runs=()))
+
+    assert [each.name for each in again.runs] == [each.name for each in there.runs]
+    assert again.status.step_index == 1
+
+
+# --- the background
+
+
+def test_a_background_analysis_begins_with_the_first_requests_and_ends_with_the_last_step() -> None:
+    """It measures beside the steps; at the end it is told to end, and judged by what it has measured."""
+    routed = replace(
+        IN_BACKGROUND,
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+    )
+    there = replace(running(routed), unmeasured=True)
+    early = reconciled(replica_sets_caught_up(pods_ready(reconciled(edited(there, revision="b")))))
+    assert early.runs == ()
+
+    there = settled(edited(there, revision="b"))
+    assert (len(there.runs), there.status.step_index, _waits(there)) == (1, 1, Reason.PROMOTION_NEEDED)
+
+    there = settled(annotated(there, "promote", "true"))
+    assert (there.status.step_index, _waits(there), there.runs[0].terminate) == (3, Reason.ANALYSIS_RUNNING, False)
+
+    there = settled(runs_measured(there))
+    assert (there.runs[0].terminate, there.status.stable_revision) == (True, "a")
+
+    assert settled(runs_ended(there)).status.stable_revision == "b"
+
+
+def test_a_background_analysis_that_fails_aborts_at_any_step() -> None:
+    """Also while the update waits for a person."""
+    there = _ended(_updating(IN_BACKGROUND), BAD)
+
+    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+
+def test_a_promotion_passes_one_verdict_of_the_background_and_it_measures_again() -> None:
+    """The first `true` is for the verdict, the second for the step; then evidence is gathered anew."""
+    there = _ended(_updating(IN_BACKGROUND), AnalysisPhase.INCONCLUSIVE)
+    assert (_waits(there), there.status.step_index) == (Reason.ANALYSIS_INCONCLUSIVE, 1)
+
+    there = settled(annotated(there, "promote", "true"))
+    assert (_waits(there), there.status.step_index) == (Reason.PROMOTION_NEEDED, 1)
+    assert [each.number for each in there.status.analyses] == [2]
+    assert len(_open(there)) == 1
+
+    there = _ended(there, AnalysisPhase.INCONCLUSIVE)
+    assert _waits(there) is Reason.ANALYSIS_INCONCLUSIVE
+
+
+def test_a_verdict_is_promoted_by_its_name_and_only_while_it_waits() -> None:
+    """`<revision>@background` in Git passes the verdict that is there, and none that comes later."""
+    early = settled(annotated(_updating(IN_BACKGROUND), "promote", "b@background"))
+    assert [each.refusal is not None for each in early.status.commands] == [True]
+
+    there = _ended(_updating(IN_BACKGROUND), AnalysisPhase.ERROR)
+    there = settled(annotated(there, "promote", "b@background"))
+    assert _waits(there) is Reason.PROMOTION_NEEDED
+
+    assert _waits(_ended(there, AnalysisPhase.ERROR)) is Reason.ANALYSIS_INCONCLUSIVE
+
+
+def test_a_step_that_is_an_analysis_is_not_promoted_ahead_of_its_verdict() -> None:
+    """A promotion of a run that is under way would be one without evidence, and nobody has seen what it says."""
+    there = settled(annotated(_updating(AT_STEP), "promote", "b@1"))
+
+    assert [each.refusal is not None for each in there.status.commands if each.verb is Verb.PROMOTE] == [True]
+    assert there.status.step_index == 1
+
+
+# --- before and after the promotion of a preview
+
+
+def test_a_preview_gets_the_traffic_only_after_its_analysis() -> None:
+    """The time of the automatic promotion is over at once; the verdict is still missing."""
+    there = _updating(BEFORE)
+    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+
+    assert _ended(there, GOOD).services["cart"].revision == "b"
+    failed = _ended(there, BAD)
+    assert (failed.services["cart"].revision, failed.status.phase) == ("a", Phase.ABORTED)
+
+
+def test_a_promotion_by_hand_and_an_analysis_are_both_needed() -> None:
+    """The first `true` opens the preview's gate, and does not stand for evidence."""
+    there = _updating(replace(BEFORE, auto_promotion_enabled=False))
+    assert _waits(there) is Reason.PROMOTION_NEEDED
+
+    there = settled(annotated(there, "promote", "true"))
+    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+
+    assert _ended(there, GOOD).status.stable_revision == "b"
+
+
+def test_after_the_switch_the_old_pods_stay_whole_until_the_verdict() -> None:
+    """A failure goes back to them at once."""
+    there = _updating(AFTER)
+    assert (there.services["cart"].revision, there.status.stable_revision) == ("b", "a")
+    assert sizes(there) == {"a": 4, "b": 4}
+
+    failed = _ended(there, BAD)
+    assert (failed.services["cart"].revision, failed.status.phase, sizes(failed)["a"]) == ("a", Phase.ABORTED, 4)
+    assert _ended(there, GOOD).status.stable_revision == "b"
+
+
+# --- whose run, which update
+
+
+def test_a_new_revision_is_not_judged_by_the_run_of_an_earlier_one() -> None:
+    """Flagger lets a new revision inherit an analysis that is half done (its issue 30)."""
+    there = _updating(AT_STEP)
+    first = there.runs[0].name
+
+    there = settled(edited(there, revision="c"))
+    assert [each.terminate for each in there.runs if each.name == first] == [True]
+    assert [each.revision for each in _open(there)] == ["c"]
+
+    there = settled(edited(runs_measured(there, BAD, limit=1), revision="b"))
+    assert there.status.abort is None
+    assert len({each.name for each in there.runs}) == 3
+
+
+def test_a_retry_needs_evidence_of_its_own() -> None:
+    """The failed run of the first attempt counts for nothing any more."""
+    there = settled(annotated(_ended(_updating(AT_STEP), BAD), "retry", "true"))
+
+    assert (there.status.attempt, there.status.abort, _waits(there)) == (1, None, Reason.ANALYSIS_RUNNING)
+    assert len(there.runs) == 2
+    assert _ended(there, GOOD).status.stable_revision == "b"
+
+
+def test_an_aborted_update_ends_its_runs() -> None:
+    """Nobody waits for them, and a run costs queries."""
+    there = settled(annotated(_updating(IN_BACKGROUND), "abort", "true"))
+
+    assert [each.terminate for each in there.runs] == [True]
+
+
+def test_the_name_of_a_run_that_another_owner_has_is_told_and_not_taken() -> None:
+    """A run of somebody else must neither be judged nor ended."""
+    there = _updating(AT_STEP)
+    seen = replace(snapshot(there), runs=(), taken_runs=frozenset({there.runs[0].name}))
+
+    decision = decide(seen)
+
+    assert not [each for each in decision.intents if isinstance(each, CreateAnalysisRun)]
+    assert decision.status.waiting_for is not None
+    assert decision.status.waiting_for.reason is Reason.ANALYSIS_INVALID
+    assert there.runs[0].name in decision.status.waiting_for.message
+
+
+def test_names_of_runs_fit_a_label() -> None:
+    """The Job of a metric carries the name as a label, of 63 characters at most."""
+    there = _updating(AT_STEP)
+    rollout = replace(there.rollout, name="a-name-that-is-longer-than-any-label-could-ever-be-in-kubernetes")
+    seen = replace(snapshot(there), rollout=rollout, runs=(), status=replace(there.status, analyses=()))
+
+    created = [each for each in decide(seen).intents if isinstance(each, CreateAnalysisRun)]
+
+    assert [60 < len(each.name) <= 63 for each in created] == [True]
+
+
+# --- what is not analysed, and what stands in the way
+
+
+def test_a_missing_template_stops_the_update_and_is_told() -> None:
+    """After 10 s it is Stalled; when the template is there the update goes on by itself."""
+    there = replace(running(AT_STEP), unmeasured=True, templates_wrong="AnalysisTemplate/success-rate does not exist")
+    there = settled(edited(there, revision="b"))
+    stalled = [each for each in there.status.conditions if each.type == "Stalled"]
+
+    assert [(each.reason, each.status) for each in stalled] == [(Reason.ANALYSIS_INVALID, True)]
+    assert "AnalysisTemplate/success-rate does not exist" in there.status.message
+    assert (there.status.step_index, there.runs) == (1, ())
+
+    assert _waits(settled(replace(there, templates_wrong=""))) is Reason.ANALYSIS_RUNNING
+
+
+def test_a_background_analysis_that_cannot_begin_holds_the_steps() -> None:
+    """Otherwise the update would go on without the evidence that its spec asks for."""
+    there = replace(
+        running(replace(IN_BACKGROUND, steps=(SetWeight(25), Pause(5)))), templates_wrong="no such template"
+    )
+
+    there = settled(edited(there, revision="b"))
+
+    assert (there.status.stable_revision, _waits(there)) == ("a", Reason.ANALYSIS_INVALID)
+
+
+def test_the_first_revision_and_one_promoted_in_full_are_not_analysed() -> None:
+    """There is nothing to go back to, or a person has decided."""
+    assert running(AT_STEP).runs == ()
+
+    there = settled(annotated(_updating(IN_BACKGROUND), "promote", "b@full"))
+
+    assert there.status.stable_revision == "b"
+    assert [each.terminate for each in there.runs] == [True]
+
+
+def test_a_rollback_within_its_window_is_not_analysed() -> None:
+    """It was stable before, and whoever goes back is in a hurry."""
+    there = replace(running(AT_STEP, rollback_window_revisions=3), unmeasured=True)
+    there = _ended(settled(edited(later(there, 60), revision="b")), GOOD)
+
+    there = settled(edited(there, revision="a"))
+
+    assert (there.status.stable_revision, len(there.runs)) == ("a", 1)
+
+
+def test_nothing_begins_while_somebody_holds_the_rollout() -> None:
+    """A run that is under way goes on."""
+    there = settled(edited(replace(running(AT_STEP), unmeasured=True), revision="b", paused=True))
+    assert there.runs == ()
+
+    held = settled(edited(_updating(AT_STEP), paused=True))
+    assert len(_open(held)) == 1
+
+
+def test_old_runs_go_beyond_the_limits_and_those_of_this_update_stay() -> None:
+    """Five of each kind by default, as with Argo Rollouts; here one."""
+    there = running(AT_STEP, successful_runs_kept=1, unsuccessful_runs_kept=0)
+    for revision in ("b", "c", "d", "a"):
+        there = settled(edited(there, revision=revision))
+    assert [each.revision for each in there.runs] == ["d", "a"]
+
+    view = snapshot(there)
+    failed = replace(there.runs[0], phase=BAD)
+    gone = [each.name for each in decide(replace(view, runs=(failed, there.runs[1]))).intents]  # type: ignore[union-attr]
+    assert gone == [failed.name]
+    assert all(isinstance(each, DeleteAnalysisRun) for each in decide(replace(view, runs=(failed,))).intents)
+
+
+def test_a_rehearsal_goes_through_analyses() -> None:
+    """What they find nobody knows beforehand; the plan shows the update that succeeds."""
+    told: tuple[tuple[Strategy, int], ...] = ((AT_STEP, 3), (BEFORE, 2))
+    for strategy, least in told:
+        rehearsal = rehearse(snapshot(edited(running(strategy), revision="b")), startup_s=1)
+        assert (rehearsal.stuck, rehearsal.end.status.stable_revision) == (None, "b")
+        assert len(rehearsal.stages) >= least

@@ -1,0 +1,93 @@
+"""Promise: a promotion, a step or a verdict without evidence is found, by S7; and what is written beside a verdict, by S10."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.model.analysis import Analysis, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.intents import Decision, EvictPod
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import Analyze, SetWeight
+from tests.core.model import snapshot
+from tests.core.worlds import edited, running, runs_measured, settled
+from tests.invariants.every import broken_by
+
+CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
+AT_STEP = Canary(steps=(SetWeight(50), Analyze(CHECK), SetWeight(75)))
+IN_BACKGROUND = Canary(steps=(SetWeight(50),), analysis=CHECK)
+AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
+GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
+
+
+def _waiting(strategy: Strategy, phase: AnalysisPhase | None = None) -> Snapshot:
+    """Revision b waits for a verdict, or its run has just ended so."""
+    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
+    return snapshot(there if phase is None else runs_measured(there, phase))
+
+
+def _rules(seen: Snapshot, after: RolloutStatus, *intents: EvictPod) -> set[str]:
+    return {each.rule for each in broken_by(seen, Decision(status=after, intents=intents))}
+
+
+def _judged(seen: Snapshot, phase: AnalysisPhase, **changes: object) -> tuple[AnalysisRecord, ...]:
+    return tuple(replace(each, phase=phase, message="it is so", **changes) for each in seen.status.analyses)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strategy", [IN_BACKGROUND, AFTER])
+def test_s7_a_promotion_before_the_verdict(strategy: Strategy) -> None:
+    """The run exists, and says nothing yet."""
+    seen = _waiting(strategy)
+
+    assert "S7" in _rules(seen, replace(seen.status, stable_revision="b"))
+
+
+def test_s7_a_step_that_passes_before_the_verdict() -> None:
+    """The step is the analysis."""
+    seen = _waiting(AT_STEP)
+
+    assert "S7" in _rules(seen, replace(seen.status, step_index=2))
+
+
+@pytest.mark.parametrize("phase", [None, BAD])
+def test_s7_a_success_that_its_run_does_not_show(phase: AnalysisPhase | None) -> None:
+    """A run that goes on, and one that failed."""
+    seen = _waiting(AT_STEP, phase)
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, GOOD)))
+
+
+def test_s7_a_success_of_another_revisions_run() -> None:
+    """Argo Rollouts tied a run to the wrong revision once (its issue 721)."""
+    seen = _waiting(AT_STEP, GOOD)
+    seen = replace(seen, runs=tuple(replace(each, revision="a") for each in seen.runs))
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, GOOD)))
+
+
+def test_s7_a_verdict_that_changes() -> None:
+    """What was acted on stays."""
+    seen = _waiting(AT_STEP, BAD)
+    seen = replace(seen, status=replace(seen.status, analyses=_judged(seen, BAD)))
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, GOOD)))
+
+
+def test_s7_a_verdict_that_nobody_promoted_the_revision_past() -> None:
+    """An inconclusive run is no success, however long it waits."""
+    seen = _waiting(AT_STEP, AnalysisPhase.INCONCLUSIVE)
+    seen = replace(seen, status=replace(seen.status, analyses=_judged(seen, AnalysisPhase.INCONCLUSIVE)))
+
+    passed = _judged(seen, AnalysisPhase.INCONCLUSIVE, passed=True)
+    assert "S7" in _rules(seen, replace(seen.status, analyses=passed))
+
+
+def test_s10_a_verdict_that_is_not_written_alone() -> None:
+    """A crash between the two would leave acts without their reason."""
+    seen = _waiting(AT_STEP, GOOD)
+
+    after = replace(seen.status, analyses=_judged(seen, GOOD))
+    assert "S10" in _rules(seen, after, EvictPod(name="cart-a-1", uid="pod-1"))

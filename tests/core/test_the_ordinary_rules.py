@@ -58,6 +58,7 @@ def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
         "_restart",
         "_pods_question",
         "_drain_questions",
+        "_analysis_runs",
         "_surplus",
     ]
 

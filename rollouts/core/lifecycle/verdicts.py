@@ -118,7 +118,7 @@ def _past_verdict(asked: Asked, held: AnalysisGate) -> Command:
 
 
 def _promote_named(asked: Asked) -> Verdict:
-    revision, _, step = asked.value.partition("@")
+    revision, _, gate = asked.value.partition("@")
     status, current = asked.status, asked.status.current_revision
     if revision not in _known(asked):
         return _unknown(revision)
@@ -126,13 +126,19 @@ def _promote_named(asked: Asked) -> Verdict:
         return _refused(f"revision {revision} is not being rolled out; {current} is")
     if status.abort is not None:
         return _refused(f"revision {revision} is aborted: retry it first")
-    if step == FULL:
+    if gate == FULL:
         return _accepted(asked, Verb.PROMOTE, revision)
-    if step in _NAMED_ANALYSES:
+    if gate in _NAMED_ANALYSES:
         held = asked.gates.held
-        if held is None or held.kind != step:
-            return _refused(f"no verdict of the {step} analysis waits for a promotion")
+        if held is None or held.kind != gate:
+            return _refused(f"no verdict of the {gate} analysis waits for a promotion")
         return _past_verdict(asked, held)
+    return _promote_step(asked, gate)
+
+
+def _promote_step(asked: Asked, step: str) -> Verdict:
+    """The promotion past a step: `step` is its index, or "" for the next one at which the revision may be promoted."""
+    status = asked.status
     if step and not step.isdecimal():
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
@@ -141,7 +147,7 @@ def _promote_named(asked: Asked) -> Verdict:
     if step and _is_analysis(asked.seen.rollout.spec.strategy, int(step)) and asked.gates.held != _gate(int(step)):
         return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
-    return _accepted(asked, Verb.PROMOTE, revision, step=int(step) if step else ahead)
+    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step) if step else ahead)
 
 
 def _gate(step: int) -> AnalysisGate:

@@ -19,6 +19,8 @@ from rollouts.cluster.json_parts import CutOff, members, shallow
 from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
+    AnalysisRunObject,
+    AnalysisTemplateObject,
     Metadata,
     ReplicaSetObject,
     RolloutObject,
@@ -336,10 +338,12 @@ def _keep(kept: T) -> T:
         msgspec.structs.force_setattr(metadata, "annotators", annotators)
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
-        case RolloutObject() | RouteObject() | TrafficProviderObject():
+        case RolloutObject() | RouteObject() | TrafficProviderObject() | AnalysisRunObject():
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())
+        case AnalysisTemplateObject():
+            msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)

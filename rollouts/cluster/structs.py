@@ -10,7 +10,19 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ENDPOINT_SLICE,
+    LEASE,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    TRAFFIC_PROVIDER,
+    Kind,
+)
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -93,6 +105,21 @@ class TrafficProviderObject(Struct, frozen=True):
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
     status: msgspec.Raw = msgspec.Raw()
+
+
+class AnalysisRunObject(Struct, frozen=True):
+    """An AnalysisRun; `spec` and `status` are JSON bytes, as in a Rollout."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class AnalysisTemplateObject(Struct, frozen=True):
+    """An AnalysisTemplate or a ClusterAnalysisTemplate; `spec` is JSON bytes, as in a Rollout."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
 
 
 class TemplateMetadata(Struct, frozen=True):
@@ -274,6 +301,8 @@ ClusterObject: TypeAlias = (
     | LeaseObject
     | RouteObject
     | TrafficProviderObject
+    | AnalysisRunObject
+    | AnalysisTemplateObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -284,4 +313,7 @@ STRUCTS: dict[Kind, type[Any]] = {
     POD: PodObject,
     LEASE: LeaseObject,
     TRAFFIC_PROVIDER: TrafficProviderObject,
+    ANALYSIS_RUN: AnalysisRunObject,
+    ANALYSIS_TEMPLATE: AnalysisTemplateObject,
+    CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,
 }

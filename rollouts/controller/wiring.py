@@ -40,14 +40,16 @@ from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.health.server import HealthServer
 from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
+from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
+from rollouts.controller.workqueue.optional_watches import OptionalWatches
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
+from rollouts.controller.workqueue.standing_watches import OPTIONAL, WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.core.model.drain import ProxyMode
 from rollouts.errors import SettingsInvalid
@@ -182,8 +184,17 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        named = rollouts_named(self._store.table(ROLLOUT))
-        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
+        self._optional = OptionalWatches(
+            self._store, settings.identity, api=api, on_change=self._on_change, on_unreadable=self._on_unreadable
+        )
+        analyses = Analyses(self._store, why_unseen=self._optional.why_unseen)
+        self._triggers = Triggers(
+            inbox=self._inbox,
+            find_service=self._store.table(SERVICE).get,
+            named=rollouts_named(self._store.table(ROLLOUT)),
+            runs=analyses.seen,
+            templates=analyses.askers,
+        )
         self._deferred = DeferredStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:
@@ -210,11 +221,12 @@ class Controller:
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
+            analyses=analyses,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
-        for kind, _ in WATCHED:
+        for kind in (*(kind for kind, _ in WATCHED), *OPTIONAL):
             self.telemetry.follow_table(self._store.table(kind))
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
@@ -237,9 +249,8 @@ class Controller:
             background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
-            background.append(group.create_task(self._events.run()))
-            background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
+            background += [group.create_task(each.run()) for each in (self._events, self._proxies, self._optional)]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
                 kinds
@@ -411,7 +422,7 @@ class Controller:
             self._queue.add(key)
 
     def _forget(self, key: Key, uid: str) -> None:
-        self._observer.forget(uid)
+        self._observer.forget(key, uid)
         self._inbox.forget(key)
         self._deferred.settled(key)
         self._queue.forget(key)
@@ -438,6 +449,7 @@ class Controller:
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
+                await self._optional.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

@@ -1,12 +1,31 @@
-"""The kinds that the controller always watches, whatever the Rollouts name, and the tables for them."""
+"""The kinds that the controller always watches, whatever the Rollouts name, and the tables for them.
+
+AnalysisRuns and templates have tables too. Their CRDs may be missing, so `optional_watch.py` watches them.
+"""
 
 from __future__ import annotations
 
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import (
+    AnalysisRunObject,
+    AnalysisTemplateObject,
+    EndpointSliceObject,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+)
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ENDPOINT_SLICE,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Kind,
+)
 from rollouts.ports import Clock
 
 WATCHED: tuple[tuple[Kind, str], ...] = (
@@ -16,6 +35,9 @@ WATCHED: tuple[tuple[Kind, str], ...] = (
     (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
 )
 """Kinds and label selectors. Nothing is decided until all of them are listed."""
+
+OPTIONAL = (ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
+"""Kinds that are watched if the cluster has them. Nothing but analyses waits for them."""
 
 WATCHED_KINDS = tuple(kind for kind, _ in WATCHED)
 
@@ -27,4 +49,7 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME, namespaces=scopes)
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
+    store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
+    store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
+    store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
     return store

@@ -102,15 +102,16 @@ class Controller:
 
 @contextlib.contextmanager
 def confined_controller(
-    kubeconfig: Path, *, namespace: str, logs: Path, leader_elect: bool = True
+    kubeconfig: Path, *, namespace: str, logs: Path, leader_elect: bool = True, flags: Sequence[str] = ()
 ) -> Iterator[Controller]:
     """A controller that works in one namespace under a lease of that namespace's name, so that tests do not meet.
 
     Args:
         leader_elect: False for tests that kill it: the next one need not wait for a dead one's lease.
+        flags: more of the controller's own.
     """
     election = ["--leader-elect", "--lease-name", namespace] if leader_elect else ["--no-leader-elect"]
     with Controller(
-        kubeconfig, log=logs / f"controller-{namespace}.log", arguments=["-n", namespace, *election]
+        kubeconfig, log=logs / f"controller-{namespace}.log", arguments=["-n", namespace, *election, *flags]
     ) as controller:
         yield controller

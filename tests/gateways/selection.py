@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from tests.lab.binaries import GATEWAY_PROGRAMS, PROMETHEUS, Program
+from tests.lab.binaries import GATEWAY_PROGRAMS, Program
 
 
 class NotCollected(Exception):
@@ -44,10 +44,7 @@ def gateways_of(items: Iterable[pytest.Item]) -> frozenset[str]:
 
 def programs_of(items: Iterable[pytest.Item]) -> tuple[Program, ...]:
     """What the lab must have for these tests, beside a node's programs."""
-    tests = tuple(items)
-    names = set(gateways_of(tests))
-    if any("counted" in getattr(each, "fixturenames", ()) for each in tests):
-        names.add(PROMETHEUS.name)
+    names = gateways_of(items)
     return tuple(each for each in GATEWAY_PROGRAMS if each.name in names)
 
 

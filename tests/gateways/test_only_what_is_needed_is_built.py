@@ -26,7 +26,7 @@ def _programs(*arguments: str) -> set[str]:
     ("words", "programs"),
     [
         ("whole_canary and envoy-gateway", {"envoy-gateway"}),
-        ("requests_tell and contour", {"contour", "prometheus"}),
+        ("requests_tell and contour", {"contour"}),
         ("what_chance_allows", set()),
     ],
 )
@@ -37,7 +37,7 @@ def test_the_selected_tests_decide(words: str, programs: set[str]) -> None:
 
 def test_without_a_choice_everything_is_needed() -> None:
     """`make gateways` alone runs them all."""
-    assert _programs("tests/gateways") == {"envoy-gateway", "contour", "traefik", "prometheus"}
+    assert _programs("tests/gateways") == {"envoy-gateway", "contour", "traefik"}
 
 
 def test_what_pytest_does_not_understand_is_told() -> None:

@@ -77,6 +77,14 @@ class Program:
         return digest.hexdigest()
 
 
+PROMETHEUS = Program(
+    "prometheus",
+    "prometheus",
+    "github.com/prometheus/prometheus/cmd/prometheus",
+    "",
+    180,
+    tags="remove_all_sd",  # its targets are in a file here; the ways to find them in clouds are most of the program
+)
 PROGRAMS = (
     Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "", 60),
     Program("kube-apiserver", "control-plane", "k8s.io/kubernetes/cmd/kube-apiserver", _VERSION_FLAGS, 240),
@@ -87,8 +95,9 @@ PROGRAMS = (
     Program("kubectl", "control-plane", "k8s.io/kubernetes/cmd/kubectl", _VERSION_FLAGS, 30),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "", 60),
     Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", _HELM_FLAGS, 60),
+    PROMETHEUS,
 )
-"""What the real control plane needs."""
+"""What the real control plane needs, and who measures for it."""
 
 NODE_PROGRAMS = (
     Program("kubelet", "control-plane", "k8s.io/kubernetes/cmd/kubelet", _VERSION_FLAGS, 90),
@@ -102,21 +111,12 @@ NODE_PROGRAMS = (
 )
 """What a real node needs besides; `make node` builds them, so that who runs the control plane alone need not wait for them."""
 
-PROMETHEUS = Program(
-    "prometheus",
-    "prometheus",
-    "github.com/prometheus/prometheus/cmd/prometheus",
-    "",
-    180,
-    tags="remove_all_sd",  # its targets are in a file here; the ways to find them in clouds are most of the program
-)
 GATEWAY_PROGRAMS = (
     Program("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", "", 300),
     Program("contour", "contour", "github.com/projectcontour/contour/cmd/contour", "", 150),
     Program("traefik", "traefik", "github.com/traefik/traefik/v3/cmd/traefik", "", 540),
-    PROMETHEUS,
 )
-"""The gateways of `make gateways`, and who counts their requests; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
+"""The gateways of `make gateways`; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:

@@ -1,0 +1,114 @@
+"""A service with metrics that tests set, and a real Prometheus that scrapes it: what an analysis measures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+from tests.lab.processes import Processes, free_ports
+from tests.lab.prometheus_server import NAME, Target, prometheus
+
+REQUESTS_EACH_S = 200
+SCRAPED_EVERY_S = 1
+READY_WITHIN_S = 30
+
+
+class Requests:
+    """Counts the requests that a service would have served since it was made, at a steady rate.
+
+    Args:
+        errors_percent: how many of them fail from now on.
+    """
+
+    def __init__(self, errors_percent: float = 0.0) -> None:
+        self._since_s = time.monotonic()
+        self._failed = 0.0
+        self._served = 0.0
+        self._errors_percent = errors_percent
+        self._lock = threading.Lock()
+
+    def fail(self, percent: float) -> None:
+        """So many of the requests fail from now on."""
+        with self._lock:
+            self._count()
+            self._errors_percent = percent
+
+    def exposition(self) -> bytes:
+        """The counters, in Prometheus' text format."""
+        with self._lock:
+            self._count()
+            lines = ("# TYPE http_requests_total counter", f'http_requests_total{{code="200"}} {self._served:.0f}')
+            return "\n".join((*lines, f'http_requests_total{{code="500"}} {self._failed:.0f}', "")).encode()
+
+    def _count(self) -> None:
+        now_s = time.monotonic()
+        requests = (now_s - self._since_s) * REQUESTS_EACH_S
+        self._failed += requests * self._errors_percent / 100
+        self._served += requests * (100 - self._errors_percent) / 100
+        self._since_s = now_s
+
+
+@contextmanager
+def exporter(requests: Requests) -> Iterator[str]:
+    """Serves the counters on a loopback port while the block runs; gives host and port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = requests.exposition()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Nothing: a scrape each second is no news."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def measured(requests: Requests, *, program: Path, home: Path) -> Iterator[str]:
+    """A Prometheus that scrapes the counters each second, while the block runs; gives its URL once it answers.
+
+    Args:
+        program: Prometheus' file.
+        home: an empty folder.
+    """
+    processes = Processes(home)
+    with exporter(requests) as address:
+        target = Target(job="web", address=address)
+        port = free_ports(1)[0]
+        with prometheus(
+            processes, program=program, home=home, port=port, target=target, every_s=SCRAPED_EVERY_S
+        ) as url:
+            _until_two_scrapes(url, processes)
+            yield url
+
+
+def _until_two_scrapes(url: str, processes: Processes) -> None:
+    """A rate needs two samples. Raises: AssertionError when Prometheus does not get there."""
+    end_s = time.monotonic() + READY_WITHIN_S
+    query = {"query": "count_over_time(http_requests_total{code='200'}[1m])"}
+    with httpx.Client(base_url=url, timeout=2, transport=httpx.HTTPTransport(retries=0)) as client:
+        while time.monotonic() < end_s:
+            processes.check()
+            try:
+                found = client.get("/api/v1/query", params=query).raise_for_status().json()["data"]["result"]
+            except (httpx.HTTPError, ValueError):
+                found = []
+            if found and float(found[0]["value"][1]) >= 2:
+                return
+            threading.Event().wait(0.1)
+    raise AssertionError(f"{NAME} at {url} had no two scrapes within {READY_WITHIN_S} s")

@@ -1,0 +1,211 @@
+"""A real Prometheus measures, and the verdict decides: good goes on, bad goes back, no evidence waits for a person."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controllers import confined_controller
+from tests.e2e.manifests import Manifest, blue_green, canary, service
+from tests.e2e.measured import Requests, measured
+from tests.e2e.stage import Stage, current
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+QUERY = 'sum(rate(http_requests_total{code!~"5.."}[5s])) / sum(rate(http_requests_total[5s]))'
+ABORTED_WITHIN_S = 2.0
+
+Under = Callable[..., Stage]
+
+
+def _template(**metric: object) -> Manifest:
+    """At least 99 % of the requests succeed, three times in a row, a second apart."""
+    measured_by = {"prometheus": {"query": QUERY, "timeout": 2}}
+    rules = {"name": "success-rate", "interval": "1s", "count": 3, "successCondition": "result[0] >= 0.99"}
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": "success-rate"},
+        "spec": {"metrics": [{**rules, "provider": measured_by, **metric}]},
+    }
+
+
+def _checked(**fields: object) -> Manifest:
+    analysis = {"templates": [{"templateName": "success-rate"}], **fields}
+    return canary("web", replicas=2, steps=[{"setWeight": 50}, {"analysis": analysis}])
+
+
+def _runs(stage: Stage) -> list[tuple[str, str]]:
+    runs = stage.all("analysisruns.rollouts.dev")
+    runs.sort(key=lambda one: str(one["metadata"]["creationTimestamp"]))
+    return [(one["metadata"]["labels"]["rollouts.dev/revision"], one.get("status", {}).get("phase")) for one in runs]
+
+
+@pytest.fixture
+def under(
+    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path, tmp_path: Path
+) -> Iterator[Callable[[str], Stage]]:
+    """A namespace with a controller that asks the Prometheus of that URL."""
+    with ExitStack() as stack:
+
+        def started(url: str) -> Stage:
+            logs = Path(control_plane.folder, "logs")
+            flags = (f"--prometheus-url={url}",)
+            stack.enter_context(confined_controller(controller_kubeconfig, namespace=namespace, logs=logs, flags=flags))
+            return Stage(control_plane, namespace)
+
+        yield started
+
+
+@pytest.fixture
+def scraped(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Requests, str]]:
+    """The counters of a service, and a real Prometheus that scrapes them."""
+    requests = Requests()
+    with measured(requests, program=Path(control_plane.programs, "prometheus"), home=tmp_path) as url:
+        yield requests, url
+
+
+def test_a_good_version_is_promoted(scraped: tuple[Requests, str], under: Under) -> None:
+    """The run is about the new revision, and its success is what the step waited for."""
+    stage = under(scraped[1])
+    stage.apply(_template(), _checked())
+    stage.wait_ready("web")
+    assert _runs(stage) == []  # nothing serves yet that an analysis could protect
+
+    stage.set_image("web", "web:2")
+    done = stage.wait_ready("web")
+
+    assert _runs(stage) == [(current(done), "Successful")]
+    assert [one["phase"] for one in done["status"]["analyses"]] == ["Successful"]
+
+
+def test_five_percent_of_errors_abort_and_the_message_says_the_number(
+    scraped: tuple[Requests, str], under: Under
+) -> None:
+    """And a retry, once the errors are gone, needs a run of its own."""
+    requests, url = scraped
+    stage = under(url)
+    stage.apply(_template(), _checked())
+    stage.wait_ready("web")
+    requests.fail(5)
+    stage.set_image("web", "web:2")
+
+    aborted = stage.until_phase("web", "Aborted")
+    run = stage.all("analysisruns.rollouts.dev")[0]
+
+    assert run["metadata"]["name"] in aborted["status"]["message"]
+    assert 0.9 < float(run["status"]["metricResults"][0]["measurements"][-1]["value"].strip("[]")) < 0.99
+    requests.fail(0)
+    stage.kubectl("wait", "rollout/web", "--for=condition=Available", "--timeout=30s")
+
+
+def test_without_prometheus_the_update_waits_for_a_person(under: Under) -> None:
+    """A refused connection is no evidence: neither a success nor a reason to go back."""
+    with _nobody_listens() as url:
+        stage = under(url)
+        stage.apply(_template(consecutiveErrorLimit=1), _checked())
+        stage.wait_ready("web")
+        stage.set_image("web", "web:2")
+
+        held = stage.until_at("web", "AnalysisInconclusive", step=1)
+        assert held["status"]["phase"] == "Paused"
+
+        stage.annotate("web", "promote", "true")
+        done = stage.wait_ready("web")
+
+    assert _runs(stage) == [(current(done), "Error")]
+
+
+def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
+    """It takes the connection and never answers; a person aborts meanwhile."""
+    with _hangs() as url:
+        stage = under(url)
+        stage.apply(_template(), _checked())
+        stage.wait_ready("web")
+        stage.set_image("web", "web:2")
+        stage.until_at("web", "AnalysisRunning", step=1)
+
+        before_s = time.monotonic()
+        stage.annotate("web", "abort", "true")
+        stage.until_phase("web", "Aborted")
+        took_s = time.monotonic() - before_s
+
+    assert took_s <= ABORTED_WITHIN_S
+
+
+def test_a_preview_gets_the_traffic_after_its_analysis(scraped: tuple[Requests, str], under: Under) -> None:
+    """And after the switch the old pods stay until the second one has succeeded too."""
+    stage = under(scraped[1])
+    analysis = {"templates": [{"templateName": "success-rate"}]}
+    rollout = blue_green("web", replicas=1, prePromotionAnalysis=analysis, postPromotionAnalysis=analysis)
+    stage.apply(_template(), service("web-active", app="web"), service("web-preview", app="web"), rollout)
+    first = current(stage.wait_ready("web"))
+    stage.set_image("web", "web:2")
+
+    stage.until_at("web", "AnalysisRunning")
+    assert stage.selected("web-active") == first
+    done = stage.wait_ready("web")
+
+    assert stage.selected("web-active") == current(done)
+    kinds = {one["metadata"]["labels"]["rollouts.dev/analysis"] for one in stage.all("analysisruns.rollouts.dev")}
+    assert kinds == {"pre-promotion", "post-promotion"}
+
+
+def test_a_background_analysis_ends_with_the_update(scraped: tuple[Requests, str], under: Under) -> None:
+    """It has no count: it measures until the last step is done."""
+    stage = under(scraped[1])
+    endless = _template()
+    del endless["spec"]["metrics"][0]["count"]
+    analysis = {"templates": [{"templateName": "success-rate"}]}
+    steps = [{"setWeight": 50}, {"pause": {"duration": "2s"}}]
+    stage.apply(endless, canary("web", replicas=2, steps=steps, analysis=analysis))
+    stage.wait_ready("web")
+    stage.set_image("web", "web:2")
+
+    done = stage.wait_ready("web")
+
+    assert _runs(stage) == [(current(done), "Successful")]
+
+
+def test_a_missing_template_is_told_and_the_update_goes_on_when_it_comes(
+    scraped: tuple[Requests, str], under: Under
+) -> None:
+    """`kubectl apply` of a folder may bring it later; what is still missing after 10 s needs a person."""
+    stage = under(scraped[1])
+    stage.apply(_checked())
+    stage.wait_ready("web")
+    stage.set_image("web", "web:2")
+
+    stalled = stage.until_at("web", "AnalysisInvalid", step=1)
+    assert "success-rate" in stalled["status"]["waitingFor"]["message"]
+    stage.apply(_template())
+
+    assert [phase for _, phase in _runs_once_ready(stage)] == ["Successful"]
+
+
+def _runs_once_ready(stage: Stage) -> list[tuple[str, str]]:
+    stage.wait_ready("web")
+    return _runs(stage)
+
+
+@contextmanager
+def _nobody_listens() -> Iterator[str]:
+    """A port that refuses connections: it is taken, and nobody listens there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
+def _hangs() -> Iterator[str]:
+    """A port whose connections are taken by the kernel, and answered by nobody."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(64)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"

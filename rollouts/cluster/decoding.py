@@ -19,6 +19,7 @@ from rollouts.cluster.json_parts import CutOff, members, shallow
 from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
+    AnalysisRunObject,
     Metadata,
     ReplicaSetObject,
     RolloutObject,
@@ -336,7 +337,7 @@ def _keep(kept: T) -> T:
         msgspec.structs.force_setattr(metadata, "annotators", annotators)
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
-        case RolloutObject() | RouteObject() | TrafficProviderObject():
+        case RolloutObject() | RouteObject() | TrafficProviderObject() | AnalysisRunObject():
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())

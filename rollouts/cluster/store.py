@@ -372,6 +372,7 @@ class Store:
         """Args: clock: for the barrier's deadline."""
         self._clock = clock
         self._tables: dict[Kind, Table[Any]] = {}
+        self._optional: set[Kind] = set()
 
     def add(
         self,
@@ -382,6 +383,7 @@ class Store:
         by_owner: bool = False,
         orphans_by: str = "",
         namespaces: Iterable[str] = ("",),
+        optional: bool = False,
     ) -> Table[T]:
         """Adds a table for a kind.
 
@@ -390,6 +392,7 @@ class Store:
             by_owner: whether to index by the controlling owner's uid.
             orphans_by: a label to index objects without a controller by; "" for no such index.
             namespaces: the namespaces, each with a watch of its own; "" is all of them.
+            optional: the cluster may lack the kind, so nobody waits for its first list.
         """
         table = Table(
             kind,
@@ -401,6 +404,8 @@ class Store:
             scopes=namespaces,
         )
         self._tables[kind] = table
+        if optional:
+            self._optional.add(kind)
         return table
 
     def table(self, kind: Kind) -> Table[Any]:
@@ -412,9 +417,10 @@ class Store:
         return self._tables.get(kind)
 
     async def wait_synced(self) -> None:
-        """Returns when every kind has been listed. Cancellation: safe."""
-        for table in tuple(self._tables.values()):  # tables may be added meanwhile
-            await table.synced.wait()
+        """Returns when every kind that is not optional has been listed. Cancellation: safe."""
+        for kind, table in tuple(self._tables.items()):  # tables may be added meanwhile
+            if kind not in self._optional:
+                await table.synced.wait()
 
     @property
     def barriers_dropped(self) -> int:

@@ -10,7 +10,17 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ENDPOINT_SLICE,
+    LEASE,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    TRAFFIC_PROVIDER,
+    Kind,
+)
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -89,6 +99,14 @@ class RouteObject(Struct, frozen=True):
 
 class TrafficProviderObject(Struct, frozen=True):
     """A TrafficProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class AnalysisRunObject(Struct, frozen=True):
+    """An AnalysisRun; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -274,6 +292,7 @@ ClusterObject: TypeAlias = (
     | LeaseObject
     | RouteObject
     | TrafficProviderObject
+    | AnalysisRunObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -284,4 +303,5 @@ STRUCTS: dict[Kind, type[Any]] = {
     POD: PodObject,
     LEASE: LeaseObject,
     TRAFFIC_PROVIDER: TrafficProviderObject,
+    ANALYSIS_RUN: AnalysisRunObject,
 }

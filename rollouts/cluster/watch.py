@@ -37,6 +37,9 @@ OnUnreadable: TypeAlias = Callable[[Kind, UnreadableObject], None]
 OnProblem: TypeAlias = Callable[[Kind, RolloutsError], None]
 """Called when a watch has to pause or list again."""
 
+OnListed: TypeAlias = Callable[[], None]
+"""Called when all objects have been listed."""
+
 PAGE_LIMIT = 500
 HEAD_DEADLINE_S = 10.0
 SYNC_SILENCE_S = 60.0  # a streaming list that is silent for so long is dead
@@ -65,6 +68,7 @@ async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
     rng: random.Random,
     on_problem: OnProblem | None = None,
     on_unreadable: OnUnreadable | None = None,
+    on_listed: OnListed | None = None,
     silence_s: float = SILENCE_S,
 ) -> NoReturn:
     """Keeps the table's scope for that namespace equal to the API server until cancelled.
@@ -75,12 +79,13 @@ async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
         on_change: a plain function. An exception of it is a bug, which affects only the object that it was called for: the
             object counts as unreadable until it changes.
         on_unreadable: a plain function; the watch continues after such an object.
+        on_listed: a plain function, called after each list and after the changes that it brought.
         rng: for the length of watches and of pauses.
         silence_s: longest silence of a watch; bookmarks come about once a minute.
 
     Raises: only what `on_problem` raises. Cancellation: safe; the table stays as it is.
     """
-    reflector = _Reflector(api, table, namespace, label_selector, on_change, rng, silence_s, on_unreadable)
+    reflector = _Reflector(api, table, namespace, label_selector, on_change, rng, silence_s, on_unreadable, on_listed)
     loop = asyncio.get_running_loop()
     failures = 0
     while True:
@@ -146,6 +151,7 @@ class _Reflector(Generic[T]):
     rng: random.Random
     silence_s: float
     on_unreadable: OnUnreadable | None = None
+    on_listed: OnListed | None = None
     resource_version: str | None = None
     """The version from which the watch continues; None when a list is needed."""
     decoder: Decoder[T] = field(init=False)
@@ -299,6 +305,8 @@ class _Reflector(Generic[T]):
         for where, each in listed.unreadable.items():
             if where not in known or known[where].metadata.version != each.metadata.version:
                 self._tell_unreadable(each)
+        if self.on_listed is not None:
+            self.on_listed()
 
     def _apply(self, line: bytes) -> None:
         event = self.decoder.event(line)

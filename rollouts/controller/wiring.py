@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -19,15 +18,16 @@ import structlog
 from rollouts.api.spec.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
-from rollouts.cluster.structs import STRUCTS, RouteObject
+from rollouts.cluster.structs import STRUCTS, AnalysisRunObject, RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
+from rollouts.controller.adapters import connected, data_planes_of, metric_asker, metric_sources, providers_of
+from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -50,24 +50,21 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.core.model.drain import ProxyMode
-from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
-from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import ApiServer, Clock, DataPlanes
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import ApiServer, Clock, DataPlanes, MetricEndpoints
 from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.kube_proxy import learnt_lag_s
-from rollouts.probes.named_planes import parse_data_planes
-from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.registry import installed, registry, unknown
 
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
+MEASUREMENTS_AT_ONCE = 64
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
 EXIT_STOPPED = 0
@@ -88,6 +85,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     on_ready: Callable[[Telemetry], None] | None = None,
     own_process: bool = False,
     planes: DataPlanes | None = None,
+    metrics: MetricEndpoints | None = None,
 ) -> int:
     """Runs the controller until `stop` is set or its lease is lost; returns the exit code for the process.
 
@@ -98,7 +96,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
         own_process: the whole process is the controller, so the objects of the first lists are kept out of garbage collection.
-        planes: None for those that `settings` names. Given ones are not closed.
+        planes, metrics: None for those that `settings` names. Given ones are not closed.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
     """
@@ -107,31 +105,33 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if api is None:
             steady = SystemClock()
             clock = clock or steady
-            connection = await stack.enter_async_context(_connected(settings, on_date=following(steady)))
+            connection = await stack.enter_async_context(connected(settings, on_date=following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # A connection pool of its own: passes that wait for connections must not cost the lease.
-                lease_api = await stack.enter_async_context(_connected(settings))
+                lease_api = await stack.enter_async_context(connected(settings))
         clock = clock or SystemClock()
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         elector = None
         if settings.leader_elect:
-            elector = Elector(
-                lease_api or api,
-                namespace=namespace,
-                name=settings.lease_name,
-                identity=settings.identity,
-                clock=clock,
-                rng=rng,
-                on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
-            )
+            elector = _elector(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
-            named = _data_planes(settings, api=api, clock=clock)
+            named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
+        if metrics is None:
+            metrics = await stack.enter_async_context(contextlib.aclosing(metric_asker(settings, clock=clock)))
         declared = DeclaredProbes(settings.data_plane_ca, clock=clock)
         probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
-            settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes, probes=probes, namespace=namespace
+            settings,
+            api=api,
+            elector=elector,
+            clock=clock,
+            rng=rng,
+            planes=planes,
+            probes=probes,
+            metrics=metrics,
+            namespace=namespace,
         )
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
@@ -146,7 +146,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
 class Controller:
     """All parts of one controller, connected."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a port, by name
         self,
         settings: Settings,
         *,
@@ -156,6 +156,7 @@ class Controller:
         rng: random.Random,
         planes: DataPlanes,
         probes: DeclaredProbes,
+        metrics: MetricEndpoints,
         namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
@@ -176,7 +177,7 @@ class Controller:
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
-        providers = LiveProviders(_providers(settings))
+        providers = LiveProviders(providers_of(settings))
         self._planes = AllDataPlanes(planes, probes=probes, providers=providers)
         self._routes = self._route_reader(providers)
         self._group: asyncio.TaskGroup | None = None
@@ -212,6 +213,10 @@ class Controller:
             lags=self._lags,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._analysis = self._analysis_runs(metrics)
+        self._show(may_write)
+
+    def _show(self, may_write: Callable[[], bool]) -> None:
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
@@ -230,6 +235,21 @@ class Controller:
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
 
+    def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
+        return AnalysisRuns(
+            api=self._api,
+            client=self._client,
+            store=self._store,
+            sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
+            events=self._events,
+            telemetry=self.telemetry,
+            clock=self._clock,
+            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
+            identity=self._settings.identity,
+            measurements=MEASUREMENTS_AT_ONCE,
+            on_change=self._on_run_change,
+        )
+
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
@@ -241,6 +261,7 @@ class Controller:
             background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
             background.append(group.create_task(self._traffic_providers.watch()))
+            background.append(group.create_task(self._analysis.watch.run()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -263,6 +284,7 @@ class Controller:
             if stop.is_set():
                 log.info("stopping", leading=self._leading)
                 self._queue.close()
+                self._analysis.close()
                 if self._leading:
                     await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
         finally:
@@ -290,6 +312,7 @@ class Controller:
         try:
             async with asyncio.TaskGroup() as questions:
                 judging = questions.create_task(self._traffic_providers.judge())
+                analysing = questions.create_task(self._analysis.lead())
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -315,6 +338,7 @@ class Controller:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
                 judging.cancel()
+                await asyncio.wait({analysing})
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
@@ -402,6 +426,10 @@ class Controller:
         for key in self._triggers.keys(before, after):
             self._queue.add(key)
 
+    def _on_run_change(self, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
+        metadata = (after or before or AnalysisRunObject()).metadata
+        self._barrier.shown(ANALYSIS_RUN, metadata.namespace, metadata.name)
+
     def _on_unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
         """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
@@ -438,6 +466,7 @@ class Controller:
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
+                await self._analysis.watch.listed.wait()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()
@@ -452,36 +481,13 @@ class Controller:
             on_ready(self.telemetry)
 
 
-@contextlib.asynccontextmanager
-async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
-    connection = await connect(
-        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+def _elector(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
+    return Elector(
+        api,
+        namespace=namespace,
+        name=settings.lease_name,
+        identity=settings.identity,
+        clock=clock,
+        rng=rng,
+        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
     )
-    try:
-        yield connection
-    finally:
-        await connection.aclose()
-
-
-def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
-    named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
-    any_query = settings.drain_queries == "any"
-    return NamedDataPlanes(
-        named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
-    )
-
-
-def _providers(settings: Settings) -> Mapping[str, Provider]:
-    """Every traffic provider of this installation. Raises: SettingsInvalid for a --router that does not exist."""
-    providers = registry(installed())
-    for name in settings.routers:
-        if name not in providers:
-            raise SettingsInvalid(f"--router: {name}: {unknown(name, providers)}")
-    return providers
-
-
-def _user_agent() -> str:
-    try:
-        return f"rollouts/{version('rollouts')}"
-    except PackageNotFoundError:
-        return "rollouts"

@@ -1,12 +1,21 @@
-"""The kinds that the controller always watches, whatever the Rollouts name, and the tables for them."""
+"""The kinds that the controller always watches, whatever the Rollouts name, and the tables for them.
+
+AnalysisRuns have a table too. Their CRD may be missing, so `optional_watch.py` watches them.
+"""
 
 from __future__ import annotations
 
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import (
+    AnalysisRunObject,
+    EndpointSliceObject,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+)
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
+from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
 from rollouts.ports import Clock
 
 WATCHED: tuple[tuple[Kind, str], ...] = (
@@ -27,4 +36,5 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME, namespaces=scopes)
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
+    store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
     return store

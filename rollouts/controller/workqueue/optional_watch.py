@@ -1,0 +1,127 @@
+"""Watches a kind whose CRD may be missing, or that the controller may not see: then there are none of its objects.
+
+That is logged once, and the kind is looked for again once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+import structlog
+
+from rollouts.cluster.store import Table
+from rollouts.cluster.watch import OnChange, OnUnreadable, reflect
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.objects import Kind
+from rollouts.ports import ApiServer
+
+LOOK_AGAIN_S = 60.0
+
+log = structlog.get_logger()
+
+
+class _NoneHere(Exception):
+    """The watch was refused in a way that another try at once does not change."""
+
+    def __init__(self, why: RolloutsError) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+class OptionalWatch:
+    """Keeps a table equal to the cluster for as long as the kind can be seen, and empty otherwise.
+
+    Args:
+        rng: for the length of watches and of pauses.
+        on_change, on_unreadable: as for `cluster.watch.reflect`; what can no longer be seen is reported as gone.
+        on_seen: called whenever the objects can be seen that could not be seen before.
+    """
+
+    def __init__(
+        self,
+        table: Table[Any],
+        *,
+        api: ApiServer,
+        rng: random.Random,
+        on_change: OnChange,
+        on_unreadable: OnUnreadable,
+        on_seen: Callable[[], None],
+    ) -> None:
+        self.listed = asyncio.Event()
+        """Set when it is known what there is, even if that is nothing."""
+        self._table = table
+        self._api = api
+        self._rng = rng
+        self._on_change = on_change
+        self._on_unreadable = on_unreadable
+        self._on_seen = on_seen
+        self._unknown = set(table.watches())  # by scope
+        self._refused: dict[str, str] = {}  # by scope: why, and what helps
+
+    def why_unseen(self, namespace: str) -> str:
+        """Why the objects of a namespace cannot be seen, and what helps; "" when they can."""
+        if not self._table.covers(namespace):
+            return f"the controller does not work in namespace {namespace}"
+        scope = "" if "" in self._table.watches() else namespace
+        if scope in self._unknown:
+            return f"{self._table.kind.plural} are not listed yet"
+        return self._refused.get(scope, "")
+
+    async def run(self) -> NoReturn:
+        """Follows the cluster until cancelled. Raises: nothing on purpose."""
+        async with asyncio.TaskGroup() as scopes:
+            for scope in self._table.watches():
+                scopes.create_task(self._follow(scope))
+        raise AssertionError("a watch ended by itself")
+
+    async def _follow(self, scope: str) -> NoReturn:
+        while True:
+            try:
+                await reflect(
+                    self._api,
+                    self._table,
+                    namespace=scope,
+                    on_change=self._on_change,
+                    on_problem=self._on_problem,
+                    on_unreadable=self._on_unreadable,
+                    on_listed=partial(self._seen, scope),
+                    rng=self._rng,
+                )
+            except _NoneHere as exc:
+                self._not_seen(scope, exc.why)
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
+        if isinstance(error, ApiNotFound | ApiForbidden):
+            raise _NoneHere(error)
+        log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
+
+    def _seen(self, scope: str) -> None:
+        if scope in self._refused or scope in self._unknown:
+            self._refused.pop(scope, None)
+            self._on_seen()
+        self._known(scope)
+
+    def _not_seen(self, scope: str, why: RolloutsError) -> None:
+        kind = self._table.kind
+        what = f"{kind.plural}.{kind.group}"
+        if isinstance(why, ApiNotFound):
+            told, remedy = f"the CRD of {kind.plural} is not installed", "rollouts crds | kubectl apply -f -"
+        else:
+            told, remedy = f"the controller may not watch {kind.plural}", f"grant get, list and watch of {what}"
+        if scope not in self._refused:
+            log.info("kind_not_seen", kind=kind.kind, namespace=scope, why=str(why), remedy=remedy)
+        self._refused[scope] = f"{told}: {remedy}"
+        if scope not in self._unknown:
+            for change in self._table.replace(scope, (), str(self._table.version(scope))):
+                self._on_change(kind, change.before, change.after)
+        self._known(scope)
+
+    def _known(self, scope: str) -> None:
+        self._unknown.discard(scope)
+        if not self._unknown:
+            self.listed.set()

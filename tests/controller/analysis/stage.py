@@ -20,11 +20,15 @@ from rollouts.ports import MERGE_PATCH, ApiServer, Clock, Request
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.faults import Crashed, FaultTape, Faulty
 from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 
 Outcome: TypeAlias = "float | str | None"
 """A number, a text that Prometheus sends for one ("NaN"), or None for no answer."""
+
+Script: TypeAlias = Mapping[str, "Iterable[Outcome] | Callable[[int], Outcome]"]
+"""By query: outcomes, one after the other and the last one again and again, or one by the number of the measurement, from 1."""
 
 HANGS = "hangs"
 PROMETHEUS_URL = "http://prometheus.monitoring:9090"
@@ -33,18 +37,16 @@ CONTROLLER = Settings(leader_elect=False, identity="one", lease_namespace="defau
 
 
 class Metrics:
-    """`ports.MetricEndpoints`: answers each query by its script; the last outcome is repeated.
+    """`ports.MetricEndpoints`: answers each query by its script.
 
     Args:
-        script: outcomes by query; a query that is not in it has the value 1.
+        script: a query that is not in it has the value 1.
         took_s: from a question to its answer.
     """
 
-    def __init__(
-        self, clock: Clock, script: Mapping[str, Iterable[Outcome]] | None = None, *, took_s: float = 0.01
-    ) -> None:
+    def __init__(self, clock: Clock, script: Script | None = None, *, took_s: float = 0.01) -> None:
         self._clock = clock
-        self._script = {query: list(outcomes) for query, outcomes in (script or {}).items()}
+        self._script = {query: _outcomes(each) for query, each in (script or {}).items()}
         self._took_s = took_s
         self.asked: list[tuple[float, str]] = []
         """When which query came, wall clock."""
@@ -52,18 +54,18 @@ class Metrics:
         self.open = 0
         """Questions without an answer yet."""
         self.most_open = 0
+        self.number_of: Callable[[str], int] = lambda _query: 1
 
     def now_says(self, query: str, *outcomes: Outcome) -> None:
         """Changes the script of a query from now on."""
-        self._script[query] = list(outcomes)
+        self._script[query] = _outcomes(outcomes)
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
         """See `ports.MetricEndpoints`."""
         query = parse_qs(urlsplit(request.url).query).get("query", [request.url])[0]
         self.asked.append((self._clock.now_s(), query))
         self.requests.append(request)
-        outcomes = self._script.get(query, [1.0])
-        outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
+        outcome = self._script[query](self.number_of(query)) if query in self._script else 1.0
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -83,9 +85,27 @@ class Metrics:
         return [at_s for at_s, each in self.asked if each == query]
 
 
+def _outcomes(script: Iterable[Outcome] | Callable[[int], Outcome]) -> Callable[[int], Outcome]:
+    if callable(script):
+        return script
+    left = list(script)
+    return lambda _number: left.pop(0) if len(left) > 1 else left[0]
+
+
 def answer(body: Any, *, status: int = 200) -> HttpAnswer:
     """An answer in JSON."""
     return HttpAnswer(status=status, body=json.dumps(body).encode(), content_type="application/json")
+
+
+def without_times(status: Any) -> Any:
+    """A status without the moments in it, which differ between runs that end alike."""
+    match status:
+        case dict():
+            return {name: without_times(part) for name, part in status.items() if not name.endswith("At")}
+        case list():
+            return [without_times(each) for each in status]
+        case _:
+            return status
 
 
 def metric(name: str = "good", *, query: str = "", **more: Any) -> Manifest:
@@ -110,6 +130,7 @@ class Stage:
     def __init__(self, cluster: SimulatedCluster, metrics: Metrics) -> None:
         self.cluster = cluster
         self.metrics = metrics
+        metrics.number_of = self._number_of
         self.telemetry: list[Telemetry] = []
 
     @asynccontextmanager
@@ -156,6 +177,13 @@ class Stage:
         results = self.status(name).get("metricResults") or []
         return next((each for each in results if each["name"] == metric_name), {})
 
+    def _number_of(self, query: str) -> int:
+        """Number of the measurement that is taken now, as the status has it; of a metric whose name is its query."""
+        runs = (each["metadata"]["name"] for each in self.cluster.list(ANALYSIS_RUN))
+        result = next((found for name in runs if (found := self.result(query, name=name))), {})
+        number: int = result.get("count", 0) + result.get("error", 0) + 1
+        return number
+
     def phases(self, metric_name: str = "good", *, name: str = "run") -> list[str]:
         """Phases of the metric's measurements."""
         return [each["phase"] for each in self.result(metric_name, name=name).get("measurements") or ()]
@@ -175,6 +203,24 @@ class Stage:
         about = [each for each in found if each["regarding"]["kind"] == ANALYSIS_RUN.kind]
         return [(each["type"], each["reason"], each["note"]) for each in about if each["regarding"]["name"] == name]
 
+    async def keep_running(self, stop: asyncio.Event, tape: FaultTape) -> None:
+        """Runs a controller whose requests have the tape's faults, and another one after a crash, until `stop`."""
+        try:
+            await self.control(stop, api=Faulty(self.cluster.api, tape))
+        except BaseExceptionGroup as group:
+            _, rest = group.split(Crashed)
+            if rest is not None:
+                raise rest from None
+            await asyncio.sleep(1.0)
+            await self.control(stop, seed=2)
+
+    def end(self) -> dict[str, Any]:
+        """Every run as it is, without times."""
+        return {
+            each["metadata"]["name"]: without_times(each.get("status") or {})
+            for each in self.cluster.list(ANALYSIS_RUN, NAMESPACE)
+        }
+
     async def until_over(self, name: str = "run", *, namespace: str = NAMESPACE, within_s: float = 3_600.0) -> str:
         """Waits until a run is over; its phase."""
 
@@ -188,7 +234,7 @@ class Stage:
 
 def play(
     scenario: Callable[[Stage], Awaitable[None]],
-    script: Mapping[str, Iterable[Outcome]] | None = None,
+    script: Script | None = None,
     *,
     took_s: float = 0.01,
     without_crds: bool = False,

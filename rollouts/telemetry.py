@@ -68,6 +68,38 @@ class WatchedTable(Protocol):
         ...
 
 
+class AnalysisMetrics:
+    """The part of the controller's metrics that is about AnalysisRuns. No label is a name of a run, a metric or a query."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.measurements = Counter(
+            "rollouts_measurements", "Measurements of AnalysisRuns.", ["source", "phase"], registry=registry
+        )
+        self.measurement_seconds = Histogram(
+            "rollouts_measurement_seconds",
+            "Duration of a measurement, with the answer of whoever was asked.",
+            ["source"],
+            buckets=_PASS_BUCKETS_S,
+            registry=registry,
+        )
+        self.measurements_active = Gauge(
+            "rollouts_measurements_active", "Measurements that are being taken.", registry=registry
+        )
+        self.measurements_waiting = Gauge(
+            "rollouts_measurements_waiting", "Measurements that are due and wait for their turn.", registry=registry
+        )
+        self.runs = Counter(
+            "rollouts_analysis_runs", "AnalysisRuns that are over, by phase.", ["phase"], registry=registry
+        )
+        self.runs_active = Gauge("rollouts_analysis_runs_active", "AnalysisRuns that are not over.", registry=registry)
+        self.errors = Counter(
+            "rollouts_analysis_errors",
+            "Looks at AnalysisRuns that failed, by class of error.",
+            ["error"],
+            registry=registry,
+        )
+
+
 class Telemetry:
     """The controller's metrics, in a registry of their own, so that several controllers fit into one process.
 
@@ -117,6 +149,7 @@ class Telemetry:
             "Routes that somebody else changed and the controller set again.",
             registry=registry,
         )
+        self.analysis = AnalysisMetrics(registry)
         self.leader = Gauge("rollouts_leader", "1 while this process may write.", registry=registry)
         self.phases = Gauge("rollouts_phase", "Rollouts by phase.", ["namespace", "phase"], registry=registry)
         self.watch_ages = Gauge(

@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -19,7 +18,6 @@ import structlog
 from rollouts.api.spec.parse import warm_up
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
-from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
 from rollouts.cluster.structs import STRUCTS, RouteObject
@@ -28,6 +26,8 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
+from rollouts.controller.adapters import connected, data_planes_of, metric_asker, metric_sources, providers_of
+from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -49,27 +49,24 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.optional_watches import OptionalWatches
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.standing_watches import OPTIONAL, WATCHED, new_store
+from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
 from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
 from rollouts.core.model.drain import ProxyMode
-from rollouts.errors import SettingsInvalid
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
-from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import ApiServer, Clock, DataPlanes
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
+from rollouts.ports import ApiServer, Clock, DataPlanes, MetricEndpoints
 from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.kube_proxy import learnt_lag_s
-from rollouts.probes.named_planes import parse_data_planes
-from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.registry import installed, registry, unknown
 
 GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
+MEASUREMENTS_AT_ONCE = 64
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
 EXIT_STOPPED = 0
@@ -90,6 +87,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     on_ready: Callable[[Telemetry], None] | None = None,
     own_process: bool = False,
     planes: DataPlanes | None = None,
+    metrics: MetricEndpoints | None = None,
 ) -> int:
     """Runs the controller until `stop` is set or its lease is lost; returns the exit code for the process.
 
@@ -100,7 +98,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
         own_process: the whole process is the controller, so the objects of the first lists are kept out of garbage collection.
-        planes: None for those that `settings` names. Given ones are not closed.
+        planes, metrics: None for those that `settings` names. Given ones are not closed.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
     """
@@ -109,31 +107,33 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         if api is None:
             steady = SystemClock()
             clock = clock or steady
-            connection = await stack.enter_async_context(_connected(settings, on_date=following(steady)))
+            connection = await stack.enter_async_context(connected(settings, on_date=following(steady)))
             api, namespace = connection, settings.lease_namespace or connection.namespace
             if settings.leader_elect and lease_api is None:
                 # A connection pool of its own: passes that wait for connections must not cost the lease.
-                lease_api = await stack.enter_async_context(_connected(settings))
+                lease_api = await stack.enter_async_context(connected(settings))
         clock = clock or SystemClock()
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         elector = None
         if settings.leader_elect:
-            elector = Elector(
-                lease_api or api,
-                namespace=namespace,
-                name=settings.lease_name,
-                identity=settings.identity,
-                clock=clock,
-                rng=rng,
-                on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
-            )
+            elector = _elector(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
-            named = _data_planes(settings, api=api, clock=clock)
+            named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
+        if metrics is None:
+            metrics = await stack.enter_async_context(contextlib.aclosing(metric_asker(settings, clock=clock)))
         declared = DeclaredProbes(settings.data_plane_ca, clock=clock)
         probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
-            settings, api=api, elector=elector, clock=clock, rng=rng, planes=planes, probes=probes, namespace=namespace
+            settings,
+            api=api,
+            elector=elector,
+            clock=clock,
+            rng=rng,
+            planes=planes,
+            probes=probes,
+            metrics=metrics,
+            namespace=namespace,
         )
         if settings.metrics_address is not None:
             health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
@@ -148,7 +148,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
 class Controller:
     """All parts of one controller, connected."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a port, by name
         self,
         settings: Settings,
         *,
@@ -158,6 +158,7 @@ class Controller:
         rng: random.Random,
         planes: DataPlanes,
         probes: DeclaredProbes,
+        metrics: MetricEndpoints,
         namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
@@ -178,14 +179,19 @@ class Controller:
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
-        providers = LiveProviders(_providers(settings))
+        providers = LiveProviders(providers_of(settings))
         self._planes = AllDataPlanes(planes, probes=probes, providers=providers)
         self._routes = self._route_reader(providers)
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         self._optional = OptionalWatches(
-            self._store, settings.identity, api=api, on_change=self._on_change, on_unreadable=self._on_unreadable
+            self._store,
+            settings.identity,
+            api=api,
+            on_change=self._on_change,
+            on_unreadable=self._on_unreadable,
+            on_seen=lambda kind: self.telemetry.follow_table(self._store.table(kind)),
         )
         analyses = Analyses(self._store, why_unseen=self._optional.why_unseen)
         self._triggers = Triggers(
@@ -224,9 +230,13 @@ class Controller:
             analyses=analyses,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._analysis = self._analysis_runs(metrics)
+        self._show(may_write)
+
+    def _show(self, may_write: Callable[[], bool]) -> None:
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
-        for kind in (*(kind for kind, _ in WATCHED), *OPTIONAL):
+        for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
@@ -240,6 +250,19 @@ class Controller:
             named=lambda name: bool(self._naming(name)),
             on_change=self._wake_naming,
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
+        )
+
+    def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
+        return AnalysisRuns(
+            client=self._client,
+            store=self._store,
+            sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
+            events=self._events,
+            telemetry=self.telemetry,
+            clock=self._clock,
+            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
+            identity=self._settings.identity,
+            measurements=MEASUREMENTS_AT_ONCE,
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
@@ -274,6 +297,7 @@ class Controller:
             if stop.is_set():
                 log.info("stopping", leading=self._leading)
                 self._queue.close()
+                self._analysis.close()
                 if self._leading:
                     await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
         finally:
@@ -301,6 +325,7 @@ class Controller:
         try:
             async with asyncio.TaskGroup() as questions:
                 judging = questions.create_task(self._traffic_providers.judge())
+                analysing = questions.create_task(self._analysis.lead())
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -326,6 +351,7 @@ class Controller:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
                 judging.cancel()
+                await asyncio.wait({analysing})
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
@@ -405,6 +431,8 @@ class Controller:
             self._managed.learn(before, after)
         elif isinstance(after or before, RouteObject):
             self._managed_routes.learn(kind, before, after)
+        elif kind == ANALYSIS_RUN:
+            self._analysis.changed(before, after)
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -417,6 +445,8 @@ class Controller:
         """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
+        if kind == ANALYSIS_RUN:
+            self._analysis.unreadable(metadata)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         for key in self._triggers.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata)):
             self._queue.add(key)
@@ -464,36 +494,13 @@ class Controller:
             on_ready(self.telemetry)
 
 
-@contextlib.asynccontextmanager
-async def _connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
-    connection = await connect(
-        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+def _elector(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
+    return Elector(
+        api,
+        namespace=namespace,
+        name=settings.lease_name,
+        identity=settings.identity,
+        clock=clock,
+        rng=rng,
+        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
     )
-    try:
-        yield connection
-    finally:
-        await connection.aclose()
-
-
-def _data_planes(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
-    named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
-    any_query = settings.drain_queries == "any"
-    return NamedDataPlanes(
-        named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
-    )
-
-
-def _providers(settings: Settings) -> Mapping[str, Provider]:
-    """Every traffic provider of this installation. Raises: SettingsInvalid for a --router that does not exist."""
-    providers = registry(installed())
-    for name in settings.routers:
-        if name not in providers:
-            raise SettingsInvalid(f"--router: {name}: {unknown(name, providers)}")
-    return providers
-
-
-def _user_agent() -> str:
-    try:
-        return f"rollouts/{version('rollouts')}"
-    except PackageNotFoundError:
-        return "rollouts"

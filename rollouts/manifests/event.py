@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from rollouts.core.model.intents import Notice
-from rollouts.objects import EVENT, ROLLOUT, Manifest
+from rollouts.objects import EVENT, ROLLOUT, Kind, Manifest
 
 CONTROLLER = "rollouts.dev/controller"
 _NOTE_MAX_BYTES = 1024  # kube-apiserver refuses a longer note
@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Regarding(Protocol):
-    """The fields of a Rollout that an Event needs; they are known even if the spec cannot be read."""
+    """The fields of an object that an Event about it needs; they are known even if its spec cannot be read."""
 
     @property
     def namespace(self) -> str: ...
@@ -28,11 +28,19 @@ class Regarding(Protocol):
 
 
 def event(
-    rollout: Regarding, notice: Notice, *, at_s: float, name: str, instance: str, action: str = "Reconcile"
+    regarding: Regarding,
+    notice: Notice,
+    *,
+    at_s: float,
+    name: str,
+    instance: str,
+    kind: Kind = ROLLOUT,
+    action: str = "Reconcile",
 ) -> Manifest:
-    """One Event about the Rollout.
+    """One Event about an object.
 
     Args:
+        kind: of the object.
         at_s: when it happened, seconds since 1970.
         name: name of the Event, from `event_name`.
         instance: the controller process that reports it (its pod's name).
@@ -42,7 +50,7 @@ def event(
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
-        "metadata": {"name": name, "namespace": rollout.namespace},
+        "metadata": {"name": name, "namespace": regarding.namespace},
         "eventTime": moment.isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": "Warning" if notice.warning else "Normal",
         "reason": notice.reason.value,
@@ -51,20 +59,20 @@ def event(
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:_INSTANCE_MAX],
         "regarding": {
-            "apiVersion": ROLLOUT.api_version,
-            "kind": ROLLOUT.kind,
-            "namespace": rollout.namespace,
-            "name": rollout.name,
-            "uid": rollout.uid,
-            "resourceVersion": rollout.resource_version,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "namespace": regarding.namespace,
+            "name": regarding.name,
+            "uid": regarding.uid,
+            "resourceVersion": regarding.resource_version,
         },
     }
 
 
-def event_name(rollout: str, *, at_s: float, index: int = 0) -> str:
-    """`<rollout>.<hex>`, where hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
+def event_name(regarding: str, *, at_s: float, index: int = 0) -> str:
+    """`<name of the object>.<hex>`, where hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
     suffix = f".{round(at_s * 1_000_000) * 1000 + index:x}"
-    return rollout[: 253 - len(suffix)].rstrip(".-") + suffix
+    return regarding[: 253 - len(suffix)].rstrip(".-") + suffix
 
 
 def _shortened(note: str) -> str:

@@ -1,4 +1,4 @@
-"""Who a metric asks: an endpoint that an administrator declared, or the URL that the metric itself has. Pure."""
+"""Who a metric asks, and what: an endpoint that an administrator declared, or the URL that the metric itself has. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, OAuth2, PrometheusQuery, WebQuery
 from rollouts.metrics.requests import ClientCredentials, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.metrics.sources import HttpSource
+from rollouts.metrics.sources import HttpSource, Question, question_of
 from rollouts.secret import Secret
 
 
@@ -30,6 +30,22 @@ def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> M
         case WebQuery(url=url):
             same = [each for each in declared.values() if f"{url}/".startswith(f"{each.url.rstrip('/')}/")]
             return _asked_by(source, same[0] if same else MetricEndpoint(url=url))
+
+
+def question_to(
+    source: HttpSource, declared: Mapping[str, MetricEndpoint], *, now_s: float, anywhere: bool = False
+) -> Question | NoEvidence:
+    """What is asked now, and whom; or why nobody can be asked.
+
+    Args:
+        declared: by name; "default" is what `--prometheus-url` names.
+        now_s: seconds since 1970.
+        anywhere: whoever asks may ask any address, as people may from their own machines.
+    """
+    endpoint = endpoint_of(source, declared)
+    if isinstance(endpoint, NoEvidence):
+        return endpoint
+    return question_of(source, replace(endpoint, declared=True) if anywhere else endpoint, now_s=now_s)
 
 
 def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:

@@ -163,7 +163,7 @@ def test_a_background_analysis_ends_with_the_update(scraped: tuple[Requests, str
     endless = _template()
     del endless["spec"]["metrics"][0]["count"]
     analysis = {"templates": [{"templateName": "success-rate"}]}
-    steps = [{"setWeight": 50}, {"pause": {"duration": "2s"}}]
+    steps: list[Manifest] = [{"setWeight": 50}, {"pause": {"duration": "2s"}}]
     stage.apply(endless, canary("web", replicas=2, steps=steps, analysis=analysis))
     stage.wait_ready("web")
     stage.set_image("web", "web:2")

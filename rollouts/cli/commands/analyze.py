@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -35,11 +35,11 @@ from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEviden
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
-from rollouts.metrics.endpoints import endpoint_of
+from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
-from rollouts.metrics.sources import found_in, question_of
+from rollouts.metrics.sources import found_in
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
@@ -199,11 +199,7 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
         return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
     match metric.source:
         case PrometheusQuery() | WebQuery() as source:
-            endpoint = endpoint_of(source, asked.declared)
-            if isinstance(endpoint, NoEvidence):
-                return endpoint
-            # Whoever types the command asks from their own machine, where they may ask whom they like.
-            question = question_of(source, replace(endpoint, declared=True), now_s=now_s)
+            question = question_to(source, asked.declared, now_s=now_s, anywhere=True)
             if isinstance(question, NoEvidence):
                 return question
             answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)

@@ -59,7 +59,7 @@ from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, SERVICE, Manifest
+from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 Plain: TypeAlias = (
@@ -164,13 +164,16 @@ def render_status(status: RolloutStatus, *, before: Manifest, step_count: int = 
     return (WriteStatus(patch=patch) if patch else None), can_wait(patch)
 
 
-def render_notice(rollout: Regarding, notice: Notice, *, at_s: float, index: int, instance: str) -> Manifest:
+def render_notice(
+    regarding: Regarding, notice: Notice, *, at_s: float, index: int, instance: str, kind: Kind = ROLLOUT
+) -> Manifest:
     """The Kubernetes Event for a notice.
 
     Args:
         at_s: wall clock.
         index: 0 to 999; makes the names of Events of one microsecond differ.
         instance: the process that reports the Event.
+        kind: of the object that the notice is about.
     """
-    name = event_name(rollout.name, at_s=at_s, index=index)
-    return event(rollout, notice, at_s=at_s, name=name, instance=instance)
+    name = event_name(regarding.name, at_s=at_s, index=index)
+    return event(regarding, notice, at_s=at_s, name=name, instance=instance, kind=kind)

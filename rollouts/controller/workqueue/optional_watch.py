@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -37,6 +38,7 @@ class OptionalWatch:
     Args:
         rng: for the length of watches and of pauses.
         on_change, on_unreadable: as for `cluster.watch.reflect`; what can no longer be seen is reported as gone.
+        on_seen: called whenever the objects can be seen that could not be seen before.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class OptionalWatch:
         rng: random.Random,
         on_change: OnChange,
         on_unreadable: OnUnreadable,
+        on_seen: Callable[[], None],
     ) -> None:
         self.listed = asyncio.Event()
         """Set when it is known what there is, even if that is nothing."""
@@ -55,6 +58,7 @@ class OptionalWatch:
         self._rng = rng
         self._on_change = on_change
         self._on_unreadable = on_unreadable
+        self._on_seen = on_seen
         self._unknown = set(table.watches())  # by scope
         self._refused: dict[str, str] = {}  # by scope: why, and what helps
 
@@ -97,8 +101,10 @@ class OptionalWatch:
         log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
 
     def _seen(self, scope: str) -> None:
-        if self._refused.pop(scope, None):
-            log.info("kind_is_there", kind=self._table.kind.kind, namespace=scope)
+        if scope in self._refused or scope in self._unknown:
+            if self._refused.pop(scope, None):
+                log.info("kind_is_there", kind=self._table.kind.kind, namespace=scope)
+            self._on_seen()
         self._known(scope)
 
     def _not_seen(self, scope: str, why: RolloutsError) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from rollouts.cluster.store import Store
@@ -20,6 +22,7 @@ class OptionalWatches:
     Args:
         identity: of this process; its watches reconnect at other times than those of other processes.
         on_change, on_unreadable: as for `OptionalWatch`.
+        on_seen: called with a kind whenever its objects can be seen that could not be seen before.
     """
 
     def __init__(
@@ -30,10 +33,18 @@ class OptionalWatches:
         api: ApiServer,
         on_change: OnChange,
         on_unreadable: OnUnreadable,
+        on_seen: Callable[[Kind], None],
     ) -> None:
         rng = random.Random(identity)  # noqa: S311 - jitter of its own: some clusters have none of these to watch
         self._watches = {
-            kind: OptionalWatch(store.table(kind), api=api, rng=rng, on_change=on_change, on_unreadable=on_unreadable)
+            kind: OptionalWatch(
+                store.table(kind),
+                api=api,
+                rng=rng,
+                on_change=on_change,
+                on_unreadable=on_unreadable,
+                on_seen=partial(on_seen, kind),
+            )
             for kind in OPTIONAL
         }
 

@@ -92,6 +92,11 @@ def decide_run(
     return RunDecision(due=due, status=status, wake_at_s=wake_at_s)
 
 
+def next_number(result: MetricResult) -> int:
+    """Number of the metric's measurement that is in flight or comes next, from 1: those that were counted have lower ones."""
+    return result.count + result.error + 1
+
+
 def _measured(
     rules: tuple[MetricRules, ...],
     before: tuple[MetricResult, ...],
@@ -157,7 +162,6 @@ def _next(
         if not ending and at_s > now_s:
             later_s.append(at_s)
             continue
-        number = result.count + result.error + 1
         task = Task.TAKE if result.in_flight is None else Task.STOP if ending else Task.RESUME
-        due.append(Due(metric=each.name, task=task, number=number, measurement=result.in_flight))
+        due.append(Due(metric=each.name, task=task, number=next_number(result), measurement=result.in_flight))
     return tuple(due), earliest(later_s)

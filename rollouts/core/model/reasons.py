@@ -42,6 +42,14 @@ class Reason(StrEnum):
     SERVICE_RELEASED = "ServiceReleased", "A Service is no longer managed by the Rollout."
     ANALYSIS_SUCCESSFUL = "AnalysisRunSuccessful", "An AnalysisRun ended with a success."
     ANALYSIS_FAILED = "AnalysisRunFailed", "An AnalysisRun failed: what it measured is not as good as it must be."
+    ANALYSIS_RUN_INCONCLUSIVE = (
+        "AnalysisRunInconclusive",
+        "An AnalysisRun ended without enough evidence for a success or a failure.",
+    )
+    ANALYSIS_RUN_ERROR = (
+        "AnalysisRunError",
+        "An AnalysisRun could not be carried out: its spec is wrong, or its metrics could not be measured.",
+    )
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and its pods are available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."

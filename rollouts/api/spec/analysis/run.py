@@ -77,6 +77,14 @@ def parse_run(spec: Mapping[str, Any], *, root: str = "spec") -> RunSpec:
     )
 
 
+def time_to_live_in(spec: Mapping[str, Any]) -> TimeToLive:
+    """How long a run is kept, whatever else its spec says; without a rule when that cannot be read."""
+    problems = Problems()
+    strategy = spec.get("ttlStrategy")
+    wire = read_model(TTLStrategy, strategy if isinstance(strategy, Mapping) else {}, problems, root="spec.ttlStrategy")
+    return TimeToLive() if problems.found() else _time_to_live(wire)
+
+
 def _check_common(wire: AnalysisTemplateSpec | AnalysisRunSpecWire, root: str, problems: Problems) -> None:
     check_arguments(wire.args or (), root, problems)
     check_rules(wire.dry_run or (), wire.measurement_retention or (), root, problems)

@@ -1,0 +1,84 @@
+"""Makes the adapters that settings name: connections, askers of data planes, sources of metrics, traffic providers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
+from rollouts.controller.analysis.http_measurements import HttpMeasurements, no_secret_values
+from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
+from rollouts.controller.analysis.pod_measurements import PodMeasurements
+from rollouts.controller.analysis.sources import MeasurementSource, SourceName
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT
+from rollouts.errors import SettingsInvalid
+from rollouts.metrics.addresses import TenantUrls
+from rollouts.metrics.requests import MetricEndpoint
+from rollouts.ports import ApiServer, Clock, MetricEndpoints
+from rollouts.probes.metric_asker import MetricAsker
+from rollouts.probes.named_planes import parse_data_planes
+from rollouts.probes.planes import NamedDataPlanes
+from rollouts.settings import Settings
+from rollouts.traffic.codec import Provider
+from rollouts.traffic.registry import installed, registry, unknown
+
+
+@contextlib.asynccontextmanager
+async def connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
+    """A connection to the cluster that settings name, closed at the end. Raises: SettingsInvalid."""
+    connection = await connect(
+        kubeconfig=settings.kubeconfig, context=settings.context, user_agent=_user_agent(), on_date=on_date
+    )
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+def metric_asker(settings: Settings, *, clock: Clock) -> MetricAsker:
+    """What asks metric endpoints. Raises: SettingsInvalid for a CA file without a certificate in it."""
+    return MetricAsker(tenants=TenantUrls(), clock=clock, ca_file=settings.data_plane_ca)
+
+
+def metric_sources(
+    settings: Settings, *, metrics: MetricEndpoints, client: Client, clock: Clock
+) -> Mapping[SourceName, MeasurementSource]:
+    """What takes the measurements of AnalysisRuns in this installation."""
+    url = settings.prometheus_url
+    declared = {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
+    http = HttpMeasurements(
+        endpoints=metrics,
+        declared=lambda: declared,
+        secret_values=no_secret_values,
+        clock=clock,
+        deadline_s=MEASUREMENT_DEADLINE_S,
+    )
+    pods = PodMeasurements(client=client, clock=clock)
+    return {SourceName.PROMETHEUS: http, SourceName.WEB: http, SourceName.KUBERNETES: pods}
+
+
+def data_planes_of(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
+    """What asks the data planes that settings name. Raises: SettingsInvalid."""
+    named, ca_file = parse_data_planes(settings.data_planes), settings.data_plane_ca
+    any_query = settings.drain_queries == "any"
+    return NamedDataPlanes(
+        named, prometheus_url=settings.prometheus_url, any_query=any_query, ca_file=ca_file, clock=clock, api=api
+    )
+
+
+def providers_of(settings: Settings) -> Mapping[str, Provider]:
+    """Every traffic provider of this installation. Raises: SettingsInvalid for a --router that does not exist."""
+    providers = registry(installed())
+    for name in settings.routers:
+        if name not in providers:
+            raise SettingsInvalid(f"--router: {name}: {unknown(name, providers)}")
+    return providers
+
+
+def _user_agent() -> str:
+    try:
+        return f"rollouts/{version('rollouts')}"
+    except PackageNotFoundError:
+        return "rollouts"

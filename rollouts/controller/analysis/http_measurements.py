@@ -1,0 +1,134 @@
+"""Measurements of `prometheus` and `web`: one bounded request each, with the values of secrets put in right before it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
+from rollouts.core.analysis.measurement import Measurement
+from rollouts.core.analysis.metric import Metric, SecretReference
+from rollouts.core.analysis.run import Due, Task
+from rollouts.core.analysis.secret_values import with_secret_values
+from rollouts.core.analysis.source import JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.model.frozen import replace
+from rollouts.metrics.endpoints import question_to
+from rollouts.metrics.evidence import measured
+from rollouts.metrics.requests import MetricEndpoint, origin_of
+from rollouts.metrics.samples import MetricData, NoEvidence
+from rollouts.metrics.sources import found_in
+from rollouts.ports import Clock, MetricEndpoints
+
+_NUMBERS = re.compile(r"[^\[\], ]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretProblem:
+    """Why the value of a secret is not known, in words of ours."""
+
+    why: str
+
+
+SecretValues: TypeAlias = Callable[[str, tuple[SecretReference, ...]], Awaitable[Mapping[str, str] | SecretProblem]]
+"""Reads the values of secrets in a namespace; by the names of their arguments."""
+
+
+async def no_secret_values(_namespace: str, secrets: tuple[SecretReference, ...]) -> SecretProblem:
+    """For a controller that may not read Secrets."""
+    names = ", ".join(sorted({each.name for each in secrets}))
+    return SecretProblem(
+        f"needs the Secret {names}, and the controller may not read it: rollouts rbac -f prints the Role"
+    )
+
+
+class HttpMeasurements:
+    """Asks metric endpoints.
+
+    Args:
+        declared: the endpoints that an administrator declared, by name.
+        deadline_s: for each request, below the metric's own timeout.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoints: MetricEndpoints,
+        declared: Callable[[], Mapping[str, MetricEndpoint]],
+        secret_values: SecretValues,
+        clock: Clock,
+        deadline_s: float,
+    ) -> None:
+        self._endpoints = endpoints
+        self._declared = declared
+        self._secret_values = secret_values
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self._judging = asyncio.Lock()
+
+    async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
+        """See `MeasurementSource.measure`. Nothing is ever in flight between two requests."""
+        if due.task is Task.STOP:
+            return stopped(due, now_s=now_s)
+        values: Mapping[str, str] = {}
+        if metric.secrets:
+            found = await self._secret_values(run.namespace, metric.secrets)
+            if isinstance(found, SecretProblem):
+                return self._failed(found.why, now_s)
+            values = found
+            if problem := _secret_problem(metric, values):
+                return self._failed(problem, now_s)
+        return without_secrets(await self._asked(with_secret_values(metric, values), now_s), values)
+
+    async def _asked(self, metric: Metric, now_s: float) -> Measurement:
+        assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
+        question = question_to(metric.source, self._declared(), now_s=now_s)
+        if isinstance(question, NoEvidence):
+            return self._judged(question, metric, now_s)
+        answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
+        async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
+            return self._judged(found_in(answer, question), metric, now_s)
+
+    def _judged(self, found: MetricData, metric: Metric, now_s: float) -> Measurement:
+        return measured(found, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
+
+    def _failed(self, why: str, now_s: float) -> Measurement:
+        return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())
+
+
+def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Measurement:
+    """The measurement, without a text in it that has a secret: a server may repeat what it was sent."""
+    secrets = {text for text in values.values() if text}
+    if any(text in measurement.message for text in secrets):
+        measurement = replace(measurement, message="the reason has the value of a secret in it, so it is not shown")
+    if not secrets.isdisjoint(_NUMBERS.findall(measurement.value)):
+        measurement = replace(measurement, value="")
+    return measurement
+
+
+def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
+    """Why the metric cannot be asked with these values; "" when it can."""
+    if missing := [each.argument for each in metric.secrets if each.argument not in values]:
+        return f"needs the secret {', '.join(missing)}, which has no value"
+    others = with_secret_values(metric, {each.argument: "0" for each in metric.secrets})
+    urls = zip(_urls(with_secret_values(metric, values).source), _urls(others.source), strict=True)
+    if any(origin_of(url) != origin_of(other) for url, other in urls):
+        # It would be told in messages and logs, and asked of name servers.
+        return "a secret stands in the host or the port of a URL, where it would be shown: put it into a header or the path"
+    return ""
+
+
+def _urls(source: MetricSource) -> Iterator[str]:
+    match source:
+        case WebQuery(url=url, authentication=authentication):
+            yield url
+        case PrometheusQuery(authentication=authentication):
+            pass
+        case JobMetric() | PodEvidence():
+            return
+        case _:
+            assert_never(source)
+    if authentication is not None:
+        yield authentication.token_url

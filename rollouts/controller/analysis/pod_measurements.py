@@ -1,0 +1,101 @@
+"""Measurements of `kubernetes`: one list of the revision's pods, which every cluster can answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.structs import Struct
+from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
+from rollouts.core.analysis.measurement import Measurement
+from rollouts.core.analysis.metric import Metric
+from rollouts.core.analysis.run import Due, Task
+from rollouts.core.analysis.source import PodEvidence
+from rollouts.errors import ApiForbidden, ApiUnavailable
+from rollouts.manifests.ownership import NAME, REVISION
+from rollouts.metrics.pods import PodSeen, pod_seen, pods_measured
+from rollouts.objects import POD
+from rollouts.ports import Clock
+
+LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one revision
+
+
+class _PodMetadata(Struct, frozen=True):
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Pod(Struct, frozen=True):
+    metadata: _PodMetadata = _PodMetadata()
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _ListMetadata(Struct, frozen=True):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(Struct, frozen=True):
+    metadata: _ListMetadata = _ListMetadata()
+    items: tuple[_Pod, ...] | None = None
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+class PodMeasurements:
+    """Lists pods."""
+
+    def __init__(self, *, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._room = asyncio.Semaphore(LISTS_AT_ONCE)
+
+    async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
+        """See `MeasurementSource.measure`. Nothing is ever in flight between two lists."""
+        assert isinstance(metric.source, PodEvidence)  # noqa: S101 - the registry knows no other for us
+        if due.task is Task.STOP:
+            return stopped(due, now_s=now_s)
+        if not run.rollout or not run.revision:
+            why = f"the AnalysisRun names no pods: it needs the labels {NAME} and {REVISION}"
+            return failed(why, started_at_s=now_s, finished_at_s=now_s)
+        try:
+            async with self._room:
+                pods = await self._pods(run)
+        except ApiForbidden:
+            why = "the controller may not list pods"
+            return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())
+        return pods_measured(
+            metric.source,
+            pods,
+            since_s=run.started_at_s,
+            started_at_s=now_s,
+            finished_at_s=self._clock.now_s(),
+        )
+
+    async def _pods(self, run: MeasuredRun) -> list[PodSeen]:
+        selector = f"{NAME}={run.rollout},{REVISION}={run.revision}"
+        pods: list[PodSeen] = []
+        token = ""
+        while True:
+            answer = await self._client.list_page(POD, run.namespace, label_selector=selector, continue_token=token)
+            try:
+                page = _PAGE.decode(answer)
+            except (msgspec.DecodeError, RecursionError) as exc:
+                raise ApiUnavailable(f"the list of pods cannot be read ({type(exc).__name__})") from exc
+            pods += _seen(page)
+            token = page.metadata.continue_
+            if not token:
+                return pods
+
+
+def _seen(page: _Page) -> Iterator[PodSeen]:
+    for each in page.items or ():
+        metadata = {
+            "creationTimestamp": each.metadata.creation_timestamp,
+            "deletionTimestamp": each.metadata.deletion_timestamp,
+        }
+        yield pod_seen({"metadata": metadata, "status": each.status})

@@ -1,0 +1,132 @@
+"""What an AnalysisRun says: its spec, its status, and whether anything is still to be done for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
+from rollouts.api.status.analysis_run import read_run_status
+from rollouts.cluster.structs import AnalysisRunObject, Struct
+from rollouts.controller.analysis.measuring import Taken
+from rollouts.controller.analysis.sources import MeasuredRun
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.run import next_number
+from rollouts.core.analysis.run_spec import RunSpec
+from rollouts.core.analysis.time_to_live import TimeToLive
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
+from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.manifests.ownership import NAME, REVISION
+from rollouts.objects import Manifest
+
+STATUS_MAX_BYTES = 1_000_000
+"""Of all measurements in a status, roughly; an object of the API server holds 1.5 MB."""
+
+_OVER = frozenset(phase.value for phase in AnalysisPhase if phase.over)
+_MEASUREMENT_BYTES = 200  # without its texts
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatusRead:
+    """`.status` of a run.
+
+    Args:
+        wire: as the API server has it.
+        problems: what could not be read.
+    """
+
+    status: RunStatus
+    wire: Manifest
+    problems: tuple[str, ...]
+
+
+class _Quick(Struct, frozen=True):
+    phase: str = ""
+
+
+_QUICK = msgspec.json.Decoder(_Quick)
+
+
+def needs_a_look(seen: AnalysisRunObject) -> bool:
+    """Whether something may be left to do: the run is not over, or it is deleted some time after its end. It costs little."""
+    try:
+        over = _QUICK.decode(bytes(seen.status) or b"{}").phase in _OVER
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    return not over or b'"ttlStrategy"' in bytes(seen.spec)
+
+
+def spec_of(seen: AnalysisRunObject) -> RunSpec:
+    """The run's spec. Raises: SpecInvalid."""
+    return parse_run(_spec_json(seen))
+
+
+def time_to_live_of(seen: AnalysisRunObject) -> TimeToLive:
+    """How long the run is kept, also when the rest of its spec is wrong."""
+    try:
+        return time_to_live_in(_spec_json(seen))
+    except SpecInvalid:
+        return TimeToLive()
+
+
+def status_of(seen: AnalysisRunObject) -> RunStatusRead:
+    """The run's status; what cannot be read is as if it were not there."""
+    try:
+        wire = msgspec.json.decode(bytes(seen.status)) if bytes(seen.status) else {}
+    except (msgspec.DecodeError, RecursionError):
+        return RunStatusRead(RunStatus(), {}, ("status: cannot be read",))
+    if not isinstance(wire, dict):
+        return RunStatusRead(RunStatus(), {}, ("status: is not an object",))
+    status, problems = read_run_status(wire)
+    return RunStatusRead(status, wire, problems)
+
+
+def measured_run(seen: AnalysisRunObject, *, started_at_s: float) -> MeasuredRun:
+    """What sources need to know of the run."""
+    metadata = seen.metadata
+    labels = metadata.labels or {}
+    return MeasuredRun(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        rollout=labels.get(NAME, ""),
+        revision=labels.get(REVISION, ""),
+        started_at_s=started_at_s,
+    )
+
+
+def not_recorded(taken: Mapping[str, Taken], status: RunStatus) -> dict[str, Measurement]:
+    """The results that the status has not counted. A write whose answer was lost may have recorded one."""
+    results = {result.name: result for result in status.results}
+    return {
+        name: each.measurement
+        for name, each in taken.items()
+        if each.number == next_number(results.get(name) or MetricResult(name=name))
+    }
+
+
+def within_limits(status: RunStatus) -> RunStatus:
+    """The status with fewer measurements where it would be too large for an object; the counts stay."""
+    while sum(map(_size_bytes, status.results)) > STATUS_MAX_BYTES:
+        largest = max(status.results, key=_size_bytes)
+        fewer = replace(largest, measurements=largest.measurements[(len(largest.measurements) + 1) // 2 :])
+        status = replace(status, results=tuple(fewer if each is largest else each for each in status.results))
+    return status
+
+
+def _size_bytes(result: MetricResult) -> int:
+    return sum(_MEASUREMENT_BYTES + 4 * (len(each.message) + len(each.value)) for each in result.measurements)
+
+
+def _spec_json(seen: AnalysisRunObject) -> Mapping[str, Any]:
+    try:
+        spec = msgspec.json.decode(bytes(seen.spec)) if bytes(seen.spec) else {}
+    except (msgspec.DecodeError, RecursionError):
+        raise SpecInvalid((SpecProblem("spec", "cannot be read: it is nested too deeply, or it is no JSON"),)) from None
+    if not isinstance(spec, dict):
+        raise SpecInvalid((SpecProblem("spec", "must be an object"),))
+    return spec

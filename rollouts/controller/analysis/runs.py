@@ -1,0 +1,114 @@
+"""All AnalysisRuns of the cluster: their queue, and, while this controller leads, looks and measurements.
+
+Every controller watches them; only the leader looks at them. Without the CRD, or without the right to watch it, there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+import structlog
+
+from rollouts.api.status.wire import read_status
+from rollouts.cluster.client import Client
+from rollouts.cluster.store import Store, Table
+from rollouts.cluster.structs import AnalysisRunObject, Metadata, RolloutObject
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.analysis.measuring import Measuring
+from rollouts.controller.analysis.sources import MeasurementSource, SourceName
+from rollouts.controller.analysis.worker import RunWorker
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.managed import is_rollout
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key
+from rollouts.ports import Clock
+from rollouts.telemetry import Telemetry
+
+LOOKS_AT_ONCE = 16
+
+log = structlog.get_logger()
+
+
+class AnalysisRuns:
+    """Carries out AnalysisRuns.
+
+    Args:
+        sources: those that this installation has.
+        measurements: that may be taken at once.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
+        self,
+        *,
+        client: Client,
+        store: Store,
+        sources: Mapping[SourceName, MeasurementSource],
+        events: EventSender,
+        telemetry: Telemetry,
+        clock: Clock,
+        rng: random.Random,
+        identity: str,
+        measurements: int,
+    ) -> None:
+        self._rollouts: Table[RolloutObject] = store.table(ROLLOUT)
+        self._queue = WorkQueue(clock=clock, rng=rng, workers=LOOKS_AT_ONCE)
+        self._barrier = Barrier(store=store, queue=self._queue, clock=clock)
+        self._measuring = Measuring(
+            sources=sources,
+            clock=clock,
+            rng=rng,
+            telemetry=telemetry,
+            at_once=measurements,
+            on_taken=self._queue.add,
+        )
+        self._worker = RunWorker(
+            queue=self._queue,
+            barrier=self._barrier,
+            table=store.table(ANALYSIS_RUN),
+            measuring=self._measuring,
+            client=client,
+            keeps=self._is_awaited,
+            events=events,
+            telemetry=telemetry,
+            clock=clock,
+            identity=identity,
+        )
+        telemetry.analysis.measurements_active.set_function(lambda: self._measuring.active)
+        telemetry.analysis.measurements_waiting.set_function(lambda: len(self._measuring))
+        telemetry.analysis.runs_active.set_function(lambda: len(self._worker))
+
+    async def lead(self) -> None:
+        """Looks at runs and measures until `close`. Cancellation: ends looks and measurements, and waits for that."""
+        async with asyncio.TaskGroup() as tasks:
+            measuring = tasks.create_task(self._measuring.run())
+            async with asyncio.TaskGroup() as looks:
+                for _ in range(LOOKS_AT_ONCE):
+                    looks.create_task(self._worker.run())
+            measuring.cancel()
+
+    def close(self) -> None:
+        """Begins no more looks; those that have begun are finished."""
+        self._queue.close()
+
+    def changed(self, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
+        """Takes up one change that the watch has shown; the store has it already."""
+        self._worker.changed(before, after)
+
+    def unreadable(self, run: Metadata) -> None:
+        """A look at a run that exists and cannot be read ends its measurements; all others go on."""
+        self._barrier.shown(ANALYSIS_RUN, run.namespace, run.name)
+        self._queue.add(Key(run.namespace, run.name))
+
+    def _is_awaited(self, run: Metadata) -> bool:
+        """Whether the run's Rollout has not recorded its verdict yet: without the run it would measure again."""
+        for owner in run.owner_references or ():
+            if not is_rollout(owner):
+                continue
+            rollout = self._rollouts.get(run.namespace, owner.name)
+            if rollout is None or rollout.metadata.uid != owner.uid:
+                continue
+            records = read_status(bytes(rollout.status)).status.analyses
+            return any(each.run == run.name and not each.phase.over for each in records)
+        return False

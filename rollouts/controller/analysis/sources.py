@@ -1,0 +1,105 @@
+"""Who takes a measurement: one `MeasurementSource` for each kind of metric source.
+
+A kind without one is not available in this installation. Its measurements are Errors that say how to turn it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, assert_never
+
+from rollouts.core.analysis.measurement import Measurement
+from rollouts.core.analysis.metric import Metric
+from rollouts.core.analysis.run import Due
+from rollouts.core.analysis.source import JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.model.analysis import AnalysisPhase
+
+
+class SourceName(StrEnum):
+    """A kind of metric source, by its name in `provider`."""
+
+    PROMETHEUS = "prometheus"
+    WEB = "web"
+    JOB = "job"
+    KUBERNETES = "kubernetes"
+
+
+UNAVAILABLE: Mapping[SourceName, str] = {
+    SourceName.PROMETHEUS: "this controller asks no metric servers",
+    SourceName.WEB: "this controller asks no metric servers",
+    SourceName.JOB: "metrics of the source job are off: start the controller with --job-metrics",
+    SourceName.KUBERNETES: "this controller cannot list pods for metrics",
+}
+"""What the measurements of a source say that this installation does not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """The AnalysisRun that a measurement is for.
+
+    Args:
+        rollout, revision: values of its labels `rollouts.dev/name` and `rollouts.dev/revision`; "" when it has none.
+        started_at_s: seconds since 1970.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    rollout: str
+    revision: str
+    started_at_s: float
+
+
+class MeasurementSource(Protocol):
+    """Takes measurements of one kind of source."""
+
+    async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
+        """Takes, resumes or stops one measurement, as `due.task` says.
+
+        A measurement that is not finished is recorded in the run's status, and resumed or stopped later. One that is stopped is
+        answered by a finished one: the truth if there is one, otherwise Pending. What was not recorded is taken again with the
+        same `due.number`, so whatever a source creates has that number in its name.
+
+        Args:
+            now_s: seconds since 1970.
+
+        Raises: what `Client` raises. Cancellation: safe.
+        """
+        ...
+
+
+def name_of(source: MetricSource) -> SourceName:
+    """The kind of a metric's source."""
+    match source:
+        case PrometheusQuery():
+            return SourceName.PROMETHEUS
+        case WebQuery():
+            return SourceName.WEB
+        case JobMetric():
+            return SourceName.JOB
+        case PodEvidence():
+            return SourceName.KUBERNETES
+        case _:
+            assert_never(source)
+
+
+def leaves_nothing(source: MetricSource) -> bool:
+    """Whether a measurement may be given up at any moment, because it has created nothing."""
+    return not isinstance(source, JobMetric)
+
+
+def failed(why: str, *, started_at_s: float, finished_at_s: float) -> Measurement:
+    """A measurement that could not be taken.
+
+    Args:
+        why: in words of ours.
+    """
+    return Measurement(phase=AnalysisPhase.ERROR, started_at_s=started_at_s, finished_at_s=finished_at_s, message=why)
+
+
+def stopped(due: Due, *, now_s: float) -> Measurement:
+    """The end of a measurement without a verdict, for sources that leave nothing behind."""
+    began_s = now_s if due.measurement is None else due.measurement.started_at_s
+    return Measurement(phase=AnalysisPhase.PENDING, started_at_s=began_s, finished_at_s=now_s)

@@ -1,0 +1,346 @@
+"""Runs one look at one AnalysisRun, from its key to its status, and handles everything that goes wrong in it.
+
+Nothing is measured before the status that asks for it is written, and nothing that was measured counts before it is in the
+status. So a crash between any two writes only means that a measurement is taken again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
+
+from rollouts.api.status.analysis_run import run_status_to_wire
+from rollouts.api.status.wire import merge_patch
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import metadata_of
+from rollouts.cluster.store import Table
+from rollouts.cluster.structs import AnalysisRunObject, Metadata
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.act.render import render_notice
+from rollouts.controller.analysis.measuring import Measuring
+from rollouts.controller.analysis.reading import (
+    RunStatusRead,
+    measured_run,
+    needs_a_look,
+    not_recorded,
+    spec_of,
+    status_of,
+    time_to_live_of,
+    within_limits,
+)
+from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.analysis.measurement import RunStatus
+from rollouts.core.analysis.run import TERMINATED, RunDecision, decide_run
+from rollouts.core.analysis.run_spec import RunSpec
+from rollouts.core.analysis.time_to_live import expires_at_s
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Notice
+from rollouts.core.model.reasons import Reason
+from rollouts.errors import (
+    ApiConflict,
+    ApiForbidden,
+    ApiNotFound,
+    ApiThrottled,
+    NotLeader,
+    SpecInvalid,
+    TerminalError,
+    TransientError,
+)
+from rollouts.manifests.ownership import FIELD_MANAGER
+from rollouts.objects import ANALYSIS_RUN, Key
+from rollouts.ports import MERGE_PATCH, Clock
+from rollouts.telemetry import Telemetry
+
+LOOK_DEADLINE_S = 60.0  # its one request has a shorter deadline of its own
+AGAIN_MIN_S = 0.01
+AGAIN_MAX_S = 300.0  # a look costs no request, and the wall clock may have been set meanwhile
+FORBIDDEN_RETRY_S = 60.0
+REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event that we see
+CRASHED_RETRY_S = 30.0
+CRASHED_HOLD_S = 1.0
+KEPT_AGAIN_S = 60.0
+
+_REASONS = {
+    AnalysisPhase.SUCCESSFUL: Reason.ANALYSIS_SUCCESSFUL,
+    AnalysisPhase.FAILED: Reason.ANALYSIS_FAILED,
+    AnalysisPhase.INCONCLUSIVE: Reason.ANALYSIS_RUN_INCONCLUSIVE,
+    AnalysisPhase.ERROR: Reason.ANALYSIS_RUN_ERROR,
+}
+
+Keeps: TypeAlias = Callable[[Metadata], bool]
+"""Whether a run that is over must stay although its time has come."""
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Known:
+    """A run that is not over.
+
+    Args:
+        spec: of that generation, or what is wrong with it.
+        written: resourceVersion of our last write; what follows from it was done in the look that wrote it.
+    """
+
+    uid: str
+    generation: int
+    spec: RunSpec | SpecInvalid
+    written: str = ""
+
+
+class RunWorker:
+    """Takes keys of AnalysisRuns from the queue. All workers share one.
+
+    Args:
+        table: the AnalysisRuns.
+        identity: of the process, for Events.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of one look, in their order
+        self,
+        *,
+        queue: WorkQueue,
+        barrier: Barrier,
+        table: Table[AnalysisRunObject],
+        measuring: Measuring,
+        client: Client,
+        keeps: Keeps,
+        events: EventSender,
+        telemetry: Telemetry,
+        clock: Clock,
+        identity: str,
+    ) -> None:
+        self._queue = queue
+        self._barrier = barrier
+        self._table = table
+        self._measuring = measuring
+        self._client = client
+        self._keeps = keeps
+        self._events = events
+        self._telemetry = telemetry
+        self._clock = clock
+        self._identity = identity
+        self._known: dict[Key, _Known] = {}
+
+    def __len__(self) -> int:
+        """Runs that are not over."""
+        return len(self._known)
+
+    def changed(self, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
+        """Follows one change in the cluster: queues a look if there is something to do."""
+        metadata = (after or before or AnalysisRunObject()).metadata
+        key = Key(metadata.namespace, metadata.name)
+        self._barrier.shown(ANALYSIS_RUN, key.namespace, key.name)
+        if after is None or (before is not None and before.metadata.uid != metadata.uid):
+            self._forget(key)
+            self._barrier.forget(key)
+            self._queue.forget(key)
+        if after is None or not needs_a_look(after):
+            return
+        known = self._known.get(key)
+        if known is None or known.written != metadata.resource_version or known.generation != metadata.generation:
+            self._queue.add(key)
+
+    async def run(self) -> None:
+        """Works until the queue is closed, and finishes a look that has begun."""
+        while (key := await self._queue.take()) is not None:
+            try:
+                if not self._barrier.holds_back(key):
+                    await self.look(key)
+            finally:
+                self._queue.done(key)
+
+    async def look(self, key: Key) -> None:
+        """Looks once, and handles a failure. Raises: nothing but cancellation."""
+        try:
+            async with asyncio.timeout(LOOK_DEADLINE_S):
+                await self._look(key)
+            self._queue.succeeded(key)
+        except (TransientError, TimeoutError) as exc:
+            self._count(exc)
+            retry_in_s = self._again_after(key, exc)
+            tell = log.debug if isinstance(exc, ApiConflict | NotLeader) else log.warning
+            tell("analysis_failed", run=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
+        except TerminalError as exc:
+            self._count(exc)
+            after_s = FORBIDDEN_RETRY_S if isinstance(exc, ApiForbidden) else REFUSED_RETRY_S
+            retry_in_s = self._queue.failed(key, retry_in_s=after_s)
+            log.error("analysis_stopped", run=str(key), error=type(exc).__name__, why=str(exc), retry_in_s=retry_in_s)
+        except Exception as exc:  # a bug; it affects this run alone
+            self._count(exc)
+            retry_in_s = self._queue.failed(key, retry_in_s=CRASHED_RETRY_S, hold_s=CRASHED_HOLD_S)
+            log.exception("analysis_crashed", run=str(key), retry_in_s=retry_in_s)
+
+    async def _look(self, key: Key) -> None:
+        seen = self._table.get(key.namespace, key.name)
+        unreadable = (key.namespace, key.name) in self._table.unreadable
+        if seen is None or seen.metadata.deletion_timestamp is not None or unreadable:
+            self._forget(key)
+            return
+        now_s = self._clock.now_s()
+        read = status_of(seen)
+        if read.status.phase.over:
+            self._forget(key)
+            await self._expire(key, seen, read.status, now_s)
+            return
+        if read.problems:
+            log.warning("analysis_status_unreadable", run=str(key), problems=read.problems)
+        known = self._known_of(key, seen)
+        if isinstance(known.spec, SpecInvalid):
+            await self._record(key, seen, read, _refused(read.status, known.spec, now_s))
+            return
+        await self._measure(key, seen, read, known.spec, now_s)
+
+    async def _measure(
+        self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, spec: RunSpec, now_s: float
+    ) -> None:
+        """Decides, records, and only then asks."""
+        uid = seen.metadata.uid
+        if spec.terminate:
+            self._measuring.give_up(uid)
+        taken = self._measuring.taken(uid)
+        decision = decide_run(
+            spec.rules,
+            read.status,
+            measured=not_recorded(taken, read.status),
+            asked=self._measuring.asked(uid),
+            terminate=TERMINATED if spec.terminate else "",
+            now_s=now_s,
+        )
+        await self._record(key, seen, read, within_limits(decision.status))
+        self._measuring.recorded(uid, taken)
+        if not decision.status.phase.over:
+            self._ask(key, seen, spec, decision, now_s)
+
+    def _ask(self, key: Key, seen: AnalysisRunObject, spec: RunSpec, decision: RunDecision, now_s: float) -> None:
+        known = self._known.get(key)
+        if known is None or known.uid != seen.metadata.uid:
+            return  # it was deleted while its status was written
+        started_at_s = decision.status.started_at_s
+        run = measured_run(seen, started_at_s=now_s if started_at_s is None else started_at_s)
+        metrics = {metric.rules.name: metric for metric in spec.metrics}
+        for due in decision.due:
+            self._measuring.ask(key, run, metrics[due.metric], due)
+        if decision.wake_at_s is not None:
+            wait_s = min(AGAIN_MAX_S, max(AGAIN_MIN_S, decision.wake_at_s - now_s))
+            self._queue.add_at(key, self._clock.monotonic_s() + wait_s)
+
+    async def _record(self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, status: RunStatus) -> None:
+        """Writes the status if it differs.
+
+        Raises: what `Client` raises; ApiConflict also when the run has changed or is gone.
+        """
+        patch = merge_patch(read.wire, run_status_to_wire(status))
+        if patch:
+            await self._write(key, seen.metadata, patch)
+        if status.phase.over:
+            self._forget(key)
+            self._tell(seen.metadata, status)
+
+    async def _write(self, key: Key, metadata: Metadata, patch: Mapping[str, object]) -> None:
+        # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
+        body = {
+            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": patch,
+        }
+        try:
+            answer = await self._client.patch(
+                ANALYSIS_RUN,
+                key.namespace,
+                key.name,
+                body,
+                MERGE_PATCH,
+                subresource="status",
+                field_manager=FIELD_MANAGER,
+            )
+        except ApiNotFound as exc:
+            self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)
+            raise ApiConflict(f"AnalysisRun {key} is gone") from exc
+        except ApiConflict:
+            version = metadata.resource_version
+            self._barrier.outdated(key, ANALYSIS_RUN, key.name, resource_version=version, uid=metadata.uid)
+            raise
+        written = metadata_of(answer).resource_version
+        self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=written, uid=metadata.uid)
+        known = self._known.get(key)
+        if known is not None and known.uid == metadata.uid:
+            known.written = written
+
+    def _tell(self, metadata: Metadata, status: RunStatus) -> None:
+        """Reports the end of a run."""
+        phase = status.phase
+        self._telemetry.analysis.runs.labels(phase.value).inc()
+        log.info("analysis_over", run=f"{metadata.namespace}/{metadata.name}", phase=phase, why=status.message or None)
+        message = status.message or "all its metrics are Successful"
+        notice = Notice(_REASONS[phase], message, warning=phase is not AnalysisPhase.SUCCESSFUL)
+        at_s, index = self._clock.now_s(), self._events.next_index()
+        event = render_notice(metadata, notice, at_s=at_s, index=index, instance=self._identity, kind=ANALYSIS_RUN)
+        self._events.offer(metadata.namespace, event)
+
+    async def _expire(self, key: Key, seen: AnalysisRunObject, status: RunStatus, now_s: float) -> None:
+        """Deletes a run that was to be kept until now, exactly as it was seen."""
+        at_s = expires_at_s(time_to_live_of(seen), status)
+        if at_s is None:
+            return
+        metadata = seen.metadata
+        wait_s = at_s - now_s if at_s > now_s else KEPT_AGAIN_S if self._keeps(metadata) else 0.0
+        if wait_s > 0:
+            self._queue.add_at(key, self._clock.monotonic_s() + wait_s)
+            return
+        try:
+            await self._client.delete(ANALYSIS_RUN, key.namespace, key.name, metadata.uid, metadata.resource_version)
+        except ApiNotFound:
+            pass  # it is gone already, as wanted
+        except ApiConflict:
+            self._barrier.outdated(
+                key, ANALYSIS_RUN, key.name, resource_version=metadata.resource_version, uid=metadata.uid
+            )
+            raise
+        self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)
+
+    def _known_of(self, key: Key, seen: AnalysisRunObject) -> _Known:
+        """What is known of the run; its spec is read once for each generation."""
+        uid, generation = seen.metadata.uid, seen.metadata.generation
+        known = self._known.get(key)
+        if known is not None and (known.uid, known.generation) == (uid, generation):
+            return known
+        if known is not None and known.uid != uid:
+            self._measuring.forget(known.uid)
+        try:
+            spec: RunSpec | SpecInvalid = spec_of(seen)
+        except SpecInvalid as exc:
+            spec = exc
+        known = self._known[key] = _Known(uid, generation, spec)
+        return known
+
+    def _forget(self, key: Key) -> None:
+        """Ends what is being measured for a run that is over, gone, or cannot be seen."""
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._measuring.forget(known.uid)
+
+    def _again_after(self, key: Key, error: Exception) -> float:
+        if isinstance(error, ApiThrottled):
+            return self._queue.failed(key, retry_in_s=error.retry_after_s, hold_s=error.retry_after_s)
+        # A conflict needs a newer view. The watch brings it, and queues the key.
+        return self._queue.failed(key)
+
+    def _count(self, error: BaseException) -> None:
+        self._telemetry.analysis.errors.labels(type(error).__name__).inc()
+
+
+def _refused(status: RunStatus, invalid: SpecInvalid, now_s: float) -> RunStatus:
+    """The end of a run whose spec cannot be carried out."""
+    return replace(
+        status,
+        phase=AnalysisPhase.ERROR,
+        message=str(invalid),
+        started_at_s=now_s if status.started_at_s is None else status.started_at_s,
+        completed_at_s=now_s,
+    )

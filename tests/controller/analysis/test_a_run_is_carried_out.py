@@ -1,0 +1,185 @@
+"""Promise: an AnalysisRun that somebody creates is measured and judged by Argo Rollouts' rules, and its status tells it all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.controller.analysis.stage import HANGS, Outcome, Stage, analysis_run, metric, play
+
+
+def test_a_metric_without_an_interval_is_measured_once() -> None:
+    """The simplest run: one question, one verdict."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run())
+        async with stage.controller():
+            assert await stage.until_over() == "Successful"
+            await asyncio.sleep(600)
+
+        assert len(stage.metrics.asked) == 1
+        assert stage.result() | {"measurements": None} == {
+            "name": "good",
+            "phase": "Successful",
+            "count": 1,
+            "successful": 1,
+            "consecutiveSuccess": 1,
+            "measurements": None,
+        }
+        (measured,) = stage.result()["measurements"]
+        assert (measured["phase"], measured["value"], measured["samples"]) == ("Successful", "[1]", 1)
+        assert stage.status()["runSummary"] == {"count": 1, "successful": 1}
+        assert stage.events() == [("Normal", "AnalysisRunSuccessful", "all its metrics are Successful")]
+
+    play(scenario)
+
+
+RULES: list[tuple[dict[str, Any], list[Outcome], str, list[str]]] = [
+    ({"count": 3, "interval": "30s"}, [1.0], "Successful", ["Successful"] * 3),
+    ({"count": 3, "interval": "30s"}, [1.0, 0.5], "Failed", ["Successful", "Failed"]),
+    ({"count": 3, "interval": "30s", "failureLimit": 1}, [0.5, 1.0], "Successful", ["Failed", "Successful", "Successful"]),
+    ({"count": 3, "interval": "30s", "failureLimit": 1}, [0.5], "Failed", ["Failed", "Failed"]),
+    ({}, ["NaN"], "Inconclusive", ["Inconclusive"]),
+    ({"noData": "fail"}, ["NaN"], "Failed", ["Failed"]),
+    ({"consecutiveErrorLimit": 1}, [None], "Error", ["Error", "Error"]),
+    ({}, [None, None, None, None, 1.0], "Successful", ["Error", "Error", "Error", "Error", "Successful"]),
+    ({}, [HANGS, 1.0], "Successful", ["Error", "Successful"]),
+    ({"consecutiveSuccessLimit": 2, "interval": "9s", "failureLimit": -1}, [0.5, 1.0], "Successful",
+     ["Failed", "Successful", "Successful"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "outcomes", "phase", "measurements"), RULES)
+def test_measurements_are_judged_by_argos_rules(
+    rules: dict[str, Any], outcomes: list[Outcome], phase: str, measurements: list[str]
+) -> None:
+    """What the pure rules promise must hold for real runs: nothing is lost or counted twice on the way into the status."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run("run", metric(**rules)))
+        async with stage.controller():
+            assert await stage.until_over() == phase
+        assert stage.phases() == measurements
+        assert len(stage.metrics.asked) == len(measurements)
+
+    play(scenario, {"good": outcomes})
+
+
+def test_measurements_keep_their_interval_and_their_delay() -> None:
+    """An interval is from the end of one measurement to the next; a delay is from the start of the run."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run("run", metric(count=4, interval="2m", initialDelay="10m")))
+        async with stage.controller():
+            began_s = stage.now_s()
+            assert await stage.until_over() == "Successful"
+        after_s = [round(at_s - began_s) for at_s in stage.metrics.times_s("good")]
+        assert after_s == [600, 720, 840, 960]
+
+    play(scenario)
+
+
+def test_a_run_without_an_end_goes_on_until_it_is_told_to_end() -> None:
+    """A background analysis lasts as long as the update; its end is no failure."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run("run", metric(interval="1m")))
+        async with stage.controller():
+            await asyncio.sleep(3_600)
+            assert stage.status()["phase"] == "Running"
+            assert stage.result()["count"] == 60
+            assert len(stage.phases()) == 10, "the latest ten are kept"
+            assert stage.edit({"spec": {"terminate": True}}) == 200
+            assert await stage.until_over(within_s=1) == "Successful"
+            asked = len(stage.metrics.asked)
+            await asyncio.sleep(600)
+        assert stage.status()["message"] == "Run Terminated"
+        assert len(stage.metrics.asked) == asked
+
+    play(scenario)
+
+
+def test_a_run_ends_at_once_when_it_is_told_to_while_its_server_hangs() -> None:
+    """An abort by hand must not wait for a dead Prometheus. What it did not measure is no success."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run())
+        async with stage.controller():
+            await asyncio.sleep(5)
+            assert stage.metrics.open == 1
+            stage.edit({"spec": {"terminate": True}})
+            assert await stage.until_over(within_s=1) == "Inconclusive"
+            assert stage.metrics.open == 0
+            assert "no measurement with evidence" in stage.status()["message"]
+
+    play(scenario, {"good": [HANGS]})
+
+
+def test_the_worst_metric_decides_and_a_dry_run_does_not() -> None:
+    """A dry run is measured for people."""
+
+    async def scenario(stage: Stage) -> None:
+        metrics = [metric("good"), metric("bad"), metric("tried")]
+        stage.cluster.apply(analysis_run("run", *metrics, dryRun=[{"metricName": "tried"}]))
+        stage.cluster.apply(analysis_run("tried", metric("tried"), dryRun=[{"metricName": "tried"}]))
+        async with stage.controller():
+            assert await stage.until_over() == "Failed"
+            assert await stage.until_over("tried") == "Successful"
+        assert stage.status()["message"].startswith('Metric "bad" assessed Failed')
+        assert stage.status()["runSummary"] == {"count": 2, "successful": 1, "failed": 1}
+        assert stage.status()["dryRunSummary"] == {"count": 1, "failed": 1}
+        ((kind, reason, note),) = stage.events()
+        assert (kind, reason) == ("Warning", "AnalysisRunFailed")
+        assert note == stage.status()["message"]
+
+    play(scenario, {"bad": [0.1], "tried": [0.2]})
+
+
+def test_a_run_whose_spec_is_wrong_ends_with_all_its_problems() -> None:
+    """Nobody watches a run that cannot begin: it must say at once what to write."""
+
+    async def scenario(stage: Stage) -> None:
+        wrong = metric("one", interval="5m", count=1, query="up{{args.nobody}}")
+        stage.cluster.apply(analysis_run("run", wrong, metric("two", failureLimit=-5)))
+        async with stage.controller():
+            assert await stage.until_over(within_s=5) == "Error"
+            message = stage.status()["message"]
+            assert "{{args.nobody}}" in message
+            assert "spec.metrics[1].failureLimit" in message
+            await asyncio.sleep(60)
+            assert [each[:2] for each in stage.events()] == [("Warning", "AnalysisRunError")]
+        assert not stage.metrics.asked
+
+    play(scenario)
+
+
+def test_a_source_that_is_off_says_how_to_turn_it_on() -> None:
+    """Jobs run code; whoever installs the controller decides about them."""
+
+    async def scenario(stage: Stage) -> None:
+        job = {"name": "smoke", "consecutiveErrorLimit": 0, "provider": {"job": {"spec": {"template": {}}}}}
+        stage.cluster.apply(analysis_run("run", job))
+        async with stage.controller():
+            assert await stage.until_over() == "Error"
+        assert "--job-metrics" in stage.status()["message"]
+
+    play(scenario)
+
+
+def test_an_idle_run_costs_nothing() -> None:
+    """Thousands of runs that are over lie in a cluster: nothing is asked for them, and nothing written."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run())
+        async with stage.controller():
+            await stage.until_over()
+            await asyncio.sleep(1)
+        before = stage.run()
+        async with stage.controller():
+            await asyncio.sleep(3_600)
+        assert stage.run() == before
+        assert len(stage.metrics.asked) == 1
+
+    play(scenario)

@@ -20,6 +20,7 @@ from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
     AnalysisRunObject,
+    AnalysisTemplateObject,
     Metadata,
     ReplicaSetObject,
     RolloutObject,
@@ -341,6 +342,8 @@ def _keep(kept: T) -> T:
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())
+        case AnalysisTemplateObject():
+            msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)

@@ -12,6 +12,8 @@ import msgspec
 
 from rollouts.objects import (
     ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
     ENDPOINT_SLICE,
     LEASE,
     POD,
@@ -111,6 +113,13 @@ class AnalysisRunObject(Struct, frozen=True):
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
     status: msgspec.Raw = msgspec.Raw()
+
+
+class AnalysisTemplateObject(Struct, frozen=True):
+    """An AnalysisTemplate or a ClusterAnalysisTemplate; `spec` is JSON bytes, as in a Rollout."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw()
 
 
 class TemplateMetadata(Struct, frozen=True):
@@ -293,6 +302,7 @@ ClusterObject: TypeAlias = (
     | RouteObject
     | TrafficProviderObject
     | AnalysisRunObject
+    | AnalysisTemplateObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -304,4 +314,6 @@ STRUCTS: dict[Kind, type[Any]] = {
     LEASE: LeaseObject,
     TRAFFIC_PROVIDER: TrafficProviderObject,
     ANALYSIS_RUN: AnalysisRunObject,
+    ANALYSIS_TEMPLATE: AnalysisTemplateObject,
+    CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,
 }

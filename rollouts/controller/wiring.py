@@ -11,6 +11,7 @@ import contextlib
 import gc
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,7 +21,7 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
-from rollouts.cluster.structs import STRUCTS, AnalysisRunObject, RouteObject
+from rollouts.cluster.structs import STRUCTS, RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
@@ -40,6 +41,7 @@ from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.health.server import HealthServer
 from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
+from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.providers.traffic_providers import TrafficProviders
@@ -48,7 +50,8 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
-from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.controller.workqueue.template_watches import TemplateWatches
+from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
@@ -183,8 +186,8 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        named = rollouts_named(self._store.table(ROLLOUT))
-        self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
+        analyses = Analyses(self._store, why_unseen=self._why_unseen)
+        self._triggers = Triggers(inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers)
         self._deferred = DeferredStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:
@@ -211,8 +214,12 @@ class Controller:
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
+            analyses=analyses,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._templates = TemplateWatches(
+            self._store, settings.identity, api, self.telemetry, self._on_change, self._on_unreadable
+        )
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 
@@ -221,6 +228,10 @@ class Controller:
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))
+
+    def _why_unseen(self, kind: Kind, namespace: str) -> str:
+        watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
+        return watch.why_unseen(namespace)
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -247,7 +258,7 @@ class Controller:
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
             identity=self._settings.identity,
             measurements=MEASUREMENTS_AT_ONCE,
-            on_change=self._on_run_change,
+            on_change=partial(self._on_change, ANALYSIS_RUN),
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
@@ -257,11 +268,10 @@ class Controller:
             background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
-            background.append(group.create_task(self._events.run()))
-            background.append(group.create_task(self._proxies.run()))
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
+            watches = (self._events, self._proxies, self._templates, self._analysis.watch)
+            background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
-            background.append(group.create_task(self._analysis.watch.run()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -426,10 +436,6 @@ class Controller:
         for key in self._triggers.keys(before, after):
             self._queue.add(key)
 
-    def _on_run_change(self, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
-        metadata = (after or before or AnalysisRunObject()).metadata
-        self._barrier.shown(ANALYSIS_RUN, metadata.namespace, metadata.name)
-
     def _on_unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
         """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
@@ -439,7 +445,7 @@ class Controller:
             self._queue.add(key)
 
     def _forget(self, key: Key, uid: str) -> None:
-        self._observer.forget(uid)
+        self._observer.forget(key, uid)
         self._inbox.forget(key)
         self._deferred.settled(key)
         self._queue.forget(key)
@@ -467,6 +473,7 @@ class Controller:
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
                 await self._analysis.watch.listed.wait()
+                await self._templates.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

@@ -15,6 +15,7 @@
 * Route (ours, of `trafficRouting.own`): everything at its creation (POST); later the fields of a user's route, and, when its
   manifest in the spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with
   its resourceVersion).
+* AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).
 * Event (ours): everything (POST).
@@ -54,6 +55,9 @@ PRE_STOP = f"{PREFIX}pre-stop"
 RESTART_SURGE = f"{PREFIX}restart-surge"
 ABORT_ACCEPTED = f"{PREFIX}abort-accepted"
 PODS_METADATA = f"{PREFIX}pods-metadata"
+ANALYSIS = f"{PREFIX}analysis"
+STEP = f"{PREFIX}step"
+ATTEMPT = f"{PREFIX}attempt"
 PODS_WITHOUT_METADATA = "false"
 
 LABEL_VALUE_MAX = 63  # characters

@@ -13,18 +13,36 @@ import msgspec
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import EndpointSliceObject, ReplicaSetObject, RolloutObject, ServiceObject
+from rollouts.cluster.structs import (
+    AnalysisRunObject,
+    AnalysisTemplateObject,
+    EndpointSliceObject,
+    ReplicaSetObject,
+    RolloutObject,
+    ServiceObject,
+)
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.manifests.ownership import NAME
-from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ENDPOINT_SLICE,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Key,
+    Kind,
+)
 from rollouts.ports import DataPlanes, Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
 
@@ -107,6 +125,27 @@ def slice_of(service_name: str, *pods: str, version: int = 1, name: str = "") ->
     return found
 
 
+def analysis_run(
+    name: str = "cart-run", *, version: int = 1, spec: Any = None, status: Any = None, **more: Any
+) -> AnalysisRunObject:
+    """The AnalysisRun of step 0 of revision v2 of Rollout cart."""
+    labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "v2"}
+    labels |= {"rollouts.dev/analysis": "step", "rollouts.dev/step": "0"}
+    meta = metadata(name, version=version, ownerReferences=owned(), labels=labels) | more
+    found: AnalysisRunObject = obj(ANALYSIS_RUN, {"metadata": meta, "spec": spec or {}, "status": status or {}})
+    return found
+
+
+def template(name: str = "errors", *, version: int = 1, cluster: bool = False, **spec: Any) -> AnalysisTemplateObject:
+    """An analysis template that measures one metric of its name, unless `spec` says more."""
+    prometheus = {"query": "sum(errors)"}
+    metric = {"name": name, "successCondition": "result[0] < 1", "provider": {"prometheus": prometheus}}
+    kind = CLUSTER_ANALYSIS_TEMPLATE if cluster else ANALYSIS_TEMPLATE
+    meta = metadata(name, version=version) | ({"namespace": ""} if cluster else {})
+    found: AnalysisTemplateObject = obj(kind, {"metadata": meta, "spec": {"metrics": [metric], **spec}})
+    return found
+
+
 Answer = Callable[[Request], Response]
 
 
@@ -166,6 +205,12 @@ class World:
         self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME)
         self.services = self.store.add(SERVICE, ServiceObject)
         self.slices = self.store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=("kubernetes.io/service-name",))
+        self.runs = self.store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True)
+        self.templates = self.store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject)
+        self.cluster_templates = self.store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject)
+        self.unseen: dict[Kind, str] = {}
+        """Kinds that cannot be watched, and why."""
+        self.analyses = Analyses(self.store, why_unseen=lambda kind, _namespace: self.unseen.get(kind, ""))
         self.found_kinds: list[Kind] = []
         rng = random.Random(1)  # noqa: S311 - jitter
         self.queue = WorkQueue(clock=self.clock, rng=rng, workers=32)
@@ -176,7 +221,7 @@ class World:
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
-        return Triggers(inbox=self.inbox, find_service=self.services.get, named=rollouts_named(self.rollouts))
+        return Triggers(inbox=self.inbox, store=self.store, runs=self.analyses.seen, templates=self.analyses.askers)
 
     def performer(
         self, questions: asyncio.TaskGroup, *, planes: DataPlanes | None = None, lags: GatewayLags | None = None

@@ -112,11 +112,12 @@ class AnalysisRuns:
         self._on_change(before, after)
 
     def _unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
-        """A look at a run that exists and cannot be read ends its measurements; all others go on."""
+        """A look at a run that exists and cannot be read ends its measurements, and its Rollout says so; all others go on."""
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         self._queue.add(Key(metadata.namespace, metadata.name))
+        self._on_change(None, AnalysisRunObject(metadata=metadata))
 
     def _is_awaited(self, run: Metadata) -> bool:
         """Whether the run's Rollout has not recorded its verdict yet: without the run it would measure again."""

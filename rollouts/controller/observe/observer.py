@@ -23,6 +23,7 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.sight import Sight, unreadable
@@ -139,6 +140,7 @@ class Observer:
         routes: reads the routes that the spec's routers name; None to read no routes.
         facts: returns the known facts about the cluster; by default nothing is known, and the waits are the safe ones.
         lags: the measured lags of gateways; None without measurements.
+        analyses: reads AnalysisRuns and templates; None where there are none.
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class Observer:
         routes: RouteReader | None = None,
         facts: Callable[[], ClusterFacts] = ClusterFacts,
         lags: GatewayLags | None = None,
+        analyses: Analyses | None = None,
     ) -> None:
         self._rollouts = store.table(ROLLOUT)
         self._replica_sets = store.table(REPLICA_SET)
@@ -161,6 +164,7 @@ class Observer:
         self._routes = routes
         self._facts = facts
         self._lags = lags
+        self._analyses = analyses
         self._clock = clock
         self._sight = Sight(store, clock)
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
@@ -218,13 +222,26 @@ class Observer:
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
         )
+        snapshot = self._with_analyses(key, snapshot, rollout)
         trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
-    def forget(self, uid: str) -> None:
-        """Drops the parsed spec of a Rollout that is gone."""
+    def forget(self, key: Key, uid: str) -> None:
+        """Drops what is known of a Rollout that is gone."""
         self._parsed.pop(uid, None)
         self._read.pop(uid, None)
+        if self._analyses is not None:
+            self._analyses.forget(key, uid)
+
+    def _with_analyses(self, key: Key, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
+        if self._analyses is None:
+            return snapshot
+        uid = rollout.metadata.uid
+        runs, drafts = self._analyses.runs(key, uid), self._analyses.drafts(snapshot, rollout)
+        if not runs and not drafts:
+            return snapshot
+        taken = self._analyses.taken(key, uid, snapshot.status)
+        return replace(snapshot, runs=runs, taken_runs=taken, drafts=drafts)
 
     def _status(self, rollout: RolloutObject) -> tuple[RolloutStatus, Manifest]:
         """The Rollout's status, read once for each version of the object, because most passes have another cause."""

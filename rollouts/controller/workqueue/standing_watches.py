@@ -1,6 +1,6 @@
 """The kinds that the controller always watches, whatever the Rollouts name, and the tables for them.
 
-AnalysisRuns have a table too. Their CRD may be missing, so `optional_watch.py` watches them.
+AnalysisRuns and templates have tables too. Their CRDs may be missing, so `optional_watch.py` watches them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     AnalysisRunObject,
+    AnalysisTemplateObject,
     EndpointSliceObject,
     ReplicaSetObject,
     RolloutObject,
@@ -15,7 +16,16 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE, NAME
-from rollouts.objects import ANALYSIS_RUN, ENDPOINT_SLICE, REPLICA_SET, ROLLOUT, SERVICE, Kind
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ENDPOINT_SLICE,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Kind,
+)
 from rollouts.ports import Clock
 
 WATCHED: tuple[tuple[Kind, str], ...] = (
@@ -25,6 +35,9 @@ WATCHED: tuple[tuple[Kind, str], ...] = (
     (ENDPOINT_SLICE, f"{MANAGED}={MANAGED_VALUE}"),  # they inherit the labels of their Service
 )
 """Kinds and label selectors. Nothing is decided until all of them are listed."""
+
+TEMPLATES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
+"""The kinds of analysis templates. Nothing but analyses waits for them."""
 
 WATCHED_KINDS = tuple(kind for kind, _ in WATCHED)
 
@@ -37,4 +50,6 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(SERVICE, ServiceObject, namespaces=scopes)
     store.add(ENDPOINT_SLICE, EndpointSliceObject, labels=(SERVICE_NAME,), namespaces=scopes)
     store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
+    store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
+    store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
     return store

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, assert_never
 
-from rollouts.cluster.store import Table
+from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import (
+    AnalysisRunObject,
+    AnalysisTemplateObject,
     EndpointSliceObject,
     Metadata,
     ReplicaSetObject,
@@ -19,17 +21,29 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
+from rollouts.controller.workqueue.runs_seen import RunsSeen
+from rollouts.controller.workqueue.template_askers import TemplateAskers
+from rollouts.core.model.analysis import AnalysisKind, RunSeen
+from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
-from rollouts.objects import Key
+from rollouts.objects import ROLLOUT, SERVICE, Key
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
 
-Watched: TypeAlias = RolloutObject | ReplicaSetObject | ServiceObject | EndpointSliceObject | RouteObject
+Watched: TypeAlias = (
+    RolloutObject
+    | ReplicaSetObject
+    | ServiceObject
+    | EndpointSliceObject
+    | RouteObject
+    | AnalysisRunObject
+    | AnalysisTemplateObject
+)
 """The kinds that the controller watches."""
 
 
-def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
+def _rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
     """Finds the Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
 
     def named(namespace: str, value: str) -> Iterable[Key]:
@@ -46,20 +60,24 @@ class Triggers:
 
     Args:
         inbox: knows which Rollouts asked about a Service or a route while it was not watched.
-        find_service: the watched Service of that namespace and name.
-        named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
+        store: shows each change already.
+        runs: reads AnalysisRuns.
+        templates: knows which Rollouts depend on a template while their update is under way.
     """
 
     def __init__(
         self,
         *,
         inbox: Inbox,
-        find_service: Callable[[str, str], ServiceObject | None],
-        named: Callable[[str, str], Iterable[Key]],
+        store: Store,
+        runs: RunsSeen,
+        templates: TemplateAskers,
     ) -> None:
         self._inbox = inbox
-        self._find_service = find_service
-        self._named = named
+        self._find_service: Callable[[str, str], ServiceObject | None] = store.table(SERVICE).get
+        self._named = _rollouts_named(store.table(ROLLOUT))
+        self._runs = runs
+        self._templates = templates
 
     def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
         """Rollouts whose next decision may differ after this change.
@@ -68,7 +86,7 @@ class Triggers:
             before: None for an object that is new, or new to a label-filtered watch.
             after: None for an object that is gone.
         """
-        if before is not None and after is not None and _says_the_same(before, after):
+        if before is not None and after is not None and self._says_the_same(before, after):
             return frozenset()
         return frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
 
@@ -87,6 +105,10 @@ class Triggers:
             case RouteObject():
                 owner = manager_of(seen)
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
+            case AnalysisRunObject():
+                return _controller_keys(seen.metadata)
+            case AnalysisTemplateObject():
+                return self._templates.of(namespace, seen.metadata.name)
             case _:
                 assert_never(seen)
 
@@ -95,6 +117,13 @@ class Triggers:
         if metadata.controller_uid is None:
             return self._named(metadata.namespace, (metadata.labels or {}).get(NAME, ""))
         return _controller_keys(metadata)
+
+    def _says_the_same(self, before: Watched, after: Watched) -> bool:
+        """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
+        if isinstance(before, AnalysisRunObject) and isinstance(after, AnalysisRunObject):
+            same_owners = before.metadata.owner_references == after.metadata.owner_references
+            return same_owners and _decided_on(self._runs.seen(before)) == _decided_on(self._runs.seen(after))
+        return _read_metadata(before.metadata) == _read_metadata(after.metadata) and _has_same_content(before, after)
 
     def _keys_of_service(self, namespace: str, name: str, service: ServiceObject | None) -> Iterable[Key]:
         owner = managed_by(service) if service is not None else ""
@@ -109,10 +138,13 @@ def _controller_keys(metadata: Metadata) -> Iterable[Key]:
     return ()
 
 
-def _says_the_same(before: Watched, after: Watched) -> bool:
-    """Whether two versions of one object differ only in what no decision reads (resourceVersion, managedFields …)."""
-    if _read_metadata(before.metadata) != _read_metadata(after.metadata):
-        return False
+def _decided_on(run: RunSeen) -> RunSeen:
+    """The run without what changes no decision: its version, and what an analysis beside the steps says while it runs."""
+    beside = run.gate is not None and run.gate.kind is AnalysisKind.BACKGROUND and not run.phase.over
+    return replace(run, resource_version="", message="" if beside else run.message)
+
+
+def _has_same_content(before: Watched, after: Watched) -> bool:
     match before, after:
         case RolloutObject(), RolloutObject():
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
@@ -124,6 +156,8 @@ def _says_the_same(before: Watched, after: Watched) -> bool:
             return before.endpoints == after.endpoints
         case RouteObject(), RouteObject():  # its status says which gateways accepted it
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
+        case AnalysisTemplateObject(), AnalysisTemplateObject():
+            return bytes(before.spec) == bytes(after.spec)
         case _:
             return False
 

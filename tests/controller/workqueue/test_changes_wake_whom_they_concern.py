@@ -10,11 +10,12 @@ import pytest
 from rollouts.cluster.structs import RolloutObject
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
+from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
 from rollouts.sim.clock import run_virtual
-from tests.controller.world import CART, World, replica_set, rollout, service, slice_of
+from tests.controller.world import CART, World, analysis_run, owned, replica_set, rollout, service, slice_of, template
 
 
 def woken(
@@ -43,6 +44,17 @@ def woken(
     return found
 
 
+def running(value: str) -> dict[str, Any]:
+    """The status of a run that has measured this."""
+    measurement = {"phase": "Successful", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
+    result = {"name": "a", "phase": "Running", "count": 1, "measurements": [{**measurement, "value": value}]}
+    return {"phase": "Running", "startedAt": "2026-01-01T00:00:00Z", "metricResults": [result]}
+
+
+MEASURED, AGAIN = running("0.1"), running("0.2")
+BESIDE = {"rollouts.dev/analysis": "background"}
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -57,6 +69,15 @@ def woken(
         (None, service("web", managed_by="cart")),
         (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
         (service("web", managed_by="cart"), None),
+        (None, analysis_run()),
+        (analysis_run(), None),
+        (analysis_run(), analysis_run(version=2, status={"phase": "Running"})),
+        (analysis_run(), analysis_run(version=2, spec={"terminate": True})),
+        (analysis_run(), analysis_run(version=2, deletionTimestamp="2026-01-01T00:00:00Z")),
+        (analysis_run(), analysis_run(version=2, labels={})),
+        (analysis_run(ownerReferences=[]), analysis_run(version=2)),
+        (analysis_run(), analysis_run(version=2, ownerReferences=[])),
+        (analysis_run(status=MEASURED), analysis_run(version=2, status=AGAIN)),
     ],
 )
 def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after: Any) -> None:
@@ -73,6 +94,10 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
         (replica_set(), replica_set(version=2, status={"fullyLabeledReplicas": 2})),
         (service(managed_by="cart"), service(managed_by="cart", version=2)),
         (slice_of("web", "a"), slice_of("web", "a", version=2)),
+        (analysis_run(), analysis_run(version=2)),
+        (analysis_run(), analysis_run(version=2, annotations={"a": "b"}, status={"runSummary": {"count": 1}})),
+        (analysis_run(labels=BESIDE, status=MEASURED), analysis_run(labels=BESIDE, version=2, status=AGAIN)),
+        (None, analysis_run(ownerReferences=[])),
     ],
 )
 def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:
@@ -133,3 +158,51 @@ def test_the_index_of_managed_services_follows_every_change() -> None:
     managed.learn(yours, None)
 
     assert managed.of(Key("shop", "till")) == ()
+
+
+def test_a_run_of_somebody_elses_wakes_nobody() -> None:
+    """A run of another Rollout, or of another controller, is none of ours."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "cart", "uid": "j", "controller": True}
+
+    assert woken(None, analysis_run(ownerReferences=owned("other", "o"))) == {Key("shop", "other")}
+    assert woken(None, analysis_run(ownerReferences=[job])) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wakes"),
+    [
+        (None, template(), {CART}),
+        (template(), None, {CART}),
+        (template(), template(version=2, dryRun=[]), {CART}),
+        (template(), template(version=2), set()),
+        (None, template("latency"), set()),
+        (None, template(cluster=True), set()),
+    ],
+)
+def test_a_template_wakes_whoever_depends_on_it(before: Any, after: Any, wakes: set[Key]) -> None:
+    """Nobody else: there may be a thousand Rollouts, and a template may be edited every second."""
+    found: set[Key] = set()
+
+    async def main() -> None:
+        world = World()
+        world.analyses.askers.asks(CART, [("shop", "errors")])
+        found.update(world.triggers().keys(before, after))
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert found == wakes
+
+
+def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
+    """Updates come and go for years in one process."""
+    askers, other = TemplateAskers(), Key("shop", "other")
+    askers.asks(CART, [("shop", "a"), ("", "b")])
+    askers.asks(other, [("shop", "a")])
+
+    askers.asks(CART, [("", "b"), ("", "c")])
+
+    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [{other}, {CART}, {CART}]
+    askers.rests(CART)
+    askers.rests(other)
+    askers.rests(other)
+    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [set(), set(), set()]

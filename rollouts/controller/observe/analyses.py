@@ -1,0 +1,280 @@
+"""The analyses of one Rollout: the AnalysisRuns that it owns, and those that could be made for its update now.
+
+Templates are read only while an update is under way, and a draft is made once for each version of what it is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import msgspec
+
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.in_rollouts import use_in
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.cluster.store import NamespacedName, Store
+from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
+from rollouts.controller.workqueue.owned import is_controlled_by
+from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
+from rollouts.controller.workqueue.template_askers import TemplateAskers
+from rollouts.core.model.analysis import (
+    Analysis,
+    AnalysisGate,
+    AnalysisKind,
+    Draft,
+    DraftProblem,
+    RunDraft,
+    RunSeen,
+)
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import Analyze
+from rollouts.core.one_way import target_of
+from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
+
+DRAFTED_MAX = 500  # Rollouts whose drafts are kept; more updates at once make drafts anew
+MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
+_READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
+
+WhyUnseen = Callable[[Kind, str], str]
+"""Why the objects of a kind and a namespace cannot be seen, and what helps; "" when they can."""
+
+
+def all_seen(_kind: Kind, _namespace: str) -> str:
+    """Every kind that has a table is seen."""
+    return ""
+
+
+@dataclass(slots=True)
+class _Drafted:
+    """The drafts of one Rollout, and everything that they were made of.
+
+    Args:
+        made_of: what is known of the Rollout.
+        templates: the version of each template that was asked for, whether it exists or not.
+    """
+
+    made_of: tuple[Any, ...]
+    templates: Mapping[NamespacedName, object]
+    drafts: Mapping[AnalysisGate, Draft]
+
+
+class Analyses:
+    """Reads AnalysisRuns and templates from the store.
+
+    Args:
+        why_unseen: about a kind whose CRD may be missing, or that the controller may not watch.
+    """
+
+    def __init__(self, store: Store, *, why_unseen: WhyUnseen = all_seen) -> None:
+        self.seen = RunsSeen()
+        """What is read of AnalysisRuns."""
+        self.askers = TemplateAskers()
+        """Which Rollouts depend on which templates."""
+        self._store = store
+        self._why_unseen = why_unseen
+        self._drafted: OrderedDict[str, _Drafted] = OrderedDict()
+
+    def runs(self, key: Key, uid: str) -> tuple[RunSeen, ...]:
+        """The AnalysisRuns that the Rollout of that key and uid controls, also those that cannot be read; the oldest first."""
+        table = self._store.watched(ANALYSIS_RUN)
+        if table is None:
+            return ()
+        found = [
+            self.seen.seen(each)
+            for each in table.owned_by(key.namespace, uid)
+            if is_controlled_by(each.metadata, key, uid) and (key.namespace, each.metadata.name) not in table.unreadable
+        ]
+        found += [
+            unread(each)
+            for (namespace, _), each in table.unreadable.items()
+            if namespace == key.namespace and is_controlled_by(each.metadata, key, uid)
+        ]
+        return tuple(sorted(found, key=lambda each: (each.created_at_s, each.name)))
+
+    def taken(self, key: Key, uid: str, status: RolloutStatus) -> frozenset[str]:
+        """Names in status under which somebody else has an AnalysisRun."""
+        table = self._store.watched(ANALYSIS_RUN)
+        if table is None:
+            return frozenset()
+        there = ((each.run, table.get(key.namespace, each.run)) for each in status.analyses)
+        return frozenset(
+            name for name, run in there if run is not None and not is_controlled_by(run.metadata, key, uid)
+        )
+
+    def drafts(self, snapshot: Snapshot, rollout: RolloutObject) -> Mapping[AnalysisGate, Draft]:
+        """The runs that can be made for the update that is under way, or that begins; {} while there is none.
+
+        Args:
+            snapshot: of the Rollout, without drafts.
+        """
+        key = Key(snapshot.rollout.namespace, snapshot.rollout.name)
+        latest = target_of(snapshot, snapshot.status)
+        wanted = dict(_next_analyses(snapshot, latest)) if self._store.watched(ANALYSIS_TEMPLATE) is not None else {}
+        if not wanted:
+            self.askers.rests(key)
+            self._drafted.pop(snapshot.rollout.uid, None)
+            return {}
+        reads_status = _READS_STATUS.search(bytes(rollout.spec)) is not None
+        metadata = rollout.metadata
+        made_of = (
+            *(metadata.generation, metadata.labels, metadata.annotations, tuple(wanted)),
+            *(latest, snapshot.status.stable_revision, self._why_unseen(ANALYSIS_RUN, key.namespace)),
+            metadata.resource_version if reads_status else "",
+        )
+        known = self._drafted.get(metadata.uid)
+        if known is None or known.made_of != made_of or not self._is_current(known.templates):
+            known = self._drafted[metadata.uid] = self._made(key, snapshot, rollout, wanted, made_of, latest)
+            if len(self._drafted) > DRAFTED_MAX:
+                self._drafted.popitem(last=False)
+        self.askers.asks(key, known.templates)
+        return known.drafts
+
+    def forget(self, key: Key, uid: str) -> None:
+        """Drops what is known of a Rollout that is gone."""
+        self.askers.rests(key)
+        self._drafted.pop(uid, None)
+
+    def _made(
+        self,
+        key: Key,
+        snapshot: Snapshot,
+        rollout: RolloutObject,
+        wanted: Mapping[AnalysisGate, Analysis],
+        made_of: tuple[Any, ...],
+        latest: str,
+    ) -> _Drafted:
+        finder = _Finder(self, key.namespace)
+        of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
+        if why := self._why_unseen(ANALYSIS_RUN, key.namespace):
+            none: Draft = DraftProblem(f"no AnalysisRun can be made: {why}")
+            return _Drafted(made_of, {}, dict.fromkeys(wanted, none))
+        drafts = {gate: _draft(analysis, finder, of) for gate, analysis in wanted.items()}
+        return _Drafted(made_of, finder.versions, drafts)
+
+    def _is_current(self, templates: Mapping[NamespacedName, object]) -> bool:
+        return all(self.version(*where) == version for where, version in templates.items())
+
+    def version(self, namespace: str, name: str) -> object:
+        """What changes when a template does; for a template that is not seen: why."""
+        kind = ANALYSIS_TEMPLATE if namespace else CLUSTER_ANALYSIS_TEMPLATE
+        if why := self._why_unseen(kind, namespace):
+            return why
+        table = self._store.table(kind)
+        seen = table.unreadable.get((namespace, name)) or table.get(namespace, name)
+        return None if seen is None else (seen.metadata.uid, seen.metadata.resource_version)
+
+    def spec(self, name: TemplateName, namespace: str) -> Mapping[str, Any] | None:
+        """The spec of a template; None when it does not exist.
+
+        Raises: SpecInvalid, when that is not known, or it cannot be read.
+        """
+        kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
+        if why := self._why_unseen(kind, namespace):
+            raise SpecInvalid((SpecProblem(str(name), f"is not known: {why}"),))
+        table = self._store.table(kind)
+        if (unreadable := table.unreadable.get((namespace, name.name))) is not None:
+            raise SpecInvalid((SpecProblem(str(name), f"cannot be read: {unreadable.why}; make it smaller"),))
+        template: AnalysisTemplateObject | None = table.get(namespace, name.name)
+        if template is None:
+            return None
+        if not isinstance(spec := _json(bytes(template.spec)), dict):
+            raise SpecInvalid((SpecProblem(f"{name}.spec", "is no object, or it is nested too deeply"),))
+        return spec
+
+
+@dataclass(slots=True)
+class _Finder:
+    """Finds templates for one Rollout, and remembers which ones it was asked for."""
+
+    analyses: Analyses
+    namespace: str
+    versions: dict[NamespacedName, object] = field(default_factory=dict)
+
+    def __call__(self, name: TemplateName) -> Mapping[str, Any] | None:
+        namespace = "" if name.cluster_scope else self.namespace
+        self.versions[namespace, name.name] = self.analyses.version(namespace, name.name)
+        return self.analyses.spec(name, namespace)
+
+
+def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGate, Analysis]]:
+    """What may begin next for the revision `latest`; of the steps only the present one."""
+    status, rollout = snapshot.status, snapshot.rollout
+    aborted = status.abort is not None and status.abort.revision == latest
+    if rollout.deleting or aborted or latest == status.stable_revision:
+        return ()
+    step = status.step_index if latest == status.current_revision else 0
+    return (
+        (gate, analysis)
+        for gate, analysis in analyses_of(rollout.spec.strategy)
+        if gate.step is None or gate.step == step
+    )
+
+
+def analyses_of(strategy: Strategy) -> Iterator[tuple[AnalysisGate, Analysis]]:
+    """Every analysis of a strategy, and where in an update it is."""
+    match strategy:
+        case Canary(steps=steps, analysis=background):
+            if background is not None:
+                yield AnalysisGate(AnalysisKind.BACKGROUND), background
+            for index, step in enumerate(steps):
+                if isinstance(step, Analyze):
+                    yield AnalysisGate(AnalysisKind.STEP, index), step.analysis
+        case BlueGreen(pre_promotion=before, post_promotion=behind):
+            if before is not None:
+                yield AnalysisGate(AnalysisKind.PRE_PROMOTION), before
+            if behind is not None:
+                yield AnalysisGate(AnalysisKind.POST_PROMOTION), behind
+        case _:
+            assert_never(strategy)
+
+
+def _draft(analysis: Analysis, find: _Finder, of: Updated) -> Draft:
+    try:
+        spec = msgspec.json.encode(run_of(use_in(analysis), find, of))
+    except SpecInvalid as invalid:
+        return DraftProblem(str(invalid)[:MESSAGE_MAX])
+    except (RecursionError, UnicodeError) as error:
+        return DraftProblem(f"{analysis.path}: the AnalysisRun cannot be written as JSON: {error}")
+    metadata = analysis.settings.get("analysisRunMetadata") or {}
+    return RunDraft(
+        spec_json=spec,
+        latest=of.latest,
+        stable=of.stable,
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+    )
+
+
+def _manifest(rollout: RolloutObject) -> Manifest:
+    """The Rollout as far as it is kept: what `fieldRef` may name."""
+    metadata: Metadata = rollout.metadata
+    return {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "generation": metadata.generation,
+            "resourceVersion": metadata.resource_version,
+            "labels": metadata.labels or {},
+            "annotations": metadata.annotations or {},
+        },
+        "spec": _json(bytes(rollout.spec)),
+        "status": _json(bytes(rollout.status)),
+    }
+
+
+def _json(data: bytes) -> Any:
+    """What JSON says; None when nobody can read it."""
+    try:
+        return msgspec.json.decode(data) if data else {}
+    except (msgspec.DecodeError, RecursionError):
+        return None

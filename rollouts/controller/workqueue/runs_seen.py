@@ -1,0 +1,129 @@
+"""What decisions read of an AnalysisRun, read once for each version of it.
+
+Nothing here trusts a status: one that cannot be read is that of a run that has not begun.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from rollouts.api.status.analysis_run import read_run_status
+from rollouts.api.times import parse_time
+from rollouts.cluster.decoding import UnreadableObject
+from rollouts.cluster.structs import AnalysisRunObject, Metadata
+from rollouts.core.analysis.measurement import MetricResult
+from rollouts.core.model.analysis import AnalysisPhase, RunSeen
+from rollouts.manifests.analysis_run import gate_of
+from rollouts.manifests.ownership import REVISION
+
+KEPT_MAX = 10_000  # runs, 1 KB each; those that are gone make room for others
+MESSAGE_MAX = 300  # characters: it becomes a part of one line in status
+
+
+class RunsSeen:
+    """Reads AnalysisRuns, and remembers what it read of the latest versions."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[str, RunSeen] = OrderedDict()
+
+    def seen(self, run: AnalysisRunObject) -> RunSeen:
+        """The run as the policy sees it. Raises: nothing."""
+        uid = run.metadata.uid
+        known = self._seen.get(uid)
+        if known is not None and known.resource_version == run.metadata.resource_version:
+            return known
+        found = self._seen[uid] = _read(run)
+        if len(self._seen) > KEPT_MAX:
+            self._seen.popitem(last=False)
+        return found
+
+
+def unread(run: UnreadableObject) -> RunSeen:
+    """A run that exists and cannot be read: it has no verdict, and no other run takes its place."""
+    return _run(run.metadata, message=f"it cannot be read ({run.why}); delete it"[:MESSAGE_MAX])
+
+
+def _read(run: AnalysisRunObject) -> RunSeen:
+    status, _ = read_run_status(_json(bytes(run.status)))
+    return _run(
+        run.metadata,
+        phase=status.phase,
+        message=(status.message or ("" if status.phase.over else _last_measured(status.results)))[:MESSAGE_MAX],
+        measured=_is_measured(status.results),
+        terminate=_is_told_to_end(bytes(run.spec)),
+        completed_at_s=status.completed_at_s if status.phase.over else None,
+    )
+
+
+def _run(
+    metadata: Metadata,
+    *,
+    phase: AnalysisPhase = AnalysisPhase.PENDING,
+    message: str = "",
+    measured: bool = False,
+    terminate: bool = False,
+    completed_at_s: float | None = None,
+) -> RunSeen:
+    labels = metadata.labels or {}
+    return RunSeen(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        gate=gate_of(labels),
+        revision=labels.get(REVISION, ""),
+        created_at_s=_time(metadata.creation_timestamp),
+        phase=phase,
+        message=message,
+        measured=measured,
+        terminate=terminate,
+        deleting=metadata.deletion_timestamp is not None,
+        completed_at_s=completed_at_s,
+    )
+
+
+def _is_measured(results: Sequence[MetricResult]) -> bool:
+    """Whether each metric that counts has a measurement with a verdict; a run that has begun has a result for each metric."""
+    return bool(results) and all(result.dry_run or result.count > 0 for result in results)
+
+
+def _last_measured(results: Iterable[MetricResult]) -> str:
+    """One word on each metric that counts and was measured."""
+    said = []
+    for result in results:
+        last = result.last
+        if last is not None and not result.dry_run:
+            what = last.value or last.message
+            said.append(f"{result.name} {last.phase}{f' ({what})' if what else ''}")
+    return ", ".join(said)
+
+
+class _Told(msgspec.Struct):
+    terminate: bool = False
+
+
+def _is_told_to_end(spec: bytes) -> bool:
+    try:
+        return bool(spec) and _TOLD.decode(spec).terminate
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _json(data: bytes) -> dict[str, object]:
+    try:
+        value = msgspec.json.decode(data) if data else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _time(text: str | None) -> float:
+    try:
+        return parse_time(text) if text else 0.0
+    except ValueError:
+        return 0.0
+
+
+_TOLD = msgspec.json.Decoder(_Told)

@@ -1,0 +1,56 @@
+"""AnalysisRuns of a Rollout: one for each judgement of a revision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
+from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
+from rollouts.core.model.rollout import Rollout
+from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label
+from rollouts.manifests.workload import owner_reference
+from rollouts.objects import ANALYSIS_RUN, Manifest
+
+_STEP_DIGITS_MAX = 9
+
+
+def analysis_run(rollout: Rollout, intent: CreateAnalysisRun) -> Manifest:
+    """The whole AnalysisRun, without a status. Of two labels with one key, that of `analysisRunMetadata` loses."""
+    ours = {NAME: name_label(rollout.name), REVISION: intent.revision, **gate_labels(intent.gate)}
+    return {
+        "apiVersion": ANALYSIS_RUN.api_version,
+        "kind": ANALYSIS_RUN.kind,
+        "metadata": {
+            "name": intent.name,
+            "namespace": rollout.namespace,
+            "labels": {**intent.draft.labels, **ours},
+            "annotations": {**intent.draft.annotations, ATTEMPT: str(intent.attempt)},
+            "ownerReferences": [owner_reference(rollout)],
+        },
+        "spec": json.loads(intent.draft.spec_json),
+    }
+
+
+def termination_patch(intent: TerminateAnalysisRun) -> Manifest:
+    """The merge patch that tells a run to end; it conflicts with another uid."""
+    return {"metadata": {"uid": intent.uid}, "spec": {"terminate": True}}
+
+
+def gate_labels(gate: AnalysisGate) -> dict[str, str]:
+    """The labels that say where in an update a run belongs; `gate_of` reads them."""
+    step = {} if gate.step is None else {STEP: str(gate.step)}
+    return {ANALYSIS: gate.kind.value, **step}
+
+
+def gate_of(labels: Mapping[str, str]) -> AnalysisGate | None:
+    """Where in an update a run belongs; None when its labels do not say it."""
+    kind = labels.get(ANALYSIS, "")
+    if kind not in AnalysisKind._value2member_map_:
+        return None
+    if kind != AnalysisKind.STEP:
+        return AnalysisGate(AnalysisKind(kind))
+    step = labels.get(STEP, "")
+    if not (step.isascii() and step.isdigit() and len(step) <= _STEP_DIGITS_MAX):
+        return None
+    return AnalysisGate(AnalysisKind.STEP, int(step))

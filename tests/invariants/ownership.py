@@ -12,8 +12,10 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CreateAnalysisRun,
     CreateReplicaSet,
     Decision,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -25,6 +27,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
@@ -32,6 +35,7 @@ from rollouts.core.model.traffic import RouteAbsent, RouteSeen
 from tests.invariants.violation import Violation
 
 _OfReplicaSet: TypeAlias = AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+_OfRun: TypeAlias = CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun
 
 
 def a_spent_true_goes_first(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -85,6 +89,8 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return isinstance(absent, RouteAbsent) and absent.ours
         case PatchPod() | EvictPod():
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+            return _is_our_run(before, intent)
         case CreateReplicaSet() | RemoveAnnotation():
             return True
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
@@ -102,6 +108,19 @@ def _is_our_replica_set(before: Snapshot, intent: _OfReplicaSet) -> bool:
         return False
     grows = isinstance(intent, PatchReplicaSet) and (intent.replicas is None or intent.replicas >= found.spec_replicas)
     return grows or intent.resource_version == found.resource_version
+
+
+def _is_our_run(before: Snapshot, intent: _OfRun) -> bool:
+    """A run is made of what its place was seen to ask for, and under a free name; only one of ours that is over is deleted."""
+    if isinstance(intent, CreateAnalysisRun):
+        as_seen = before.drafts.get(intent.gate) == intent.draft and intent.draft.latest == intent.revision
+        return as_seen and intent.name not in before.taken_runs
+    found = next((each for each in before.runs if each.uid == intent.uid and each.name == intent.name), None)
+    if found is None or found.gate is None:
+        return False
+    if isinstance(intent, DeleteAnalysisRun):
+        return found.phase.over and intent.resource_version == found.resource_version
+    return not found.phase.over
 
 
 def _is_our_service(before: Snapshot, intent: SwitchService | ReleaseService) -> bool:

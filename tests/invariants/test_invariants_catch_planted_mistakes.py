@@ -8,17 +8,21 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    CreateAnalysisRun,
     CreateReplicaSet,
     Decision,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
     PatchReplicaSet,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
@@ -28,6 +32,7 @@ from rollouts.core.model.traffic import RouteSeen, Split
 from tests.core.model import router, service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
 from tests.invariants.every import broken_by, nothing_more_to_do
+from tests.invariants.ownership import only_ours_and_as_seen
 
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 CANARY = Canary(
@@ -297,3 +302,49 @@ def test_s13_writes_to_what_is_not_ours_or_has_moved() -> None:
     assert "S13" in _rules(seen, _size(seen, "b", 1, version=""))
     assert "S13" in _rules(seen, EvictPod(name="somebody", uid="else"))
     assert "S13" in _rules(theirs, _point(theirs, "cart", "a"))
+
+
+def test_s13_a_run_that_is_not_what_was_seen() -> None:
+    """Each of these would judge the update by something else, or take evidence away."""
+    gate = AnalysisGate(AnalysisKind.STEP, 1)
+    draft = RunDraft(spec_json=b"{}", latest="b", stable="a")
+    made = CreateAnalysisRun(name="r", gate=gate, revision="b", attempt=0, draft=draft)
+    before = replace(_gate(CANARY), drafts={gate: draft})
+
+    assert only_ours_and_as_seen(before, made) == []
+    for seen, wrong in (
+        (before, replace(made, revision="a")),
+        (before, replace(made, draft=replace(draft, spec_json=b"[]"))),
+        (before, replace(made, gate=AnalysisGate(AnalysisKind.BACKGROUND))),
+        (replace(before, drafts={gate: DraftProblem("no template")}), made),
+        (replace(before, taken_runs=frozenset({"r"})), made),
+    ):
+        assert only_ours_and_as_seen(seen, wrong) != []
+
+
+def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:
+    """One that still measures is told to end, and only one that is over is deleted; one made by hand is left alone."""
+    run = RunSeen(
+        name="r",
+        uid="u",
+        resource_version="7",
+        gate=AnalysisGate(AnalysisKind.BACKGROUND),
+        revision="b",
+        created_at_s=0.0,
+        phase=AnalysisPhase.RUNNING,
+    )
+    over = replace(run, phase=AnalysisPhase.FAILED)
+    end = TerminateAnalysisRun(name="r", uid="u")
+    delete = DeleteAnalysisRun(name="r", uid="u", resource_version="7")
+
+    def broken(seen: RunSeen, intent: TerminateAnalysisRun | DeleteAnalysisRun) -> bool:
+        return bool(only_ours_and_as_seen(replace(_gate(CANARY), runs=(seen,)), intent))
+
+    assert not broken(run, end)
+    assert not broken(over, delete)
+    assert broken(over, end)
+    assert broken(run, delete)
+    assert broken(over, replace(delete, resource_version="6"))
+    assert broken(replace(over, uid="another"), delete)
+    assert broken(replace(over, gate=None), delete)
+    assert broken(replace(run, gate=None), end)

@@ -16,7 +16,7 @@ from rollouts.ports import DrainQuestion, LiveQuestion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """POSTs a ReplicaSet. An existing one with the same `revision` that `owner_uid` controls counts as created."""
+    """POSTs a ReplicaSet or an AnalysisRun. An existing one of the same `revision` that `owner_uid` controls is as good."""
 
     kind: Kind
     name: str

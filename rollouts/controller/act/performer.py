@@ -196,7 +196,7 @@ class Performer:
             if made.deletion_timestamp is not None:
                 raise ApiConflict(f"{call.kind.kind} {call.name} is being deleted") from exc
         except ApiNotFound as exc:
-            raise ApiConflict(f"namespace {key.namespace} is gone") from exc
+            raise ApiConflict(f"namespace {key.namespace} is gone, or the CRD of {call.kind.plural}") from exc
         self._barrier.wrote(key, call.kind, call.name, resource_version=made.resource_version, uid=made.uid)
 
     async def _patch(self, key: Key, call: Patch) -> None:

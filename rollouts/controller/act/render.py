@@ -31,7 +31,9 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CreateAnalysisRun,
     CreateReplicaSet,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -44,18 +46,20 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.manifests.adoption import adoption_patch
+from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
-from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 Plain: TypeAlias = (
@@ -71,7 +75,7 @@ Plain: TypeAlias = (
     | AskService
     | AskPods
 )
-"""The intents that do not concern routes."""
+"""The intents that concern neither routes nor analyses."""
 
 
 def render(
@@ -89,6 +93,8 @@ def render(
             return render_routing(snapshot, intent, routes)
         case SwitchService(name=name) | AskService(name=name) if not isinstance(name, str):
             return render_subset(snapshot.rollout, intent, routes)
+        case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
+            return (_render_run(snapshot.rollout, intent),)
         case _:
             return (_render(snapshot.rollout, intent),)
 
@@ -127,6 +133,20 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
             return ReadService(str(name))
         case AskPods():
             return ListPods(pods_selector(rollout.name))
+        case _:
+            assert_never(intent)
+
+
+def _render_run(rollout: Rollout, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> Write:
+    match intent:
+        case CreateAnalysisRun(name=name, revision=revision):
+            run = analysis_run(rollout, intent)
+            return Create(kind=ANALYSIS_RUN, name=name, manifest=run, owner_uid=rollout.uid, revision=revision)
+        case TerminateAnalysisRun(name=name, uid=uid):
+            body = termination_patch(intent)
+            return Patch(kind=ANALYSIS_RUN, name=name, uid=uid, body=body, content_type=MERGE_PATCH)
+        case DeleteAnalysisRun(name=name, uid=uid, resource_version=version):
+            return Delete(kind=ANALYSIS_RUN, name=name, uid=uid, resource_version=version)
         case _:
             assert_never(intent)
 

@@ -433,7 +433,10 @@ def test_a_message_has_an_end() -> None:
     templates = [{"templateName": f"{'n' * 200}{index}"} for index in range(32)]
     spec = spec_of(steps=[{"analysis": {"templates": templates}}])
 
-    assert len(problem(lambda world: world.rollouts.put("", rollout(spec=spec, status=updating(spec))))) == 2_000
+    def arrange(world: World) -> None:
+        world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
+
+    assert len(problem(arrange)) == 2_000
 
 
 def test_a_draft_is_made_anew_when_what_it_is_made_of_changes() -> None:
@@ -482,10 +485,12 @@ def test_a_field_of_the_status_is_taken_as_it_is_now() -> None:
 
 def test_a_draft_is_made_once() -> None:
     """Passes are many and templates are large: what has not changed is not read again."""
-    first, second = snapshots(
-        lambda world: (under_way(world), world.templates.put("", template()))[0],
-        lambda world: under_way(world, version=2),
-    )
+
+    def begin(world: World) -> None:
+        under_way(world)
+        world.templates.put("", template())
+
+    first, second = snapshots(begin, lambda world: under_way(world, version=2))
 
     assert first.drafts[STEP_0] is second.drafts[STEP_0]
 

@@ -175,8 +175,7 @@ class Controller:
         self.readiness = Readiness(self._store, wake_all=self._wake_all)
         self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
-        self._managed = ManagedServices()
-        self._managed_routes = ManagedRouteObjects()
+        self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -217,9 +216,7 @@ class Controller:
             analyses=analyses,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._templates = TemplateWatches(
-            self._store, settings.identity, api, self.telemetry, self._on_change, self._on_unreadable
-        )
+        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 

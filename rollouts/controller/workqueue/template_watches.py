@@ -20,20 +20,18 @@ class TemplateWatches:
     """One watch for each kind.
 
     Args:
-        identity: of this process; its watches reconnect at other times than those of other processes.
         on_change, on_unreadable: as for `OptionalWatch`.
     """
 
     def __init__(
         self,
         store: Store,
-        identity: str,
         api: ApiServer,
         telemetry: Telemetry,
         on_change: OnChange,
         on_unreadable: OnUnreadable,
     ) -> None:
-        rng = random.Random(identity)  # noqa: S311 - jitter of its own: some clusters have none of these to watch
+        rng = random.Random(TemplateWatches.__name__)  # noqa: S311 - jitter of its own: some clusters have none to watch
         self._watches = {
             kind: OptionalWatch(
                 store.table(kind),

@@ -218,6 +218,7 @@ def lint(
     """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
+    Analyses are checked with the templates in the files; one that is not there may be in the cluster.
 
     It also reports what loses requests although the controller can carry it out:
     findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
@@ -226,8 +227,9 @@ def lint(
     console, reports = Console(), []
     texts = [_read(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
+    templates = lint_command.templates_in(*(text for _, text in texts))
     for source, text in texts:
-        report = lint_command.lint_text(text, known)
+        report = lint_command.lint_text(text, known, templates)
         reports.append(report)
         for remark in (*report.problems, *report.advice):
             console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -47,10 +48,10 @@ from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
-from rollouts.controller.workqueue.optional_watches import OptionalWatches
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
-from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.controller.workqueue.template_watches import TemplateWatches
+from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
@@ -174,8 +175,7 @@ class Controller:
         self.readiness = Readiness(self._store, wake_all=self._wake_all)
         self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
-        self._managed = ManagedServices()
-        self._managed_routes = ManagedRouteObjects()
+        self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -185,22 +185,8 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        self._optional = OptionalWatches(
-            self._store,
-            settings.identity,
-            api=api,
-            on_change=self._on_change,
-            on_unreadable=self._on_unreadable,
-            on_seen=lambda kind: self.telemetry.follow_table(self._store.table(kind)),
-        )
-        analyses = Analyses(self._store, why_unseen=self._optional.why_unseen)
-        self._triggers = Triggers(
-            inbox=self._inbox,
-            find_service=self._store.table(SERVICE).get,
-            named=rollouts_named(self._store.table(ROLLOUT)),
-            runs=analyses.seen,
-            templates=analyses.askers,
-        )
+        analyses = Analyses(self._store, why_unseen=self._why_unseen)
+        self._triggers = Triggers(inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers)
         self._deferred = DeferredStatus(clock=clock)
 
         def client(deadline_s: float) -> Client:
@@ -230,6 +216,7 @@ class Controller:
             analyses=analyses,
         )
         self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 
@@ -238,6 +225,10 @@ class Controller:
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))
+
+    def _why_unseen(self, kind: Kind, namespace: str) -> str:
+        watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
+        return watch.why_unseen(namespace)
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -254,6 +245,7 @@ class Controller:
 
     def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
         return AnalysisRuns(
+            api=self._api,
             client=self._client,
             store=self._store,
             sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
@@ -263,6 +255,7 @@ class Controller:
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
             identity=self._settings.identity,
             measurements=MEASUREMENTS_AT_ONCE,
+            on_change=partial(self._on_change, ANALYSIS_RUN),
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
@@ -273,7 +266,8 @@ class Controller:
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
-            background += [group.create_task(each.run()) for each in (self._events, self._proxies, self._optional)]
+            watches = (self._events, self._proxies, self._templates, self._analysis.watch)
+            background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
             self._look_for_routes(
                 kinds
@@ -431,8 +425,6 @@ class Controller:
             self._managed.learn(before, after)
         elif isinstance(after or before, RouteObject):
             self._managed_routes.learn(kind, before, after)
-        elif kind == ANALYSIS_RUN:
-            self._analysis.changed(before, after)
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -445,8 +437,6 @@ class Controller:
         """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
-        if kind == ANALYSIS_RUN:
-            self._analysis.unreadable(metadata)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         for key in self._triggers.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata)):
             self._queue.add(key)
@@ -479,7 +469,8 @@ class Controller:
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.listed.wait()
-                await self._optional.wait_listed()
+                await self._analysis.watch.listed.wait()
+                await self._templates.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rollouts.cli.commands.lint import lint_text, summary
+from rollouts.cli.main import main
 
 TEMPLATE = """\
 apiVersion: rollouts.dev/v1alpha1
@@ -56,3 +59,93 @@ def test_a_bad_one_is_told_with_its_line(condition: str, line: int, words: str) 
     told = [each for each in report.problems if words in each.message]
     assert [each.line for each in told] == [line], report.problems
     assert told[0].subject == "AnalysisTemplate rate"
+
+
+ROLLOUT = """\
+apiVersion: rollouts.dev/v1alpha1
+kind: Rollout
+metadata: {{name: cart, labels: {{team: shop}}}}
+spec:
+  selector: {{matchLabels: {{app: cart}}}}
+  strategy:
+    canary:
+      steps:
+      - analysis:
+          templates: [{{templateName: rate}}{more}]
+          args: [{args}]
+  template:
+    metadata: {{labels: {{app: cart}}}}
+    spec: {{containers: [{{name: app, image: "app:1"}}]}}
+"""
+WITH_LIMIT = TEMPLATE.format(kind="AnalysisTemplate", condition='successCondition: "result[0] < {{args.limit}}"')
+
+
+def problems_of(args: str, template: str = WITH_LIMIT, more: str = "") -> list[tuple[int, str]]:
+    """Line and text of what is wrong with a Rollout that comes before its template."""
+    report = lint_text(f"{ROLLOUT.format(args=args, more=more)}---\n{template}")
+    assert (report.checked, report.templates) == (1, 1)
+    return [(each.line, each.message) for each in report.problems if each.subject == "Rollout cart"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        '{name: limit, value: "0.1"}',
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: metadata.generation}}}",
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: status.replicas}}}",
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['team']\"}}}",
+    ],
+)
+def test_a_rollout_with_all_that_its_template_asks_for_passes(args: str) -> None:
+    """What only the cluster knows is taken for granted."""
+    assert not [message for _, message in problems_of(args) if "the Rollout has no" in message]
+
+
+def test_an_argument_without_a_value_is_told_before_the_update() -> None:
+    """The run could not be made, and the update would stand at its step."""
+    path = "spec.strategy.canary.steps[0].analysis.args"
+
+    assert problems_of("") == [(11, f"{path}: needs a value for 'limit', which a template asks for")]
+
+
+def test_a_field_that_the_rollout_lacks_is_told() -> None:
+    """It is in the file or it is nowhere."""
+    ((line, message),) = problems_of("{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['x']\"}}}")
+
+    assert line == 11
+    assert "the Rollout has no metadata.labels['x']" in message
+
+
+def test_a_condition_is_read_with_its_arguments_in_it() -> None:
+    """Alone the template says nothing wrong."""
+    ((line, message),) = problems_of('{name: limit, value: "<"}')
+
+    assert line == 9
+    assert message.startswith(
+        "spec.strategy.canary.steps[0].analysis: successCondition of 'rate', with its arguments: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "more"),
+    [
+        (WITH_LIMIT.replace("name: rate}", "name: other}"), ""),
+        (WITH_LIMIT.replace("name: rate}", "name: rate, namespace: shop}"), ""),
+        (WITH_LIMIT.replace("AnalysisTemplate", "ClusterAnalysisTemplate"), ""),
+        (WITH_LIMIT, ", {templateName: elsewhere}"),
+        (WITH_LIMIT.replace("interval: 1m", "interval: soon"), ""),
+    ],
+)
+def test_what_is_not_in_the_files_is_no_problem_of_the_rollout(template: str, more: str) -> None:
+    """It may be in the cluster; and what is wrong with a template is told there."""
+    assert problems_of("", template, more) == []
+
+
+def test_templates_may_be_in_another_file(tmp_path: Path) -> None:
+    """As everything may that belongs together."""
+    rollout, template = tmp_path / "rollout.yaml", tmp_path / "template.yaml"
+    rollout.write_text(ROLLOUT.format(args="", more=""))
+    template.write_text(WITH_LIMIT)
+
+    assert main(["lint", "-f", str(rollout)]) == 0
+    assert main(["lint", "-f", str(rollout), "-f", str(template)]) == 1

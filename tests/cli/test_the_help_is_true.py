@@ -61,7 +61,8 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
 
     documents = list(yaml.safe_load_all(capsys.readouterr().out))
     names = [document["metadata"]["name"] for document in documents]
-    assert names == ["rollouts.rollouts.dev", "trafficproviders.rollouts.dev"]
+    analyses = ("analysistemplates", "clusteranalysistemplates", "analysisruns")
+    assert names == [f"{plural}.rollouts.dev" for plural in ("rollouts", "trafficproviders", *analyses)]
 
 
 @pytest.mark.parametrize(

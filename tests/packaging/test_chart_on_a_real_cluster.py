@@ -43,6 +43,9 @@ WHERE_IT_WORKS = {
     ("rollouts.dev", "rollouts"): {"get", "list", "watch", "patch"},
     ("rollouts.dev", "rollouts/status"): {"patch"},
     ("rollouts.dev", "rollouts/finalizers"): {"update"},
+    ("rollouts.dev", "analysisruns"): {"get", "list", "watch", "create", "patch", "delete"},
+    ("rollouts.dev", "analysisruns/status"): {"patch"},
+    ("rollouts.dev", "analysistemplates"): {"get", "list", "watch"},
     ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},
     ("", "services"): {"get", "list", "watch", "patch"},
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
@@ -58,6 +61,7 @@ WHERE_IT_WORKS = {
 }
 EVERYWHERE = WHERE_IT_WORKS | {
     ("", "nodes"): {"list"},
+    ("rollouts.dev", "clusteranalysistemplates"): {"get", "list", "watch"},
     ("rollouts.dev", "trafficproviders"): {"get", "list", "watch"},
     ("rollouts.dev", "trafficproviders/status"): {"patch"},
 }

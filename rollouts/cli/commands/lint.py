@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.commands.lint_analysis import template_problems
+from rollouts.cli.commands.lint_analysis import FileTemplates, rollout_problems, template_problems, templates_of
 from rollouts.cli.terminal.tree import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -78,17 +78,23 @@ class LintReport:
     skipped: list[Remark] = field(default_factory=list)
 
 
-def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintReport:
+def lint_text(
+    text: str, known: Mapping[str, Provider] | None = None, templates: FileTemplates | None = None
+) -> LintReport:
     """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
 
     Args:
         known: what `providers` found in this text and in others; None to look in this text alone.
+        templates: the same of analysis templates (`templates_in`).
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
     documents = _documents(text, report)
-    found = _Found(known=providers(text) if known is None else known)
+    found = _Found(
+        known=providers(text) if known is None else known,
+        templates=templates_in(text) if templates is None else templates,
+    )
     for node, document in _objects(documents):
         _check(node, document, report, found)
     report.problems += _contradictions(found)
@@ -146,6 +152,7 @@ class _Found:
     """The Rollouts and Services of a file, with their nodes for line numbers."""
 
     known: Mapping[str, Provider]
+    templates: FileTemplates
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
 
@@ -196,7 +203,9 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
         report.checked += 1
         problems = list(_problems(document, found.known))
         if not problems:
-            found.rollouts.append((node, document, parse_spec(document["spec"])))
+            spec = parse_spec(document["spec"])
+            found.rollouts.append((node, document, spec))
+            problems = list(rollout_problems(document, spec, found.templates))
     report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
 
 
@@ -246,6 +255,11 @@ def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Pr
         with suppress(SpecInvalid):
             found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
     return {**found, **_fixed()}
+
+
+def templates_in(*texts: str) -> FileTemplates:
+    """The analysis templates of files."""
+    return templates_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
 
 
 @cache

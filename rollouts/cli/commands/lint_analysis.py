@@ -1,15 +1,49 @@
-"""What `rollouts lint` knows of analysis templates: the controller's own checks, and conditions that nobody can evaluate."""
+"""What `rollouts lint` knows of analyses: the controller's own checks of templates and of the Rollouts that use them, and
+conditions that nobody can evaluate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rollouts.api.spec.analysis.run import parse_template
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.in_rollouts import analyses_of, use_in
+from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.rollout import RolloutSpec
 from rollouts.errors import ExpressionInvalid, SpecInvalid
 from rollouts.metrics.conditions import condition_of
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 
 _PLACE = "{{"
+_CONDITIONS = ("successCondition", "failureCondition")
+_GIVEN_BY_THE_CLUSTER = {
+    "namespace": "default",
+    "uid": "-",
+    "resourceVersion": "1",
+    "generation": 1,
+    "creationTimestamp": "1970-01-01T00:00:00Z",
+}
+
+FileTemplates = Mapping[tuple[str | None, TemplateName], Any]
+"""Specs of templates by namespace, as a file names it, and name; those of the cluster are in the namespace None."""
+
+
+def templates_of(manifests: Iterable[Any]) -> FileTemplates:
+    """The analysis templates of files."""
+    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
+    found: dict[tuple[str | None, TemplateName], Any] = {}
+    for each in manifests:
+        if not isinstance(each, dict) or each.get("apiVersion") != ANALYSIS_TEMPLATE.api_version:
+            continue
+        scope, metadata = scopes.get(str(each.get("kind"))), each.get("metadata")
+        if scope is not None and isinstance(metadata, dict):
+            namespace = None if scope else metadata.get("namespace")
+            found[namespace, TemplateName(str(metadata.get("name") or ""), scope)] = each.get("spec")
+    return found
 
 
 def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
@@ -26,9 +60,57 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
             yield from _condition_problems(metric, f"spec.metrics[{index}]")
 
 
+def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[tuple[str, str]]:
+    """Path and message of every problem of the analyses of a Rollout together with their templates.
+
+    An analysis with a template that is not in the files, or that is wrong by itself, has none here: the first may be in the
+    cluster, and the second is reported where it stands.
+    """
+    for _, analysis in analyses_of(spec.strategy):
+        found = _Files(document.get("metadata", {}).get("namespace"), templates)
+        try:
+            problems = list(_run_problems(document, analysis, found, revision=spec.revision))
+        except SpecInvalid as invalid:
+            problems = [(problem.path, problem.message) for problem in invalid.problems]
+        if found.whole:
+            yield from ((path, message) for path, message in problems if "the Rollout has no status" not in message)
+
+
+@dataclass(slots=True)
+class _Files:
+    """Finds templates for one Rollout.
+
+    Args:
+        whole: all that were asked for are in the files, and nothing is wrong with them.
+    """
+
+    namespace: str | None
+    templates: FileTemplates
+    whole: bool = True
+
+    def __call__(self, name: TemplateName) -> Mapping[str, Any] | None:
+        spec = self.templates.get((None if name.cluster_scope else self.namespace, name))
+        self.whole = self.whole and isinstance(spec, dict) and not any(template_problems(spec))
+        return spec if isinstance(spec, dict) else None
+
+
+def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revision: str) -> Iterator[tuple[str, str]]:
+    """Conditions that cannot be evaluated once their arguments are in them. Raises: SpecInvalid, where no run can be made."""
+    manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
+    run = run_of(use_in(analysis), find, Updated(manifest=manifest, stable="stable", latest=revision))
+    for metric, written in zip(parse_run(run).metrics, run["metrics"], strict=True):
+        for name, source in zip(_CONDITIONS, (metric.condition.success, metric.condition.failure), strict=True):
+            if _PLACE not in str(written.get(name)):
+                continue
+            try:
+                condition_of(source, defaults=metric.condition.min_samples == 0)
+            except ExpressionInvalid as invalid:
+                yield analysis.path, f"{name} of {metric.rules.name!r}, with its arguments: {invalid}"
+
+
 def _condition_problems(metric: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     """Of conditions that stand there whole; one with an argument in it is known when the argument is."""
-    for name in ("successCondition", "failureCondition"):
+    for name in _CONDITIONS:
         source = metric.get(name)
         if not isinstance(source, str) or not source.strip() or _PLACE in source:
             continue

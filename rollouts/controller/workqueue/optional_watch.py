@@ -102,8 +102,7 @@ class OptionalWatch:
 
     def _seen(self, scope: str) -> None:
         if scope in self._refused or scope in self._unknown:
-            if self._refused.pop(scope, None):
-                log.info("kind_is_there", kind=self._table.kind.kind, namespace=scope)
+            self._refused.pop(scope, None)
             self._on_seen()
         self._known(scope)
 

@@ -17,7 +17,7 @@ from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.ports import ApiServer, Clock, MetricEndpoints
-from rollouts.probes.metric_asker import MetricAsker
+from rollouts.probes.lazy_metric_asker import LazyMetricAsker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import Settings
@@ -37,9 +37,9 @@ async def connected(settings: Settings, *, on_date: OnDate | None = None) -> Asy
         await connection.aclose()
 
 
-def metric_asker(settings: Settings, *, clock: Clock) -> MetricAsker:
+def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
     """What asks metric endpoints. Raises: SettingsInvalid for a CA file without a certificate in it."""
-    return MetricAsker(tenants=TenantUrls(), clock=clock, ca_file=settings.data_plane_ca)
+    return LazyMetricAsker(tenants=TenantUrls(), clock=clock, ca_file=settings.data_plane_ca)
 
 
 def metric_sources(

@@ -114,7 +114,7 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
         return f"needs the secret {', '.join(missing)}, which has no value"
     others = with_secret_values(metric, {each.argument: "0" for each in metric.secrets})
     urls = zip(_urls(with_secret_values(metric, values).source), _urls(others.source), strict=True)
-    if any(origin_of(url) != origin_of(other) for url, other in urls):
+    if any(url != other and (not origin_of(url) or origin_of(url) != origin_of(other)) for url, other in urls):
         # It would be told in messages and logs, and asked of name servers.
         return "a secret stands in the host or the port of a URL, where it would be shown: put it into a header or the path"
     return ""

@@ -33,6 +33,7 @@ Script: TypeAlias = Mapping[str, "Iterable[Outcome] | Callable[[int], Outcome]"]
 HANGS = "hangs"
 PROMETHEUS_URL = "http://prometheus.monitoring:9090"
 NAMESPACE = "default"
+BUSY = "busy"
 CONTROLLER = Settings(leader_elect=False, identity="one", lease_namespace="default", prometheus_url=PROMETHEUS_URL)
 
 
@@ -245,6 +246,7 @@ def play(
     async def main() -> None:
         crds = () if without_crds else (*crd_manifests(), *analysis_crds())
         async with SimulatedCluster(seed=3, crds=crds) as cluster:
+            cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
             await scenario(Stage(cluster, Metrics(cluster.clock, script, took_s=took_s)))
 
     run_virtual(main(), limit_s=limit_s)

@@ -88,6 +88,7 @@ ANALYSIS_TEMPLATE = Kind("rollouts.dev", "v1alpha1", "AnalysisTemplate", "analys
 CLUSTER_ANALYSIS_TEMPLATE = Kind(
     "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
 )
+ANALYSIS_RUN = Kind("rollouts.dev", "v1alpha1", "AnalysisRun", "analysisruns")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")

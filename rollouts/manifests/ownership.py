@@ -41,6 +41,8 @@ NAME = f"{PREFIX}name"
 REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 MANAGED_VALUE = "true"
+ANALYSIS = f"{PREFIX}analysis"
+STEP = f"{PREFIX}step"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 
 REVISION_NUMBER = f"{PREFIX}revision-number"

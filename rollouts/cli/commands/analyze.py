@@ -23,7 +23,7 @@ from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.clock import SystemClock

@@ -15,13 +15,14 @@ from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
-from rollouts.cli.terminal.tree import draw, line
+from rollouts.cli.terminal.tree import draw, line, lines_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,
     controlled_by,
     images_of,
+    is_run_about,
     number_of,
     revision_of,
     roles_of,
@@ -32,7 +33,7 @@ from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label
-from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
@@ -120,11 +121,12 @@ def collections_of(key: Key) -> tuple[Collection, ...]:
             query={"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"},
             optional=True,
         ),
+        Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
     )
 
 
 def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
-    """The Rollout with its ReplicaSets, pods and Events; None when it does not exist."""
+    """The Rollout with its ReplicaSets, pods, Events and AnalysisRuns; None when it does not exist."""
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
         return None
@@ -136,11 +138,12 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
         if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
     ]
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
-    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events)
+    runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
+    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events, runs=runs)
 
 
 async def read(session: Session, key: Key) -> RolloutObjects:
-    """Reads a Rollout with its ReplicaSets, pods and Events once.
+    """Reads a Rollout with its ReplicaSets, pods, Events and AnalysisRuns once.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -177,7 +180,7 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
 
         def text(now_s: float) -> list[str] | None:
             seen = seen_in(followed, key)
-            return [line(view_of(seen), now_s=now_s)] if seen is not None else None
+            return lines_of(view_of(seen), now_s=now_s) if seen is not None else None
 
         await _show(session, followed, console=console, picture=picture, text=text)
         console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)

@@ -19,7 +19,7 @@ import yaml
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import template_problems
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of

@@ -19,7 +19,7 @@ from rollouts.api.times import format_time
 from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, number_of, revision_of, status_of, view_of
 from rollouts.cli.view.session import Options, Session, open_session

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError

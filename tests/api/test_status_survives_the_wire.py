@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollouts.api.status.analyses import MESSAGE_MAX
 from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.api.v1alpha1.status import RolloutStatusWire as StatusModel
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref
@@ -144,6 +146,7 @@ STATUSES = st.builds(
             strategy_hash=_TEXT,
             attempt=_COUNT,
             by=_TEXT,
+            analysis=st.none() | st.sampled_from(list(AnalysisKind)),
         ).flatmap(
             lambda each: (
                 st.builds(replace, st.just(each), over=st.booleans())
@@ -161,6 +164,22 @@ STATUSES = st.builds(
             finished_at_s=_TIME,
             outcome=st.sampled_from(list(Outcome)),
             message=_TEXT,
+        ),
+        max_size=3,
+    ).map(tuple),
+    analyses=st.lists(
+        st.builds(
+            AnalysisRecord,
+            gate=st.builds(AnalysisGate, st.just(AnalysisKind.STEP), _COUNT)
+            | st.builds(
+                AnalysisGate, st.sampled_from([each for each in AnalysisKind if each is not AnalysisKind.STEP])
+            ),
+            number=_COUNT,
+            run=_TEXT,
+            phase=st.sampled_from(list(AnalysisPhase)),
+            message=_TEXT,
+            at_s=_TIME,
+            passed=st.booleans(),
         ),
         max_size=3,
     ).map(tuple),
@@ -268,6 +287,63 @@ def test_a_promotion_of_an_unreadable_step_is_no_promotion_of_all_steps() -> Non
     command = {"verb": "promote", "value": "abc@2", "revision": "abc", "at": "2026-01-01T00:00:00Z", "step": "two"}
 
     assert status_from_wire({"commands": [command]}).commands == ()
+
+
+@pytest.mark.parametrize("analysis", ["canary-judgement", 3, ["background"]])
+def test_a_promotion_past_an_unreadable_verdict_is_no_promotion_of_all_steps(analysis: object) -> None:
+    """As above: without its gate it would pass every one."""
+    command = {
+        "verb": "promote",
+        "value": "abc@x",
+        "revision": "abc",
+        "at": "2026-01-01T00:00:00Z",
+        "analysis": analysis,
+    }
+
+    assert status_from_wire({"commands": [command]}).commands == ()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"phase": "Splendid"},
+        {"phase": None},
+        {"kind": "tea"},
+        {"kind": "background"},
+        {"step": None},
+        {"step": -1},
+        {"run": 5},
+        {"at": "noon"},
+    ],
+)
+def test_half_a_record_of_a_run_says_nothing(spoilt: dict[str, Any]) -> None:
+    """The run is looked at again: a verdict that somebody has edited must not pass for one."""
+    record = {"kind": "step", "step": 1, "number": 1, "run": "a", "phase": "Successful", "at": "2026-01-01T00:00:00Z"}
+    assert len(status_from_wire({"analyses": [record]}).analyses) == 1
+
+    read = read_status({"analyses": [{**record, **spoilt}]})
+
+    assert read.status.analyses == ()
+    assert any("so status.analyses[0] is left out" in problem for problem in read.problems)
+
+
+def test_the_records_of_all_steps_have_room() -> None:
+    """A spec has up to 100 steps, and an object of the API server holds 1.5 MB."""
+    records = tuple(
+        AnalysisRecord(
+            gate=AnalysisGate(AnalysisKind.STEP, index),
+            number=1,
+            run="r" * 253,
+            phase=AnalysisPhase.FAILED,
+            message="\N{WARNING SIGN}" * 100_000,
+        )
+        for index in range(100)
+    )
+
+    wire = status_to_wire(RolloutStatus(analyses=records))
+
+    assert {len(each["message"]) for each in wire["analyses"]} == {MESSAGE_MAX}
+    assert len(json.dumps(wire, ensure_ascii=False).encode()) < 500_000
 
 
 @pytest.mark.parametrize("outcome", ["Refused", "Over", "Whatever", 3])

@@ -12,9 +12,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from rollouts.api.status.analyses import record_from_wire, record_to_wire
 from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time
 from rollouts.core.drain.cutover import SIGNAL
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref
@@ -102,6 +104,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "drain": _drain_to_wire(status),
         "commands": [_command_to_wire(one) for one in status.commands] or None,
         "history": [_history_to_wire(one) for one in status.history] or None,
+        "analyses": [record_to_wire(one) for one in status.analyses] or None,
         "conditions": [_condition_to_wire(one) for one in status.conditions] or None,
     }
     return _present(wire)
@@ -164,6 +167,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         cutovers=drain.parts("cutovers", _cutover_from_wire),
         commands=status.parts("commands", _command_from_wire),
         history=status.parts("history", _history_from_wire),
+        analyses=status.parts("analyses", record_from_wire),
         conditions=status.parts("conditions", _condition_from_wire),
     )
     return StatusRead(read, tuple(problems))
@@ -306,6 +310,7 @@ def _command_to_wire(command: Command) -> Manifest:
             "revision": command.revision,
             "at": format_time(command.at_s),
             "step": command.step,
+            "analysis": command.analysis.value if command.analysis is not None else None,
             "target": command.target or None,
             "takenOff": command.taken_off or None,
             "strategyHash": command.strategy_hash or None,
@@ -439,6 +444,7 @@ def _command_from_wire(wire: Reader) -> Command:
     step = wire.optional_number("step")
     if step is None and not wire.absent("step"):
         raise FieldMissing("step")  # None would let every step pass
+    analysis = None if wire.absent("analysis") else wire.need_word("analysis", AnalysisKind)  # so would None here
     verb, value = wire.need_word("verb", Verb), wire.need_text("value")
     # A controller that wrote no outcome recorded this abort and carried it out in one write.
     done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
@@ -455,6 +461,7 @@ def _command_from_wire(wire: Reader) -> Command:
         refusal=_refusal_from_wire(wire),
         over=done or wire.text("outcome") == _OVER,
         by=wire.text("by"),
+        analysis=analysis,
     )
 
 

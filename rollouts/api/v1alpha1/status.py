@@ -170,6 +170,11 @@ class CommandStatus(Wire):
         None,
         description="promote: index of the step that it lets pass; absent: all steps. retry: the attempt that it asks for.",
     )
+    analysis: str | None = Field(
+        None,
+        description="promote: the verdict that it lets pass, which belongs to no step: background, pre-promotion or "
+        "post-promotion.",
+    )
     target: str | None = Field(None, description="The revision to which a rollback goes.")
     taken_off: bool | None = Field(None, description="Whether the controller removed the annotation.")
     strategy_hash: str | None = Field(None, description="Hash of the steps for which the command was given.")
@@ -192,6 +197,22 @@ class HistoryStatus(Wire):
     finished_at: Time | None = Field(None, description="When the update ended.")
     outcome: str | None = Field(None, description="How it ended: Promoted, Aborted, Superseded or RolledBack.")
     message: str | None = Field(None, description="Why it ended so, in a sentence.")
+
+
+class AnalysisStatus(Wire):
+    """The latest AnalysisRun at one place of the current update."""
+
+    kind: str | None = Field(None, description="Where it is: step, background, pre-promotion or post-promotion.")
+    step: int | None = Field(None, description="Index of the step; only of kind step.")
+    number: int | None = Field(None, description="Number of the run at this place in this attempt, from 1.")
+    run: str | None = Field(None, description="Name of the AnalysisRun.")
+    phase: str | None = Field(
+        None,
+        description="Pending, Running, Successful, Failed, Inconclusive or Error; a verdict stays, whatever becomes of the run.",
+    )
+    message: str | None = Field(None, description="Why, in a sentence.")
+    at: Time | None = Field(None, description="When the run was asked for; of a verdict: when it was recorded.")
+    passed: bool | None = Field(None, description="Whether somebody promoted the revision past the verdict.")
 
 
 class ConditionStatus(Wire):
@@ -258,6 +279,9 @@ class RolloutStatusWire(Wire):
         None, description="Commands by annotation, each with what became of it."
     )
     history: list[HistoryStatus] | None = Field(None, description="Finished updates; the newest is last.")
+    analyses: list[AnalysisStatus] | None = Field(
+        None, description="The latest AnalysisRun at each place of the current update."
+    )
     conditions: list[ConditionStatus] | None = Field(
         None,
         description="Conditions: Ready, Reconciling, Stalled and more.",

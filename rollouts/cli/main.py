@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
+from rollouts.cli import analysis
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import lint as lint_command
@@ -24,20 +24,12 @@ from rollouts.cli.commands import status as status_command
 from rollouts.cli.commands import verbs
 from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.terminal.options import CommandRun, duration, fail, finish, on_cluster
+from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
-
-
-class Output(StrEnum):
-    """The values of `-o`."""
-
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
 
 
 app = typer.Typer(
@@ -224,7 +216,7 @@ def lint(
     Each of them is unsafe, a warning or a note, and does not change the exit code.
     """
     console, reports = Console(), []
-    texts = [_read(file) for file in files]
+    texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
     for source, text in texts:
         report = lint_command.lint_text(text, known)
@@ -239,61 +231,8 @@ def lint(
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
 
 
-@app.command("analyze")
-def analyze(
-    files: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
-    ],
-    templates: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of templates; without them all that no other template names.", show_default=False),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure now and write nothing. Required: no run is made yet.")
-    ] = False,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="Value of an argument, also of a secret one; repeatable."),
-    ] = None,
-    prometheus_url: Annotated[
-        str, typer.Option(help="The Prometheus of metrics that name none.", show_default=False)
-    ] = "",
-    ca_file: Annotated[
-        Path | None, typer.Option("--ca", help="Certificates of authorities to trust besides the public ones, PEM.")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(parser=duration, metavar="DURATION", help="The longest wait for one answer.")
-    ] = "30s",  # type: ignore[assignment]
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` for scripts.")] = None,
-) -> None:
-    """Measure the metrics of analysis templates now, and tell how a run of them would end. Needs no cluster.
-
-    Exit code 1 when a run with measurements like these would not end Successful.
-    """
-    from rollouts.cli.commands import analyze as analyze_command  # noqa: PLC0415 - the HTTP client is for it only
-
-    if not dry_run:
-        raise typer.BadParameter("say --dry-run: AnalysisRuns are not carried out yet")
-    if output not in (None, Output.JSON):
-        raise typer.BadParameter("-o takes json here")
-    manifests = [each for file in files for each in lint_command.manifests_of(_read(file)[1])]
-    found = analyze_command.templates_in(manifests)
-    chosen = analyze_command.chosen(found, templates or ())
-    if isinstance(chosen, str):
-        fail(chosen)
-        raise typer.Exit(Exit.USAGE)
-    how = analyze_command.AnalyzeOptions(
-        arguments=_arguments(arguments or ()), prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file
-    )
-    finish(analyze_command.analyze(found, chosen, how, console=Console(), output_json=output is Output.JSON))
-
-
-def _arguments(given: Sequence[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    if wrong := [name for name, sign, _ in pairs if not name or not sign]:
-        raise typer.BadParameter(f"--arg takes NAME=VALUE, not {wrong[0]!r}")
-    return {name: value for name, _, value in pairs}
+app.command("analyze")(analysis.analyze)
+app.add_typer(analysis.app, name="analysis")
 
 
 @app.command("gitops")
@@ -312,7 +251,7 @@ def gitops(
     """
     manifests: list[Manifest] = []
     problems = 0
-    texts = [_read(file) for file in files]
+    texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
     for source, text in texts:
         report = lint_command.lint_text(text, known)
@@ -348,7 +287,7 @@ def plan(
     """
     from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 
-    source, text = _read(file)
+    source, text = read_file(file)
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
@@ -386,16 +325,6 @@ def demo(
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
     finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
-
-
-def _read(file: str) -> tuple[str, str]:
-    """The display name of a file, and its text. Raises: typer.Exit, when it cannot be read."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        fail(f"{file}: {unreadable}")
-        raise typer.Exit(Exit.USAGE) from None
-    return ("stdin" if file == "-" else file), text
 
 
 def _verb(

@@ -41,8 +41,6 @@ NAME = f"{PREFIX}name"
 REVISION = REVISION_LABEL
 MANAGED = f"{PREFIX}managed"
 MANAGED_VALUE = "true"
-ANALYSIS = f"{PREFIX}analysis"
-STEP = f"{PREFIX}step"
 HASH_SCHEME_LABEL = f"{PREFIX}hash-scheme"
 
 REVISION_NUMBER = f"{PREFIX}revision-number"
@@ -56,6 +54,8 @@ PRE_STOP = f"{PREFIX}pre-stop"
 RESTART_SURGE = f"{PREFIX}restart-surge"
 ABORT_ACCEPTED = f"{PREFIX}abort-accepted"
 PODS_METADATA = f"{PREFIX}pods-metadata"
+ANALYSIS = f"{PREFIX}analysis"
+STEP = f"{PREFIX}step"
 PODS_WITHOUT_METADATA = "false"
 
 LABEL_VALUE_MAX = 63  # characters

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rollouts.cli.commands.analyze import AnalyzeOptions, analyze, chosen, templates_in
+from rollouts.cli.commands.analyze import AnalyzeOptions, analyze
+from rollouts.cli.commands.templates import chosen, templates_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
 from rollouts.clock import SystemClock

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +20,15 @@ from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError
 
 CommandRun = Coroutine[Any, Any, Exit]
-_NO_CRD = "; the Rollout resource is not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+_NO_CRD = "; the resources of Rollouts are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+
+
+class Output(StrEnum):
+    """The values of `-o`."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def duration(text: str) -> float:
@@ -63,14 +73,27 @@ def finish(command: CommandRun) -> None:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except ApiNotFound as error:
-        # These are the API server's words for a resource type that it does not serve; it reports a missing object differently.
-        no_crd = "could not find the requested resource" in str(error)
-        fail(f"{error}{_NO_CRD if no_crd else ''}")
+        fail(f"{error}{_NO_CRD if is_not_served(error) else ''}")
         code = Exit.FAILED
     except RolloutsError as error:
         fail(str(error))
         code = Exit.FAILED
     raise typer.Exit(code)
+
+
+def is_not_served(error: ApiNotFound) -> bool:
+    """Whether the API server does not serve the resource type at all; it has other words for a missing object."""
+    return any(words in str(error) for words in ("404 page not found", "could not find the requested resource"))
+
+
+def read_file(file: str) -> tuple[str, str]:
+    """The display name of a file (`-` is stdin), and its text. Raises: typer.Exit, when it cannot be read."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        fail(f"{file}: {unreadable}")
+        raise typer.Exit(Exit.USAGE) from None
+    return ("stdin" if file == "-" else file), text
 
 
 def fail(message: str) -> None:

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from rollouts.cli.terminal.text import Marks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
+from rollouts.cli.view.runs import BY_HAND, MeasurementLine, MetricLine, RunLine
 from rollouts.core.model.analysis import AnalysisPhase
 
 RUNS_SHOWN = 5  # of one revision: each has a line for each of its metrics
@@ -68,23 +68,23 @@ def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: Marks) -> Tex
     return text
 
 
-def runs_table(runs: Iterable[RunLine], *, now_s: float, all_namespaces: bool) -> Table:
+def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all_namespaces: bool = False) -> Table:
     """The list of AnalysisRuns."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    headers = ["NAME", "PHASE", "ROLLOUT", "REVISION", "FOR", "METRICS", "AGE", "TOOK", "MESSAGE"]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    headers = ["NAME", "PHASE", "ROLLOUT", "FOR", "METRICS", "AGE", *(["REVISION", "TOOK"] if wide else []), "MESSAGE"]
     for header in (["NAMESPACE"] if all_namespaces else []) + headers:
         table.add_column(header, no_wrap=header != "MESSAGE", overflow="fold")
     for run in runs:
         took = run.completed_at_s - run.started_at_s if run.completed_at_s and run.started_at_s else None
+        more = [run.revision or "-", short(took) if took is not None else "-"] if wide else []
         cells = [
             run.name,
             run.phase,
             run.rollout or "-",
-            run.revision or "-",
-            run.about,
+            str(run.gate or BY_HAND),
             f"{run.successful}/{run.counted}",
             short(now_s - run.created_at_s),
-            short(took) if took is not None else "-",
+            *more,
             run.message,
         ]
         where = [run.namespace] if all_namespaces else []
@@ -211,5 +211,7 @@ def _bar(number: float | None, low: float, high: float, marks: Marks) -> str:
     if number is None:
         return marks.dot
     top = len(marks.levels) - 1
-    part = 0.5 if high == low else number / (high - low) - low / (high - low)
+    part = (
+        0.5 if high == low else (number / 2 - low / 2) / (high / 2 - low / 2)
+    )  # halves, as no difference may overflow
     return marks.levels[min(max(round(part * top), 0), top)]

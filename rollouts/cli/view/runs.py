@@ -78,7 +78,7 @@ class RunLine:
     Args:
         rollout: the Rollout that it is about; "" for none.
         revision: the one that it is about; "" for none.
-        about: `analysis of step 1`, `background analysis`, `analysis by hand`.
+        gate: where in an update it decides; None for nowhere.
         ending: somebody has told it to end.
         passed: somebody promoted the revision past its verdict.
     """
@@ -87,7 +87,7 @@ class RunLine:
     name: str
     rollout: str = ""
     revision: str = ""
-    about: str = ""
+    gate: AnalysisGate | None = None
     phase: AnalysisPhase = AnalysisPhase.PENDING
     message: str = ""
     created_at_s: float = 0.0
@@ -96,6 +96,11 @@ class RunLine:
     ending: bool = False
     passed: bool = False
     metrics: tuple[MetricLine, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """`analysis of step 1`, `background analysis`, `analysis by hand`."""
+        return about(self.gate)
 
     @property
     def successful(self) -> int:
@@ -117,13 +122,12 @@ def run_line(run: Manifest, *, passed: bool = False) -> RunLine:
     metadata, spec = run["metadata"], _mapping(run.get("spec"))
     status, _ = read_run_status(_mapping(run.get("status")))
     results = {each.name: each for each in status.results}
-    gate = gate_of(run)
     return RunLine(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         rollout=rollout_of(run),
         revision=_label(run, REVISION),
-        about=about(gate),
+        gate=gate_of(run),
         phase=status.phase,
         message=status.message,
         created_at_s=_created_s(run),

@@ -26,6 +26,7 @@ from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file
 from rollouts.cli.view.session import Options
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
@@ -109,17 +110,24 @@ def status(
 def promote(
     options: Options,
     name: NameArgument,
-    full: Annotated[bool, typer.Option("--full", help="Pass every step that is left.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
     step: Annotated[
         int | None,
         typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
     ] = None,
+    gate: Annotated[
+        AnalysisKind | None,
+        typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
+    ] = None,
     wait: WaitOption = True,
 ) -> CommandRun:
-    """Let the current revision pass the gate where it waits."""
-    if full and step is not None:
-        raise typer.BadParameter("--full and --step cannot be combined")
-    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step), wait=wait)
+    """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
+
+    A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
+    """
+    if sum((full, step is not None, gate is not None)) > 1:
+        raise typer.BadParameter("--full, --step and --gate cannot be combined")
+    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step, gate=gate), wait=wait)
 
 
 @app.command("abort")

@@ -23,8 +23,9 @@ from rollouts.cli.commands import lint as lint_command
 from rollouts.cli.commands import status as status_command
 from rollouts.cli.commands import verbs
 from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
+from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file
+from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file, result_of
 from rollouts.cli.view.session import Options
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.drain import ProxyMode
@@ -214,6 +215,13 @@ def lint(
         list[str],
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
+    prometheus_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Warn of metrics in queries of templates that this Prometheus does not have."),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of the authorities that Prometheus' is from, PEM.")
+    ] = None,
 ) -> None:
     """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
@@ -222,12 +230,14 @@ def lint(
     It also reports what loses requests although the controller can carry it out:
     findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
     Each of them is unsafe, a warning or a note, and does not change the exit code.
+    With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
     """
     console, reports = Console(), []
     texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
+    metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
     for source, text in texts:
-        report = lint_command.lint_text(text, known)
+        report = lint_command.lint_text(text, known, metrics)
         reports.append(report)
         for remark in (*report.problems, *report.advice):
             console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)

@@ -22,6 +22,7 @@ from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.cli.commands.metric_names import metric_names, missing_metrics
 from rollouts.cli.commands.templates import Templates, gathered
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
@@ -38,7 +39,8 @@ from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEvidence, PrometheusQuery, WebQuery
-from rollouts.errors import SpecInvalid
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.endpoints import endpoint_of
 from rollouts.metrics.evidence import measured
@@ -79,6 +81,7 @@ class Analysed:
 
     Args:
         measurements: by metric.
+        hints: by metric: which names in its query Prometheus does not have, of queries that gave nothing.
         rehearsal: how a run would end whose measurements all come out like these.
     """
 
@@ -86,6 +89,7 @@ class Analysed:
     spec: RunSpec
     measurements: Mapping[str, Measurement]
     rehearsal: RunRehearsal
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit(self) -> Exit:
@@ -156,7 +160,28 @@ async def analysed(
 
     taken = await asyncio.gather(*(one(each) for each in spec.metrics))
     measurements = {metric.rules.name: each for metric, each in zip(spec.metrics, taken, strict=True)}
-    return Analysed(template, spec, measurements, rehearsed(spec.rules, measurements))
+    return Analysed(
+        template, spec, measurements, rehearsed(spec.rules, measurements), await _hints(spec, measurements, asked)
+    )
+
+
+async def _hints(spec: RunSpec, measurements: Mapping[str, Measurement], asked: AnalyzeOptions) -> Mapping[str, str]:
+    """Why queries gave no series, perhaps. It is a help beside the verdict: where the names cannot be had there is none."""
+    empty = [
+        (metric.rules.name, metric.source.query)
+        for metric in spec.metrics
+        if isinstance(metric.source, PrometheusQuery)
+        and metric.source.endpoint in (DEFAULT_ENDPOINT, asked.prometheus_url)
+        and measurements[metric.rules.name].samples == 0
+        and measurements[metric.rules.name].phase is not AnalysisPhase.ERROR
+    ]
+    if not empty or not asked.prometheus_url:
+        return {}
+    try:
+        known = await metric_names(asked.prometheus_url, deadline_s=asked.deadline_s, ca_file=asked.ca_file)
+    except RolloutsError:
+        return {}
+    return {name: "; ".join(missing) for name, query in empty if (missing := list(missing_metrics(query, known)))}
 
 
 async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoints, *, now_s: float) -> MetricData:
@@ -188,7 +213,8 @@ def draw(one: Analysed, console: Console) -> None:
     for metric in one.spec.metrics:
         seen = one.measurements[metric.rules.name]
         name = f"{metric.rules.name} (dry run)" if metric.rules.dry_run else metric.rules.name
-        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", seen.message or "-")
+        why = "; ".join(filter(None, (seen.message, one.hints.get(metric.rules.name))))
+        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", why or "-")
         table.add_row(*(plain(each) for each in cells), style=PHASE_STYLE[seen.phase])
     console.print(plain(one.template), style="bold", markup=False, highlight=False)
     console.print(table)
@@ -228,6 +254,7 @@ def _plain(one: Analysed) -> dict[str, Any]:
                 "value": one.measurements[metric.rules.name].value,
                 "samples": one.measurements[metric.rules.name].samples,
                 "message": one.measurements[metric.rules.name].message,
+                "hint": one.hints.get(metric.rules.name, ""),
                 "successCondition": metric.condition.success,
                 "failureCondition": metric.condition.failure,
                 "dryRun": metric.rules.dry_run,

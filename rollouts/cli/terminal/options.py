@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,6 +20,7 @@ from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError
 
 CommandRun = Coroutine[Any, Any, Exit]
+T = TypeVar("T")
 _NO_CRD = "; the resources of Rollouts are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
 
 
@@ -67,18 +68,24 @@ def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
 
 
 def finish(command: CommandRun) -> None:
-    """Runs a command; an error that we raise on purpose becomes one line on stderr and exit code 4."""
+    """Runs a command to its exit code, as `result_of` does."""
+    raise typer.Exit(result_of(command))
+
+
+def result_of(work: Coroutine[Any, Any, T]) -> T:
+    """Runs work to its result; an error that we raise on purpose becomes one line on stderr and exit code 4.
+
+    Raises: typer.Exit.
+    """
     try:
-        code = asyncio.run(command)
+        return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except ApiNotFound as error:
         fail(f"{error}{_NO_CRD if is_not_served(error) else ''}")
-        code = Exit.FAILED
     except RolloutsError as error:
         fail(str(error))
-        code = Exit.FAILED
-    raise typer.Exit(code)
+    raise typer.Exit(Exit.FAILED)
 
 
 def is_not_served(error: ApiNotFound) -> bool:

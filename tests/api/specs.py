@@ -18,6 +18,7 @@ CANARY: Spec = {
     },
 }
 BLUE_GREEN: Spec = {**CANARY, "strategy": {"blueGreen": {"activeService": "cart", "previewService": "cart-preview"}}}
+ANALYSIS: Spec = {"templates": [{"templateName": "success-rate"}]}
 GONE = object()
 """As a value for `changed`: the field is taken out."""
 
@@ -435,25 +436,105 @@ BAD: tuple[Bad, ...] = (
         by_schema=False,
     ),
     Bad("canary field in blue-green", blue_green(steps=[]), f"{_BLUE_GREEN}.steps", "unknown field", by_schema=False),
+    Bad(
+        "step analysis without templates",
+        step(analysis={"args": []}),
+        f"{_STEPS}[0].analysis.templates",
+        "at least one template",
+        by_schema=False,
+    ),
+    Bad(
+        "background analysis without templates",
+        canary(analysis={"templates": []}),
+        f"{_CANARY}.analysis.templates",
+        "at least one template",
+        by_schema=False,
+    ),
+    Bad(
+        "analysis of a preview without templates",
+        blue_green(prePromotionAnalysis={}),
+        f"{_BLUE_GREEN}.prePromotionAnalysis.templates",
+        "at least one template",
+        by_schema=False,
+    ),
+    Bad(
+        "analysis after promotion without templates",
+        blue_green(postPromotionAnalysis={}),
+        f"{_BLUE_GREEN}.postPromotionAnalysis.templates",
+        "at least one template",
+        by_schema=False,
+    ),
+    Bad(
+        "template without a name",
+        step(analysis={"templates": [{"clusterScope": True}]}),
+        f"{_STEPS}[0].analysis.templates[0].templateName",
+        "is required",
+    ),
+    Bad(
+        "two arguments of one name",
+        step(analysis={**ANALYSIS, "args": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]}),
+        f"{_STEPS}[0].analysis.args[1].name",
+        "another argument",
+        by_schema=False,
+    ),
+    Bad(
+        "argument with two values",
+        step(
+            analysis={
+                **ANALYSIS,
+                "args": [{"name": "a", "value": "1", "valueFrom": {"podTemplateHashValue": "Latest"}}],
+            }
+        ),
+        f"{_STEPS}[0].analysis.args[0]",
+        "it has both",
+        by_schema=False,
+    ),
+    Bad(
+        "dry run of what is no expression",
+        step(analysis={**ANALYSIS, "dryRun": [{"metricName": "a("}]}),
+        f"{_STEPS}[0].analysis.dryRun[0].metricName",
+        "regular expression",
+        by_schema=False,
+    ),
+    Bad(
+        "label of a run that only we set",
+        step(analysis={**ANALYSIS, "analysisRunMetadata": {"labels": {"rollouts.dev/step": "1"}}}),
+        f"{_STEPS}[0].analysis.analysisRunMetadata.labels[rollouts.dev/step]",
+        "the controller sets",
+        by_schema=False,
+    ),
+    Bad(
+        "background analysis from a step that is not there",
+        canary(analysis={**ANALYSIS, "startingStep": 2}),
+        f"{_CANARY}.analysis.startingStep",
+        "there are 2 steps",
+        by_schema=False,
+    ),
+    Bad(
+        "something else on failure",
+        step(analysis={**ANALYSIS, "onFailure": "stepBack"}),
+        f"{_STEPS}[0].analysis.onFailure",
+        "'abort' or 'hold'",
+    ),
+    Bad(
+        "an analysis from some step that is no background analysis",
+        step(analysis={**ANALYSIS, "startingStep": 1}),
+        f"{_STEPS}[0].analysis.startingStep",
+        "unknown field",
+        by_schema=False,
+    ),
 )
-
-_ANALYSIS = {"templates": [{"templateName": "success-rate"}]}
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
     (changed(CANARY, configVersioning={"mode": "Immutable"}), "spec.configVersioning", "0.5"),
     (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
     (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),
-    (changed(CANARY, analysis={"successfulRunHistoryLimit": 1}), "spec.analysis", "0.4"),
     (
         changed(CANARY, template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
         "spec.workloadRef",
         "0.6",
     ),
-    (canary(analysis=_ANALYSIS), f"{_CANARY}.analysis", "0.4"),
-    (blue_green(prePromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.prePromotionAnalysis", "0.4"),
-    (blue_green(postPromotionAnalysis=_ANALYSIS), f"{_BLUE_GREEN}.postPromotionAnalysis", "0.4"),
-    (step(analysis=_ANALYSIS), f"{_STEPS}[0].analysis", "0.4"),
     (
         step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}),
         f"{_STEPS}[0].experiment",

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.parse import own_annotations, parse_spec, rollout_from_manifest
+from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
 from rollouts.core.model.pod_exit import ContainerExit, PodExit, read_pod_exit
 from rollouts.core.model.rollout import (
@@ -22,6 +24,7 @@ from rollouts.core.model.rollout import (
     TrafficRouting,
 )
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -29,7 +32,7 @@ from rollouts.core.model.steps import (
     SetCanaryScalePercent,
     SetWeight,
 )
-from tests.api.specs import BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, manifest, step
+from tests.api.specs import ANALYSIS, BLUE_GREEN, CANARY, GONE, Spec, blue_green, canary, changed, manifest, step
 
 
 def _canary(spec: Spec) -> Canary:
@@ -51,6 +54,7 @@ def test_what_is_left_out_has_argos_defaults() -> None:
     assert (spec.replicas, spec.min_ready_s, spec.revision_history_limit) == (1, 0, 10)
     assert (spec.progress_deadline_s, spec.progress_deadline_abort, spec.paused) == (600.0, False, False)
     assert (spec.restart_at_s, spec.rollback_window_revisions) == (None, None)
+    assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept) == (5, 5)
     assert spec.strategy == Canary()
     assert Canary().max_surge == Canary().max_unavailable == Percent(25)
 
@@ -382,3 +386,69 @@ def test_ping_pong_names_the_two_services() -> None:
     strategy = _canary(canary(pingPong=pair, trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}))
 
     assert (strategy.ping_pong, strategy.stable_service, strategy.canary_service) == (True, "ping", "pong")
+
+
+def test_an_analysis_keeps_what_its_user_wrote() -> None:
+    """The core does not understand the settings: what is dropped on the way to the builder of runs is never measured."""
+    settings = {
+        "templates": [{"templateName": "success-rate"}, {"templateName": "latency", "clusterScope": True}],
+        "args": [
+            {"name": "service", "value": "cart"},
+            {"name": "revision", "valueFrom": {"podTemplateHashValue": "Latest"}},
+            {"name": "region", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['region']"}}},
+        ],
+        "dryRun": [{"metricName": "cpu"}],
+        "measurementRetention": [{"metricName": "cpu", "limit": 20}],
+        "analysisRunMetadata": {"labels": {"team": "shop"}, "annotations": {"note": "x"}},
+    }
+    wanted = Analysis(
+        path="spec.strategy.canary.steps[1].analysis",
+        settings=settings,
+        templates=("success-rate", "ClusterAnalysisTemplate/latency"),
+        on_failure=OnFailure.HOLD,
+    )
+
+    steps = _canary(canary(steps=[{"setWeight": 5}, {"analysis": {**settings, "onFailure": "hold"}}])).steps
+
+    assert steps == (SetWeight(5), Analyze(wanted))
+    use = use_in(wanted)
+    assert (use.path, len(use.templates), len(use.args)) == (wanted.path, 2, 3)
+    assert (len(use.dry_run), len(use.measurement_retention)) == (1, 1)
+
+
+def test_an_analysis_has_its_place_in_the_strategy() -> None:
+    """Beside the steps, before the promotion of a preview and after it; how many runs are kept is a field of the spec."""
+    background = _canary(canary(analysis={**ANALYSIS, "startingStep": 1})).analysis
+    strategy = _blue_green(blue_green(prePromotionAnalysis=ANALYSIS, postPromotionAnalysis={**ANALYSIS, "args": []}))
+    limits = {"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 7}
+    spec = parse_spec(changed(CANARY, analysis=limits))
+
+    assert background is not None
+    assert (background.path, background.starting_step) == ("spec.strategy.canary.analysis", 1)
+    assert background.on_failure is OnFailure.ABORT
+    assert strategy.pre_promotion is not None
+    assert strategy.post_promotion is not None
+    assert strategy.pre_promotion.path == "spec.strategy.blueGreen.prePromotionAnalysis"
+    assert strategy.post_promotion.path == "spec.strategy.blueGreen.postPromotionAnalysis"
+    assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept) == (0, 7)
+
+
+def test_the_arguments_of_an_analysis_restart_no_update() -> None:
+    """A threshold that is mended during an update must not send it back to its first step; another template is another step."""
+    plain, with_argument, other = (
+        parse_spec(step(analysis=each)).strategy_hash
+        for each in (
+            ANALYSIS,
+            {**ANALYSIS, "args": [{"name": "a", "value": "b"}], "onFailure": "hold"},
+            {"templates": [{"templateName": "success-rate", "clusterScope": True}]},
+        )
+    )
+
+    assert plain == with_argument
+    assert plain != other
+
+
+def test_analyses_beside_the_steps_change_no_strategy_hash() -> None:
+    """Who adds one to a spec, or changes it, does not start the update again."""
+    assert parse_spec(canary(analysis=ANALYSIS)).strategy_hash == parse_spec(CANARY).strategy_hash
+    assert parse_spec(blue_green(prePromotionAnalysis=ANALYSIS)).strategy_hash == parse_spec(BLUE_GREEN).strategy_hash

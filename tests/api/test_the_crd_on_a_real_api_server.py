@@ -16,7 +16,7 @@ from rollouts.api.status.wire import status_from_wire, status_to_wire
 from rollouts.core.model.status import Phase, RolloutStatus
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, route_step, routed
-from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, changed, manifest
+from tests.api.specs import ANALYSIS, BAD, BLUE_GREEN, CANARY, PLANNED, Bad, blue_green, canary, changed, manifest, step
 
 pytestmark = pytest.mark.controlplane
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.yaml"))
@@ -40,6 +40,13 @@ BAD_PROVIDERS: list[dict[str, Any]] = [
     {"backends": "a" * 254},
     {"service": {"cel": "a" * 1025}},
 ]
+_HELD = {**ANALYSIS, "onFailure": "hold", "args": [{"name": "a", "valueFrom": {"podTemplateHashValue": "Latest"}}]}
+ANALYSED = (
+    step(analysis=_HELD),
+    canary(analysis={**_HELD, "startingStep": 1}),
+    blue_green(prePromotionAnalysis=_HELD, postPromotionAnalysis=ANALYSIS),
+    changed(CANARY, analysis={"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 9}),
+)
 Kubectl = Callable[..., Any]
 
 
@@ -91,7 +98,7 @@ def test_the_schema_is_structural(plane: Any) -> None:
     assert crd["spec"]["versions"][0]["schema"] == crd_manifests()[0]["spec"]["versions"][0]["schema"]
 
 
-@pytest.mark.parametrize("spec", [CANARY, BLUE_GREEN, *ROUTED, *[planned for planned, _, _ in PLANNED]])
+@pytest.mark.parametrize("spec", [CANARY, BLUE_GREEN, *ROUTED, *ANALYSED, *[planned for planned, _, _ in PLANNED]])
 def test_a_good_spec_is_accepted(plane: Any, namespace: str, spec: dict[str, Any]) -> None:
     """Also what is planned for a later version: the schema knows it, the controller says when."""
     answer = _create(plane, namespace, spec, name="cart")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, assert_never
 from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.analysis.in_rollouts import core_analysis
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
@@ -16,7 +17,7 @@ from rollouts.api.spec.routing import header_route, mirror_route, pair_of, traff
 from rollouts.api.spec.rules import check
 from rollouts.api.spec.selectors import selector_text
 from rollouts.api.times import parse_time
-from rollouts.api.v1alpha1.analysis import ObjectMetadata
+from rollouts.api.v1alpha1.analysis import AnalysisLimits, ObjectMetadata
 from rollouts.api.v1alpha1.rollout import (
     AntiAffinityWire,
     BlueGreenStrategy,
@@ -43,6 +44,7 @@ from rollouts.core.model.rollout import (
 from rollouts.core.model.selectors import template_labels
 from rollouts.core.model.status import Verb
 from rollouts.core.model.steps import (
+    Analyze,
     MatchTrafficWeight,
     Pause,
     PauseUntilPromoted,
@@ -180,6 +182,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
     ends = read_pod_exit(raw["template"])
     window = wire.rollback_window.revisions if wire.rollback_window else None
+    kept = wire.analysis or AnalysisLimits()
     return RolloutSpec(
         replicas=1 if wire.replicas is None else wire.replicas,
         selector_json=canonical_json(raw["selector"]),
@@ -195,6 +198,8 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         paused=bool(wire.paused),
         restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
         rollback_window_revisions=window or None,
+        successful_runs_kept=_or(kept.successful_run_history_limit, 5),
+        unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
         template_labels=template_labels(raw["template"]),
@@ -233,6 +238,8 @@ def _step_fact(step: Step) -> list[Any]:
         case SetMirrorRoute(name, mirror):
             matches = mirror and [mirror.percent, *map(_request_fact, mirror.matches)]
             return ["setMirrorRoute", name, matches]
+        case Analyze(analysis):  # its arguments are no part of its identity: to change one restarts no update
+            return ["analysis", *analysis.templates]
         case _:
             assert_never(step)
 
@@ -251,7 +258,7 @@ def _request_fact(match: RequestMatch) -> list[Any]:
 def _canary(wire: CanaryStrategy) -> Canary:
     stable_service, canary_service = pair_of(wire)
     return Canary(
-        steps=tuple(_step(step, wire) for step in wire.steps or ()),
+        steps=tuple(_step(step, index, wire) for index, step in enumerate(wire.steps or ())),
         max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
         max_unavailable=_or(wire.max_unavailable, _DEFAULT_LIMIT),
         stable_service=stable_service,
@@ -265,10 +272,11 @@ def _canary(wire: CanaryStrategy) -> Canary:
         scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
         scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
         abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
+        analysis=core_analysis(wire.analysis, "spec.strategy.canary.analysis"),
     )
 
 
-def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
+def _step(wire: CanaryStep, index: int, canary: CanaryStrategy) -> Step:
     """The core's value of a step; api/spec/rules.py and api/spec/planned.py have refused all other steps."""
     if wire.set_weight is not None:
         return SetWeight(weight_percent(wire.set_weight, canary))
@@ -276,6 +284,8 @@ def _step(wire: CanaryStep, canary: CanaryStrategy) -> Step:
         return header_route(wire.set_header_route)
     if wire.set_mirror_route is not None:
         return mirror_route(wire.set_mirror_route)
+    if (analysis := core_analysis(wire.analysis, f"spec.strategy.canary.steps[{index}].analysis")) is not None:
+        return Analyze(analysis)
     if (scale := wire.set_canary_scale) is not None:
         if scale.replicas is not None:
             return SetCanaryReplicas(scale.replicas)
@@ -301,6 +311,8 @@ def _blue_green(wire: BlueGreenStrategy) -> BlueGreen:
         active_metadata=_metadata(wire.active_metadata),
         preview_metadata=_metadata(wire.preview_metadata),
         anti_affinity=_anti_affinity(wire.anti_affinity),
+        pre_promotion=core_analysis(wire.pre_promotion_analysis, "spec.strategy.blueGreen.prePromotionAnalysis"),
+        post_promotion=core_analysis(wire.post_promotion_analysis, "spec.strategy.blueGreen.postPromotionAnalysis"),
     )
 
 

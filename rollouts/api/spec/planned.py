@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import BlueGreenStrategy, CanaryStep, CanaryStrategy, RolloutSpecWire
+from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire
 from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpecWire: {
         "workloadRef": "0.6",
-        "analysis": "0.4",
         "configVersioning": "0.5",
         "autoscaling": "0.5",
         "history": "0.4",
     },
-    CanaryStrategy: {"analysis": "0.4"},
-    BlueGreenStrategy: {"prePromotionAnalysis": "0.4", "postPromotionAnalysis": "0.4"},
-    CanaryStep: {"analysis": "0.4", "experiment": "0.6", "plugin": "0.6"},
+    CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }
 """For each part of the spec: the fields that are refused, and the version for which they are planned."""
 
@@ -51,11 +48,8 @@ def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
     if (strategy := spec.strategy) is None:
         return
-    if strategy.blue_green is not None:
-        yield "spec.strategy.blueGreen", strategy.blue_green
     if (canary := strategy.canary) is None:
         return
-    yield "spec.strategy.canary", canary
     if canary.traffic_routing is not None:
         yield "spec.strategy.canary.trafficRouting", canary.traffic_routing
     for index, step in enumerate(canary.steps or ()):

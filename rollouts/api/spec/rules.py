@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
+from rollouts.api.spec.analysis.in_rollouts import check_analysis, check_background
 from rollouts.api.spec.drain import check_drain
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.routing import check_routing
@@ -190,6 +191,8 @@ def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, prob
     _check_anti_affinity(blue_green.anti_affinity, f"{path}.antiAffinity", problems)
     _check_role_metadata(spec, blue_green.active_metadata, f"{path}.activeMetadata", problems)
     _check_role_metadata(spec, blue_green.preview_metadata, f"{path}.previewMetadata", problems)
+    check_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis", problems)
+    check_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis", problems)
 
 
 def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Problems) -> None:
@@ -210,6 +213,7 @@ def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Probl
     _check_threshold(canary.replica_progress_threshold, f"{path}.replicaProgressThreshold", problems)
     for index, step in enumerate(canary.steps or ()):
         _check_step(step, f"{path}.steps[{index}]", problems, with_routing=canary.traffic_routing is not None)
+    check_background(canary.analysis, f"{path}.analysis", problems, steps=len(canary.steps or ()))
     check_routing(canary, problems)
     _check_anti_affinity(canary.anti_affinity, f"{path}.antiAffinity", problems)
     _check_role_metadata(spec, canary.canary_metadata, f"{path}.canaryMetadata", problems)
@@ -234,6 +238,7 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
         )
     elif len(kinds) > 1:
         problems.add(path, f"needs exactly one kind of step; it has {', '.join(kinds)}")
+    check_analysis(step.analysis, f"{path}.analysis", problems)
     if step.set_canary_scale is not None:
         if not with_routing:
             problems.add(

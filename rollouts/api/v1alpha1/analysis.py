@@ -84,6 +84,11 @@ class Analysis(Wire):
         None, description="How many measurements of each metric are kept."
     )
     analysis_run_metadata: ObjectMetadata | None = Field(None, description="Metadata of the AnalysisRun.")
+    on_failure: Literal["abort", "hold"] | None = Field(
+        None,
+        description="What follows when the analysis fails: abort, which is the default, or hold: the update stands still until "
+        "somebody promotes or aborts it.",
+    )
 
 
 class BackgroundAnalysis(Analysis):

@@ -1,0 +1,66 @@
+"""The analyses of a Rollout's spec: their rules, and what the core knows of them. What their templates say is read elsewhere."""
+
+from __future__ import annotations
+
+from rollouts.api.problems import Problems
+from rollouts.api.spec.analysis.arguments import check_arguments
+from rollouts.api.spec.analysis.name_rules import check_rules
+from rollouts.api.spec.analysis.templates import AnalysisUse, use_of
+from rollouts.api.spec.metadata import check_entries
+from rollouts.api.v1alpha1.analysis import Analysis as AnalysisWire
+from rollouts.api.v1alpha1.analysis import BackgroundAnalysis
+from rollouts.core.model.analysis import Analysis, OnFailure
+from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE
+
+
+def check_analysis(wire: AnalysisWire | None, path: str, problems: Problems) -> None:
+    """Adds a problem for every rule that an analysis at `path` breaks."""
+    if wire is None:
+        return
+    if not wire.templates:
+        problems.add_missing(f"{path}.templates", "needs at least one template: without one nothing is measured")
+    for index, reference in enumerate(wire.templates or ()):
+        if reference.template_name is None:
+            problems.add_missing(f"{path}.templates[{index}].templateName", "is required")
+    use = use_of(wire, path)
+    check_arguments(use.args, path, problems)
+    check_rules(use.dry_run, use.measurement_retention, path, problems)
+    if (metadata := wire.analysis_run_metadata) is not None:
+        at = f"{path}.analysisRunMetadata"
+        check_entries(metadata.labels or {}, f"{at}.labels", problems, labels=True)
+        check_entries(metadata.annotations or {}, f"{at}.annotations", problems, labels=False)
+
+
+def check_background(wire: BackgroundAnalysis | None, path: str, problems: Problems, *, steps: int) -> None:
+    """The same for the analysis beside the steps.
+
+    Args:
+        steps: how many steps the canary has.
+    """
+    check_analysis(wire, path, problems)
+    if wire is not None and wire.starting_step and wire.starting_step >= steps:
+        problems.add(
+            f"{path}.startingStep",
+            f"is {wire.starting_step}, and there are {steps} steps, counted from 0: the analysis would never run",
+        )
+
+
+def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
+    """The core's value of an analysis at `path`, which `check_analysis` has found right; None for none."""
+    if wire is None:
+        return None
+    return Analysis(
+        path=path,
+        settings=wire.model_dump(by_alias=True, exclude_none=True, exclude={"on_failure", "starting_step"}),
+        templates=tuple(
+            f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{each.template_name}" if each.cluster_scope else each.template_name or ""
+            for each in wire.templates or ()
+        ),
+        on_failure=OnFailure(wire.on_failure or OnFailure.ABORT),
+        starting_step=wire.starting_step or 0 if isinstance(wire, BackgroundAnalysis) else 0,
+    )
+
+
+def use_in(analysis: Analysis) -> AnalysisUse:
+    """How the analysis uses its templates, for the builder of runs."""
+    return use_of(AnalysisWire.model_validate(analysis.settings), analysis.path)

@@ -19,6 +19,23 @@ app = typer.Typer(
     help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
 )
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of the AnalysisRun.", show_default=False)]
+TemplatesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TEMPLATE…",
+        help="Names of templates; default: all of the files that no other template names.",
+        show_default=False,
+    ),
+]
+FilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        help="YAML or JSON with templates, which come before those of the cluster; - for stdin.",
+    ),
+]
 
 
 @app.command("list")
@@ -70,23 +87,8 @@ def terminate(
 def analyze(  # noqa: PLR0913 - each is an option of the command
     options: Options,
     *,
-    templates: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEMPLATE…",
-            help="Names of templates; default: all of the files that no other template names.",
-            show_default=False,
-        ),
-    ] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-f",
-            "--filename",
-            metavar="FILE",
-            help="YAML or JSON with templates, which come before those of the cluster; - for stdin.",
-        ),
-    ] = None,
+    templates: TemplatesArgument = None,
+    files: FilesOption = None,
     rollout: Annotated[
         str | None,
         typer.Option("--rollout", metavar="NAME", help="The Rollout that the run is about, and takes arguments from."),
@@ -139,11 +141,11 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         return analyze_run.make_run(options, wanted, watch=watch, console=console)
     how = measuring.AnalyzeOptions(arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file)
     output_json = output is Output.JSON
-    if in_cluster:
-        return measuring.analyze_in_cluster(
-            options, in_files, names, how, rollout=rollout, console=console, output_json=output_json
-        )
-    return measuring.analyze(in_files, names, how, console=console, output_json=output_json)
+    if not in_cluster:
+        return measuring.analyze(in_files, names, how, console=console, output_json=output_json)
+    return measuring.analyze_in_cluster(
+        options, in_files, names, how, rollout=rollout, console=console, output_json=output_json
+    )
 
 
 def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None) -> None:

@@ -23,7 +23,7 @@ from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.cli.commands.metric_names import metric_names, missing_metrics
-from rollouts.cli.commands.templates import Templates, gathered
+from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.runs import PHASE_STYLE
@@ -98,7 +98,7 @@ class Analysed:
 
 
 def run_spec_of(
-    name: TemplateName, templates: Templates, arguments: Mapping[str, str], of: Updated | None = None
+    name: TemplateName, templates: TemplatesByName, arguments: Mapping[str, str], of: Updated | None = None
 ) -> RunSpec:
     """What a run of the template measures.
 
@@ -272,7 +272,7 @@ def _plain(one: Analysed) -> dict[str, Any]:
 
 
 async def analyze(
-    templates: Templates,
+    templates: TemplatesByName,
     names: Sequence[TemplateName],
     asked: AnalyzeOptions,
     *,
@@ -310,7 +310,7 @@ async def analyze(
 
 async def analyze_in_cluster(
     options: Options,
-    files: Templates,
+    files: TemplatesByName,
     names: Sequence[TemplateName],
     asked: AnalyzeOptions,
     *,

@@ -19,7 +19,7 @@ from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.cli.commands.analysis import FIELD_MANAGER, follow_run
 from rollouts.cli.commands.analyze import updated
-from rollouts.cli.commands.templates import Templates, gathered
+from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
@@ -46,7 +46,7 @@ class RunWanted:
 
     rollout: str
     names: Sequence[TemplateName]
-    files: Templates = field(default_factory=dict)
+    files: TemplatesByName = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -84,7 +84,7 @@ async def make_run(options: Options, wanted: RunWanted, *, watch: bool, console:
     return Exit.OK
 
 
-def spec_of(wanted: RunWanted, templates: Templates, of: Updated) -> dict[str, Any]:
+def spec_of(wanted: RunWanted, templates: TemplatesByName, of: Updated) -> dict[str, Any]:
     """The spec of the run: a copy of the templates, with the values of all arguments.
 
     Raises: SpecInvalid with every problem found.

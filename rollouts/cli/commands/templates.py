@@ -11,7 +11,7 @@ from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 
-Templates = Mapping[TemplateName, Manifest]
+TemplatesByName = Mapping[TemplateName, Manifest]
 
 
 def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
@@ -25,7 +25,7 @@ def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
 
 
 def chosen(
-    templates: Templates, names: Sequence[str], *, cluster_scope: bool = False, in_cluster: bool = False
+    templates: TemplatesByName, names: Sequence[str], *, cluster_scope: bool = False, in_cluster: bool = False
 ) -> tuple[TemplateName, ...] | str:
     """The templates of those names; without names all that no other template names. A text says what is wrong.
 
@@ -49,7 +49,9 @@ def chosen(
     return tuple(each for each in found if each is not None)
 
 
-async def gathered(session: Session, names: Iterable[TemplateName], files: Templates) -> dict[TemplateName, Manifest]:
+async def gathered(
+    session: Session, names: Iterable[TemplateName], files: TemplatesByName
+) -> dict[TemplateName, Manifest]:
     """Templates with those that they name, from files where they are there, else from the cluster; missing ones are left out.
 
     Raises: what `Client` raises; ApiNotFound only where the cluster does not serve templates at all.
@@ -87,11 +89,11 @@ async def _read(session: Session, name: TemplateName) -> Manifest | None:
         return None
 
 
-def _in_files(templates: Templates, name: str, *, cluster_scope: bool) -> TemplateName | None:
+def _in_files(templates: TemplatesByName, name: str, *, cluster_scope: bool) -> TemplateName | None:
     return next((each for each in templates if each.name == name and (each.cluster_scope or not cluster_scope)), None)
 
 
-def _roots(templates: Templates) -> tuple[TemplateName, ...]:
+def _roots(templates: TemplatesByName) -> tuple[TemplateName, ...]:
     """Those that no other template names."""
     named = {name for each in templates.values() for name in named_by(each)}
     return tuple(each for each in templates if each not in named)

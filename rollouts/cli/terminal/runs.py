@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from rollouts.cli.terminal.text import Marks, marks_for, plain
+from rollouts.cli.terminal.text import TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import BY_HAND, MeasurementLine, MetricLine, RunLine
@@ -28,7 +28,7 @@ PHASE_STYLE = {
 }
 
 
-def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: Marks) -> None:
+def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: TerminalMarks) -> None:
     """Adds the runs of one revision to its branch, each with its metrics."""
     for run in runs[:RUNS_SHOWN]:
         twig = branch.add(run_head(run, now_s=now_s, marks=marks))
@@ -40,7 +40,7 @@ def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: Ma
         branch.add(Text(f"{marks.more} and {count_of(hidden, 'more analysis run')}", "dim"))
 
 
-def run_head(run: RunLine, *, now_s: float, marks: Marks) -> Text:
+def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
     """One line: what it is about, its phase, and for how long."""
     style = PHASE_STYLE[run.phase]
     text = Text()
@@ -55,7 +55,7 @@ def run_head(run: RunLine, *, now_s: float, marks: Marks) -> Text:
     return text
 
 
-def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: Marks) -> Text:
+def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: TerminalMarks) -> Text:
     """A bar for each of the last measurements, in the colour of its verdict; a dot where there is no single number."""
     shown = measurements[-SPARKS_SHOWN:]
     numbers = [each.number for each in shown if each.number is not None]
@@ -119,7 +119,7 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
     return Group(*parts)
 
 
-def _facts(run: RunLine, *, now_s: float, marks: Marks) -> Iterator[tuple[str, RenderableType]]:
+def _facts(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     yield "Run", run_head(run, now_s=now_s, marks=marks)
     if run.rollout:
         revision = f", revision {plain(run.revision)}" if run.revision else ""
@@ -128,7 +128,7 @@ def _facts(run: RunLine, *, now_s: float, marks: Marks) -> Iterator[tuple[str, R
         yield "Message", Text(plain(run.message), PHASE_STYLE[run.phase])
 
 
-def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: Marks) -> Table:
+def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY"):
         table.add_column(header, overflow="fold")
@@ -146,7 +146,7 @@ def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: Marks) -> Table:
     return table
 
 
-def _measurements_table(metric: MetricLine, *, now_s: float, marks: Marks) -> Table:
+def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMarks) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for header in ("AGO", "VERDICT", "VALUE", "SAMPLES", "TOOK", "WHY"):
         table.add_column(header, overflow="fold")
@@ -162,7 +162,7 @@ def _measurements_table(metric: MetricLine, *, now_s: float, marks: Marks) -> Ta
     return table
 
 
-def _metric(metric: MetricLine, *, marks: Marks) -> Text:
+def _metric(metric: MetricLine, *, marks: TerminalMarks) -> Text:
     style = "dim" if metric.dry_run else PHASE_STYLE[metric.phase]
     text = Text()
     text.append(f"{_mark(metric.phase, marks)} ", style)
@@ -192,7 +192,7 @@ def _for(run: RunLine, *, now_s: float) -> str:
     return f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
 
 
-def _mark(phase: AnalysisPhase, marks: Marks) -> str:
+def _mark(phase: AnalysisPhase, marks: TerminalMarks) -> str:
     match phase:
         case AnalysisPhase.PENDING:
             return marks.todo
@@ -206,7 +206,7 @@ def _mark(phase: AnalysisPhase, marks: Marks) -> str:
             return marks.bad
 
 
-def _bar(number: float | None, low: float, high: float, marks: Marks) -> str:
+def _bar(number: float | None, low: float, high: float, marks: TerminalMarks) -> str:
     """The bar of a number between the lowest and the highest that is shown; half a bar where all are equal."""
     if number is None:
         return marks.dot

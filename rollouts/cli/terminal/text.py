@@ -14,7 +14,7 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class TerminalMarks:
     """One character for each state, and the bars of a sparkline.
 
     Args:
@@ -33,15 +33,15 @@ class Marks:
     levels: str
 
 
-MARKS = Marks(
+MARKS = TerminalMarks(
     done="✔", now="▶", todo="·", bad="✘", unclear="?", starting="…", ending="⌫", dot="·", more="…", levels="▁▂▃▄▅▆▇█"
 )
-ASCII_MARKS = Marks(
+ASCII_MARKS = TerminalMarks(
     done="+", now=">", todo="-", bad="x", unclear="?", starting="~", ending="-", dot="-", more="...", levels="_.-=+*#"
 )
 
 
-def marks_for(*, ascii_only: bool) -> Marks:
+def marks_for(*, ascii_only: bool) -> TerminalMarks:
     """The marks that a terminal can show.
 
     Args:

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs
-from rollouts.cli.terminal.text import ASCII_MARKS, Marks, marks_for, plain
+from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import run_text
@@ -132,7 +132,7 @@ def _head(view: RolloutView) -> Text:
     return text
 
 
-def _facts(view: RolloutView, *, now_s: float, marks: Marks) -> Iterator[tuple[str, RenderableType]]:
+def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif why := waits_for(view, now_s=now_s):
@@ -150,7 +150,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: Marks) -> Iterator[tuple[s
     yield "Pods", Text(counts)
 
 
-def _steps(view: RolloutView, *, marks: Marks) -> Text:
+def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
     text = Text()
     for index, step in enumerate(view.steps):
         if index:
@@ -165,7 +165,7 @@ def _steps(view: RolloutView, *, marks: Marks) -> Text:
     return text
 
 
-def _revisions(view: RolloutView, *, now_s: float, marks: Marks) -> RenderableType:
+def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> RenderableType:
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
         branch = tree.add(_revision(revision, now_s=now_s, marks=marks))
@@ -177,7 +177,7 @@ def _revisions(view: RolloutView, *, now_s: float, marks: Marks) -> RenderableTy
     return Padding(tree, (0, 0, 0, 2))
 
 
-def _revision(revision: RevisionLine, *, now_s: float, marks: Marks) -> Text:
+def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> Text:
     text = Text()
     text.append(f"#{revision.number} " if revision.number else "#? ", "bold")
     text.append(plain(revision.revision), "cyan")
@@ -199,7 +199,7 @@ def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
     return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:PODS_SHOWN]
 
 
-def _pod(pod: PodLine, *, now_s: float, marks: Marks) -> Text:
+def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
     age = short(now_s - pod.created_at_s)
     if pod.deleting:
         mark, word, style = marks.ending, "Terminating", "dim"
@@ -217,7 +217,7 @@ def _pod(pod: PodLine, *, now_s: float, marks: Marks) -> Text:
     return text
 
 
-def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: Marks) -> RenderableType:
+def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: TerminalMarks) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("  Conditions", "bold"), "")
     for condition in conditions:

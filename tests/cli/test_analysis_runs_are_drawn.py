@@ -134,6 +134,17 @@ def test_conditions_have_the_values_of_their_arguments() -> None:
     assert line.metrics[0].condition == "result[0] >= 0.9, not: result[0] < {{args.hidden}}"
 
 
+def test_evidence_of_pods_is_told_in_words() -> None:
+    """Their provider has no condition in the template, and three numbers without names say nothing."""
+    status = replace(RUNNING, results=(result(measurement("[1, 4, 5]", FAILED), measurement("")),))
+    pods = metric(provider={"kubernetes": {"minReadyPercent": "{{args.least}}"}}, successCondition=None)
+
+    line = run_line(run(status=status, metrics=[pods], args=[{"name": "least", "value": "90"}])).metrics[0]
+
+    assert line.condition == "restarts <= 0, ready >= 90 %"
+    assert [(each.value, each.number) for each in line.measurements] == [("1 restart, 4/5 ready", 1.0), ("", None)]
+
+
 @pytest.mark.parametrize(
     "manifest",
     [

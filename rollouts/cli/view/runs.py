@@ -15,12 +15,14 @@ from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import parse_time
 from rollouts.cli.view.counts import count_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
+from rollouts.core.analysis.source import READY_PERCENT_MIN, RESTARTS_MAX
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
 from rollouts.core.placeholders import filled
 from rollouts.manifests.ownership import ANALYSIS, NAME, REVISION, STEP
 from rollouts.objects import ROLLOUT, Manifest
 
 BY_HAND = "by hand"
+_PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
 _ONE_NUMBER = re.compile(r"\[?([-+0-9.eE]+)\]?")
 _ABOUT = {
     AnalysisKind.BACKGROUND: "background analysis",
@@ -182,7 +184,7 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
         counts=", ".join(_counts(result)) + _of(metric, result),
         message=result.message,
         dry_run=result.dry_run,
-        measurements=tuple(map(_measurement_line, result.measurements)),
+        measurements=tuple(_measurement_line(each, pods=_is_of_pods(metric)) for each in result.measurements),
     )
 
 
@@ -207,13 +209,14 @@ def _of(metric: Mapping[str, Any], result: MetricResult) -> str:
     return f" of {wanted}" if wanted and not result.phase.over and (judged or result.error) else ""
 
 
-def _measurement_line(measurement: Measurement) -> MeasurementLine:
+def _measurement_line(measurement: Measurement, *, pods: bool) -> MeasurementLine:
     finished_at_s = measurement.finished_at_s
+    found = _PODS.fullmatch(measurement.value) if pods else None
     return MeasurementLine(
         at_s=measurement.started_at_s,
         phase=measurement.phase,
-        value=measurement.value,
-        number=_number(measurement.value),
+        value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else measurement.value,
+        number=float(found[1]) if found else _number(measurement.value),
         samples=measurement.samples,
         took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
         message=measurement.message,
@@ -230,7 +233,7 @@ def _number(value: str) -> float | None:
 
 
 def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    """What is good, with the values of arguments; `not: …` is what is bad.
+    """What is good, with the values of arguments; `not: …` is what is bad. Of pods what their provider judges by.
 
     Args:
         metric: as the spec of the run has it.
@@ -241,12 +244,20 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         for each in _mappings(spec.get("args"))
         if isinstance(each.get("value"), str | int)
     }
+    if _is_of_pods(metric):
+        pods = metric["provider"]["kubernetes"]
+        restarts, ready = pods.get("maxRestarts", RESTARTS_MAX), pods.get("minReadyPercent", READY_PERCENT_MIN)
+        return filled(f"restarts <= {restarts}, ready >= {ready} %", values.get)
     said = []
     for field, before in (("successCondition", ""), ("failureCondition", "not: ")):
         condition = metric.get(field)
         if isinstance(condition, str) and condition.strip():
             said.append(before + filled(condition.strip(), values.get))
     return ", ".join(said)
+
+
+def _is_of_pods(metric: Mapping[str, Any]) -> bool:
+    return isinstance(_mapping(metric.get("provider")).get("kubernetes"), Mapping)
 
 
 def _owner(run: Manifest) -> str:

@@ -14,11 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.template_schema import pod_template_schema
+from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
+from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
 from rollouts.api.v1alpha1.status import RolloutStatusWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
 from rollouts.api.v1alpha1.wire import Wire
-from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ROLLOUT,
+    TRAFFIC_PROVIDER,
+    Kind,
+    Manifest,
+)
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})
 _PLAIN_KEY = re.compile(
@@ -42,11 +52,18 @@ _PROVIDER_COLUMNS = (
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
     ("Message", "string", f"{_READY}.message", "", 1),
 )
+_RUN_COLUMNS = (
+    ("Status", "string", ".status.phase", "The verdict, once there is one", 0),
+    ("Rollout", "string", ".metadata.ownerReferences[0].name", "The Rollout that is judged", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    ("Message", "string", ".status.message", "", 1),
+)
+_TEMPLATE_COLUMNS = (("Age", "date", ".metadata.creationTimestamp", "", 0),)
 
 
 def crd_manifests() -> tuple[Manifest, ...]:
     """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change the manifests."""
-    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd()))
+    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd(), *_analysis_crds()))
 
 
 def crd_files() -> dict[str, str]:
@@ -104,7 +121,29 @@ def _traffic_provider_crd() -> str:
     )
 
 
-def _root(description: str, spec: Manifest, status: Manifest) -> Manifest:
+@lru_cache(maxsize=1)
+def _analysis_crds() -> tuple[str, ...]:
+    crds = []
+    for kind, whose, short in (
+        (ANALYSIS_TEMPLATE, "for the Rollouts of its namespace", "at"),
+        (CLUSTER_ANALYSIS_TEMPLATE, "for the Rollouts of all namespaces", "cat"),
+    ):
+        root = _root(f"Says what an analysis measures and what is good, {whose}.", structural(AnalysisTemplateSpec))
+        crds.append(_crd(kind, root, names={"shortNames": [short]}, subresources={}, columns=_TEMPLATE_COLUMNS))
+    run = _root(
+        "An AnalysisRun measures until it has a verdict: of a revision of a Rollout, or of whatever it is made for by hand.",
+        structural(AnalysisRunSpecWire),
+        structural(AnalysisRunStatus),
+    )
+    subresources: Manifest = {"status": {}}
+    crds.append(_crd(ANALYSIS_RUN, run, names={"shortNames": ["ar"]}, subresources=subresources, columns=_RUN_COLUMNS))
+    return tuple(map(json.dumps, crds))
+
+
+def _root(description: str, spec: Manifest, status: Manifest | None = None) -> Manifest:
+    # The status has one writer, so field owners are not needed. With an owner for each leaf a write costs the API server a third
+    # more.
+    of_status = {} if status is None else {"status": status | {"x-kubernetes-map-type": "atomic"}}
     return {
         "description": description,
         "type": "object",
@@ -114,9 +153,7 @@ def _root(description: str, spec: Manifest, status: Manifest) -> Manifest:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            # The status has one writer, so field owners are not needed. With an owner for each leaf a write costs the API server
-            # a third more.
-            "status": status | {"x-kubernetes-map-type": "atomic"},
+            **of_status,
         },
     }
 

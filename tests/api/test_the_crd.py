@@ -15,8 +15,8 @@ from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
-ROLLOUT, TRAFFIC_PROVIDER = crd_manifests()
-BOTH = pytest.mark.parametrize("crd", [ROLLOUT, TRAFFIC_PROVIDER], ids=lambda crd: crd["spec"]["names"]["plural"])
+ROLLOUT, TRAFFIC_PROVIDER, *ANALYSES = crd_manifests()
+EACH = pytest.mark.parametrize("crd", crd_manifests(), ids=lambda crd: crd["spec"]["names"]["plural"])
 
 
 def _schema(crd: dict[str, Any] = ROLLOUT) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_the_yaml_says_the_same_as_the_object() -> None:
     assert [yaml.safe_load(text) for text in crd_files().values()] == list(crd_manifests())
 
 
-@BOTH
+@EACH
 def test_every_part_has_a_type_and_nothing_that_crds_forbid(crd: dict[str, Any]) -> None:
     """A schema that is not structural loses pruning and server-side apply."""
     for path, part in _parts(_schema(crd), ""):
@@ -75,7 +75,7 @@ def test_every_part_has_a_type_and_nothing_that_crds_forbid(crd: dict[str, Any])
         assert free or ("type" in part and "anyOf" not in part), path
 
 
-@BOTH
+@EACH
 def test_every_field_of_the_spec_is_documented_and_bounded(crd: dict[str, Any]) -> None:
     """`kubectl explain` reads the descriptions; the API server needs the bounds to know what a rule can cost."""
     spec = _schema(crd)["properties"]["spec"]
@@ -126,6 +126,19 @@ def test_kubectl_shows_whether_a_traffic_provider_is_ready() -> None:
     assert version["subresources"] == {"status": {}}
     shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
     assert shown == ["Ready", "Kind", "Age"]
+
+
+def test_kubectl_shows_the_verdict_of_a_run() -> None:
+    """Argo Rollouts' short names; a template has no status, and that of a run is the controller's alone."""
+    template, of_cluster, run = ANALYSES
+
+    assert [each["spec"]["names"]["shortNames"] for each in ANALYSES] == [["at"], ["cat"], ["ar"]]
+    assert [each["spec"]["scope"] for each in ANALYSES] == ["Namespaced", "Cluster", "Namespaced"]
+    assert [each["spec"]["versions"][0]["subresources"] for each in ANALYSES] == [{}, {}, {"status": {}}]
+    assert "status" not in _schema(template)["properties"]
+    assert _schema(template)["properties"]["spec"] == _schema(of_cluster)["properties"]["spec"]
+    columns = run["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert [column["name"] for column in columns if not column.get("priority")] == ["Status", "Rollout", "Age"]
 
 
 def test_the_caller_may_change_what_it_gets() -> None:

@@ -14,6 +14,8 @@ import yaml
 from rollouts.api.schema import crd_files, crd_manifests
 from rollouts.api.status.wire import status_from_wire, status_to_wire
 from rollouts.core.model.status import Phase, RolloutStatus
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
+from tests.api.analysis_specs import GOOD, METRIC
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, route_step, routed
 from tests.api.specs import ANALYSIS, BAD, BLUE_GREEN, CANARY, PLANNED, Bad, blue_green, canary, changed, manifest, step
@@ -61,7 +63,7 @@ def plane(control_plane: Any) -> Any:
 def _until_served(plane: Any) -> None:
     """Watches rather than `kubectl wait`, which fails on a CRD so young that it has no conditions yet (2 times in 25)."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for plural in ("rollouts", "trafficproviders"):
+    for plural in ("rollouts", "trafficproviders", "analysistemplates", "clusteranalysistemplates", "analysisruns"):
         with plane.watch(crds, timeout_s=30, fieldSelector=f"metadata.name={plural}.rollouts.dev") as events:
             assert any(_is_established(event["object"]) for event in events)
         deadline = time.monotonic() + 30
@@ -225,6 +227,74 @@ def test_a_traffic_provider_is_held_to_its_limits(plane: Any, change: dict[str, 
     )
 
     assert answer.status_code == (422 if change else 201), answer.text
+
+
+def _make(plane: Any, kind: Kind, namespace: str, spec: dict[str, Any], *, dry_run: bool = True) -> Any:
+    one = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "errors"}, "spec": spec}
+    params = {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
+    return plane.api.post(kind.path(namespace if kind.namespaced else None), params=params, json=one)
+
+
+@pytest.mark.parametrize("kind", [ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE], ids=lambda kind: kind.kind)
+def test_every_good_template_is_accepted(plane: Any, namespace: str, kind: Kind) -> None:
+    """Argo's documentation and people's own: all shapes that the parser takes."""
+    refused = {
+        name: answer.text
+        for name, spec in GOOD.items()
+        if (answer := _make(plane, kind, namespace, spec)).status_code != 201
+    }
+
+    assert refused == {}
+
+
+RUN = {
+    "metrics": [METRIC, {"name": "job", "provider": {"job": {"spec": {"template": {"spec": {"a": 1}}}}}}],
+    "args": [{"name": "a", "value": "b"}],
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metrics": [METRIC]},
+        {"metrics": [METRIC, {"name": "job", "provider": {"job": {"spec": {"template": {"spec": {"a": 2}}}}}}]},
+        {"metrics": [{**METRIC, "failureLimit": 1000}, RUN["metrics"][1]]},
+        {"args": [{"name": "a", "value": "c"}]},
+        {"args": None},
+        {"dryRun": [{"metricName": ".*"}]},
+        {"measurementRetention": []},
+        {"ttlStrategy": {"secondsAfterCompletion": 1}},
+    ],
+    ids=str,
+)
+def test_a_run_is_not_changed_once_it_is_made(plane: Any, namespace: str, change: dict[str, Any]) -> None:
+    """Its verdict is about what was asked when it began; a run that can be edited can be made to succeed."""
+    assert _make(plane, ANALYSIS_RUN, namespace, RUN, dry_run=False).status_code == 201
+
+    answer = plane.api.patch(
+        ANALYSIS_RUN.path(namespace, "errors"),
+        content=json.dumps({"spec": change}),
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+
+    assert answer.status_code == 422, answer.text
+    assert "only terminate can" in answer.text
+
+
+def test_a_run_can_be_told_to_end(plane: Any, namespace: str) -> None:
+    """By the controller, and by `kubectl patch`; its status is a part of its own, and `kubectl get` shows it."""
+    _make(plane, ANALYSIS_RUN, namespace, RUN, dry_run=False)
+    patch = json.dumps({"spec": {"terminate": True}})
+
+    plane.kubectl("patch", "ar", "errors", "-n", namespace, "--type=merge", "-p", patch)
+
+    seen = plane.api.get(ANALYSIS_RUN.path(namespace, "errors")).json()
+    assert seen["spec"] == {**RUN, "terminate": True}
+    plane.kubectl(
+        *("patch", "ar", "errors", "-n", namespace, "--type=merge", "--subresource=status"),
+        *("-p", json.dumps({"status": {"phase": "Failed", "message": "too many errors"}})),
+    )
+    assert plane.kubectl("get", "ar", "-n", namespace, "--no-headers").stdout.split()[:2] == ["errors", "Failed"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

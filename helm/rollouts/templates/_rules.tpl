@@ -10,6 +10,12 @@ The controller's rights, and the reason for each. It has no others: no "*", no S
                            create           a new revision
                            patch            scale, adopt, annotate
                            delete           revisions beyond the history limit
+  analysisruns             get list watch   what judges a revision, and its verdict
+                           create           a judgement that the spec asks for
+                           patch            tells one to end
+                           delete           those beyond the history limits
+  analysisruns/status      patch            what was measured
+  analysistemplates        get list watch   what analyses measure
   services                 get list watch   which revision they select
                            patch            set the revision that they select (selector, managed label)
   endpointslices           list watch       whether the data plane has followed
@@ -36,6 +42,7 @@ For each of `declaredRoutes`, the kinds that TrafficProviders declare:
 
 Unless watchNamespaces is set, because they belong to the cluster:
 
+  clusteranalysistemplates get list watch   what analyses of all namespaces measure
   trafficproviders         get list watch   routers that an administrator declares
   trafficproviders/status  patch            whether they can be used, and why not
 
@@ -56,6 +63,15 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [rollouts.dev]
   resources: [rollouts/finalizers]
   verbs: [update]
+- apiGroups: [rollouts.dev]
+  resources: [analysisruns]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rollouts.dev]
+  resources: [analysisruns/status]
+  verbs: [patch]
+- apiGroups: [rollouts.dev]
+  resources: [analysistemplates]
+  verbs: [get, list, watch]
 - apiGroups: [apps]
   resources: [replicasets]
   verbs: [get, list, watch, create, patch, delete]

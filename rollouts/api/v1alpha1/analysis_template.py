@@ -292,10 +292,19 @@ class TTLStrategy(Wire):
     seconds_after_failure: Count | None = Field(None, description="Seconds after failure.")
 
 
+_UNCHANGED = tuple(
+    (
+        f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+        f"{field} of a run cannot be changed; only terminate can",
+    )
+    for field in ("metrics", "args", "dryRun", "measurementRetention", "ttlStrategy")
+)
+
+
 class AnalysisRunSpecWire(Wire):
     """A copy of what is measured, with the values of all arguments: a template that changes changes no run."""
 
-    model_config = needs("metrics")
+    model_config = needs("metrics", rules=_UNCHANGED)
 
     metrics: Metrics | None = Field(None, description="Metrics of the analysis.")
     args: TemplateArguments | None = Field(None, description="Arguments with their values.")

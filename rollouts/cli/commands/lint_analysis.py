@@ -1,19 +1,21 @@
-"""What `rollouts lint` knows of analyses: the controller's own checks of templates and of the Rollouts that use them, and
-conditions that nobody can evaluate.
+"""What `rollouts lint` knows of analyses: the controller's own checks of templates and of the Rollouts that use them, conditions
+that nobody can evaluate, and metrics that a Prometheus does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rollouts.api.spec.analysis.arguments import Updated
-from rollouts.api.spec.analysis.in_rollouts import analyses_of, use_in
+from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.cli.commands.metric_names import missing_metrics
 from rollouts.core.model.analysis import Analysis
-from rollouts.core.model.rollout import RolloutSpec
+from rollouts.core.model.rollout import RolloutSpec, analyses
+from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionInvalid, SpecInvalid
 from rollouts.metrics.conditions import condition_of
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
@@ -54,8 +56,7 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
         parse_template(spec)
     except SpecInvalid as invalid:
         yield from ((problem.path, problem.message) for problem in invalid.problems)
-    metrics = spec.get("metrics")
-    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
+    for index, metric in enumerate(_list(spec.get("metrics"))):
         if isinstance(metric, dict):
             yield from _condition_problems(metric, f"spec.metrics[{index}]")
 
@@ -66,7 +67,7 @@ def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTempl
     An analysis with a template that is not in the files, or that is wrong by itself, has none here: the first may be in the
     cluster, and the second is reported where it stands.
     """
-    for _, analysis in analyses_of(spec.strategy):
+    for analysis in analyses(spec.strategy).values():
         found = _Files(document.get("metadata", {}).get("namespace"), templates)
         try:
             problems = list(_run_problems(document, analysis, found, revision=spec.revision))
@@ -118,3 +119,33 @@ def _condition_problems(metric: Mapping[str, Any], path: str) -> Iterator[tuple[
             condition_of(source, defaults=metric.get("minSamples") == 0)
         except ExpressionInvalid as invalid:
             yield f"{path}.{name}", str(invalid)
+
+
+def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Path and message for each metric of a query that is not among the known ones.
+
+    Args:
+        spec: of a template.
+        known: the metrics of the Prometheus of queries that name none; those that name another are left out.
+    """
+    if not isinstance(spec, dict):
+        return
+    defaults = {
+        f"args.{each.get('name')}": str(each["value"])
+        for each in _list(spec.get("args"))
+        if isinstance(each, dict) and isinstance(each.get("value"), str | int)
+    }
+    for index, metric in enumerate(_list(spec.get("metrics"))):
+        match metric:
+            case {"provider": {"prometheus": {"query": str(query)} as asked}} if not _names_server(asked):
+                path = f"spec.metrics[{index}].provider.prometheus.query"
+                filled = filled_query(query, defaults.get, lambda *_: None)
+                yield from ((path, why) for why in missing_metrics(filled, known))
+
+
+def _names_server(asked: Mapping[str, Any]) -> bool:
+    return bool(asked.get("address") or asked.get("metricProvider"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rollouts.api.spec.analysis.arguments import Updated
-from rollouts.api.spec.analysis.in_rollouts import analyses_of, use_in
+from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
@@ -29,6 +29,7 @@ from rollouts.core.model.analysis import (
     RunDraft,
     RunSeen,
 )
+from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.one_way import target_of
@@ -209,7 +210,7 @@ def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGa
     step = status.step_index if latest == status.current_revision else 0
     return (
         (gate, analysis)
-        for gate, analysis in analyses_of(rollout.spec.strategy)
+        for gate, analysis in analyses(rollout.spec.strategy).items()
         if gate.step is None or gate.step == step
     )
 

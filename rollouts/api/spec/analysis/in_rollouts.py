@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import assert_never
-
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import check_arguments
 from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.templates import AnalysisUse, use_of
 from rollouts.api.spec.metadata import check_entries
 from rollouts.api.v1alpha1.analysis import AnalysisWire, BackgroundAnalysis
-from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, OnFailure
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
-from rollouts.core.model.steps import Analyze
+from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE
 
 
@@ -68,21 +63,3 @@ def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
 def use_in(analysis: Analysis) -> AnalysisUse:
     """How the analysis uses its templates, for the builder of runs."""
     return use_of(AnalysisWire.model_validate(analysis.settings), analysis.path)
-
-
-def analyses_of(strategy: Strategy) -> Iterator[tuple[AnalysisGate, Analysis]]:
-    """Every analysis of a strategy, and where in an update it is."""
-    match strategy:
-        case Canary(steps=steps, analysis=background):
-            if background is not None:
-                yield AnalysisGate(AnalysisKind.BACKGROUND), background
-            for index, step in enumerate(steps):
-                if isinstance(step, Analyze):
-                    yield AnalysisGate(AnalysisKind.STEP, index), step.analysis
-        case BlueGreen(pre_promotion=before, post_promotion=behind):
-            if before is not None:
-                yield AnalysisGate(AnalysisKind.PRE_PROMOTION), before
-            if behind is not None:
-                yield AnalysisGate(AnalysisKind.POST_PROMOTION), behind
-        case _:
-            assert_never(strategy)

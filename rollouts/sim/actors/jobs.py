@@ -26,7 +26,7 @@ _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobEnd:
     """What a Job comes to.
 
     Args:
@@ -104,11 +104,11 @@ class JobController(Actor):
         conditions = [dict(each) for each in status.get("conditions") or ()]
         if spec.get("suspend"):
             self._delete(seen.active)
-            conditions = _with(conditions, "Suspended", "True", Outcome(True, "JobSuspended", "Job suspended"), now)
+            conditions = _with(conditions, "Suspended", "True", JobEnd(True, "JobSuspended", "Job suspended"), now)
             status.pop("startTime", None)
         else:
             if _condition(job, "Suspended"):
-                conditions = _with(conditions, "Suspended", "False", Outcome(True, "JobResumed", "Job resumed"), now)
+                conditions = _with(conditions, "Suspended", "False", JobEnd(True, "JobResumed", "Job resumed"), now)
             status.setdefault("startTime", now)
             outcome = _known(conditions) or self._outcome(job, status, seen)
             if outcome is None:
@@ -146,26 +146,26 @@ class JobController(Actor):
                 seen.succeeded_indexes.add(index)
         self.mark(self._key_of[owner])
 
-    def _outcome(self, job: Stored, status: Manifest, seen: _Seen) -> Outcome | None:
+    def _outcome(self, job: Stored, status: Manifest, seen: _Seen) -> JobEnd | None:
         """What the Job comes to; None for one that goes on."""
         spec = job.manifest["spec"]
         limit_s = spec.get("activeDeadlineSeconds")
         if limit_s is not None:
             left_s = pod_facts.seconds(status["startTime"]) + limit_s - self.world.now_s()
             if left_s <= 0:
-                return Outcome(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+                return JobEnd(False, "DeadlineExceeded", "Job was active longer than specified deadline")
             self.mark(job.key, left_s)
         restarts = sum(map(processes.restarts, seen.active))
         if seen.count(_FAILED) > spec["backoffLimit"] or (restarts and restarts >= spec["backoffLimit"]):
-            return Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+            return JobEnd(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         for number, rule in enumerate((spec.get("successPolicy") or {}).get("rules") or ()):
             if rule_holds(rule, seen.succeeded_indexes):
-                return Outcome(True, "SuccessPolicy", f"Matched rules at index {number}")
+                return JobEnd(True, "SuccessPolicy", f"Matched rules at index {number}")
         if _is_complete(spec, seen):
-            return Outcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
+            return JobEnd(True, "CompletionsReached", "Reached expected number of succeeded pods")
         return None
 
-    def _concluded(self, conditions: list[Manifest], outcome: Outcome, seen: _Seen, status: Manifest) -> list[Manifest]:
+    def _concluded(self, conditions: list[Manifest], outcome: JobEnd, seen: _Seen, status: Manifest) -> list[Manifest]:
         """The conditions of a Job whose end is known: it is over when its last pod has gone."""
         now = self.world.verbs.now()
         conditions = _with(
@@ -316,15 +316,15 @@ def _condition(job: Stored, name: str) -> Manifest:
     return found if found.get("status") == "True" else {}
 
 
-def _known(conditions: Iterable[Manifest]) -> Outcome | None:
+def _known(conditions: Iterable[Manifest]) -> JobEnd | None:
     """What an earlier sync has decided."""
     for each in conditions:
         if each["type"] in ("SuccessCriteriaMet", "FailureTarget"):
-            return Outcome(each["type"] == "SuccessCriteriaMet", each["reason"], each["message"])
+            return JobEnd(each["type"] == "SuccessCriteriaMet", each["reason"], each["message"])
     return None
 
 
-def _with(conditions: list[Manifest], kind: str, status: str, outcome: Outcome, now: str) -> list[Manifest]:
+def _with(conditions: list[Manifest], kind: str, status: str, outcome: JobEnd, now: str) -> list[Manifest]:
     """The conditions with one of them; one that has this status already stays as it is."""
     if any(each["type"] == kind and each["status"] == status for each in conditions):
         return conditions

@@ -19,7 +19,7 @@ from rollouts.metrics.requests import HttpRequest
 from rollouts.sim.network.prometheus.http_api import answered, number_text
 from rollouts.sim.network.prometheus.samples import NAME, Labels, SampleStore, labels_of
 from tests.lab.binaries import LabUnavailable
-from tests.lab.prometheus_server import prometheus_with
+from tests.lab.prometheus_history import prometheus_with
 
 LENGTH_S = 1_800
 STEP_S = 15

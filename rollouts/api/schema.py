@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.api.template_schema import pod_template_schema
+from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
 from rollouts.api.v1alpha1.status import RolloutStatusWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
 from rollouts.api.v1alpha1.wire import Wire
-from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
+from rollouts.objects import METRIC_PROVIDER, ROLLOUT, TRAFFIC_PROVIDER, Kind, Manifest
 
 _DROPPED = frozenset({"title", "additionalProperties", "default"})
 _PLAIN_KEY = re.compile(
@@ -43,10 +44,17 @@ _PROVIDER_COLUMNS = (
     ("Message", "string", f"{_READY}.message", "", 1),
 )
 
+_METRIC_PROVIDER_COLUMNS = (
+    ("Ready", "string", f"{_READY}.status", "", 0),
+    ("URL", "string", ".spec.url", "Whom metrics ask", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    ("Message", "string", f"{_READY}.message", "", 1),
+)
+
 
 def crd_manifests() -> tuple[Manifest, ...]:
     """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change the manifests."""
-    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd()))
+    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd(), _metric_provider_crd()))
 
 
 def crd_files() -> dict[str, str]:
@@ -101,6 +109,18 @@ def _traffic_provider_crd() -> str:
     )
     return json.dumps(
         _crd(TRAFFIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_PROVIDER_COLUMNS),
+    )
+
+
+@lru_cache(maxsize=1)
+def _metric_provider_crd() -> str:
+    root = _root(
+        "A MetricProvider declares a server with metrics, for the analyses of the whole cluster.",
+        structural(MetricProviderSpec),
+        structural(MetricProviderStatus),
+    )
+    return json.dumps(
+        _crd(METRIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_METRIC_PROVIDER_COLUMNS),
     )
 
 

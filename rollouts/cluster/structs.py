@@ -14,6 +14,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ENDPOINT_SLICE,
     LEASE,
+    METRIC_PROVIDER,
     POD,
     REPLICA_SET,
     ROLLOUT,
@@ -97,8 +98,8 @@ class RouteObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class TrafficProviderObject(Struct, frozen=True):
-    """A TrafficProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
+class ProviderObject(Struct, frozen=True):
+    """A TrafficProvider or a MetricProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -291,8 +292,8 @@ ClusterObject: TypeAlias = (
     | PodObject
     | LeaseObject
     | RouteObject
-    | TrafficProviderObject
     | AnalysisRunObject
+    | ProviderObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -302,6 +303,7 @@ STRUCTS: dict[Kind, type[Any]] = {
     ENDPOINT_SLICE: EndpointSliceObject,
     POD: PodObject,
     LEASE: LeaseObject,
-    TRAFFIC_PROVIDER: TrafficProviderObject,
     ANALYSIS_RUN: AnalysisRunObject,
+    TRAFFIC_PROVIDER: ProviderObject,
+    METRIC_PROVIDER: ProviderObject,
 }

@@ -1,4 +1,4 @@
-"""Puts the controller together: the only module here that names concrete adapters.
+"""Puts the controller together: with `adapters`, the only module here that names concrete adapters.
 
 A standby does everything except passes: its watches run and fill its store, so a takeover needs no list. When the lease is lost,
 the passes are cancelled and awaited before it expires, and the process exits, because its state is from the time when it led.
@@ -42,6 +42,7 @@ from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
@@ -64,7 +65,6 @@ REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
-MEASUREMENTS_AT_ONCE = 64
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
 EXIT_STOPPED = 0
@@ -187,18 +187,9 @@ class Controller:
         self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
         self._deferred = DeferredStatus(clock=clock)
 
-        def client(deadline_s: float) -> Client:
-            return Client(
-                api,
-                clock=clock,
-                may_write=may_write,
-                request_deadline_s=deadline_s,
-                on_request=self.telemetry.on_request,
-                rng=rng,
-            )
-
-        self._client = client(REQUEST_DEADLINE_S)
+        self._client = self._client_within(REQUEST_DEADLINE_S, may_write)
         self._traffic_providers = self._declared(providers, namespace=namespace)
+        self._metric_providers = self._servers(namespace=namespace)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -212,7 +203,7 @@ class Controller:
             facts=lambda: self._proxies.facts,
             lags=self._lags,
         )
-        self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._events = EventSender(client=self._client_within(EVENT_DEADLINE_S, may_write), telemetry=self.telemetry)
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 
@@ -221,6 +212,16 @@ class Controller:
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))
+
+    def _client_within(self, deadline_s: float, may_write: Callable[[], bool]) -> Client:
+        return Client(
+            self._api,
+            clock=self._clock,
+            may_write=may_write,
+            request_deadline_s=deadline_s,
+            on_request=self.telemetry.on_request,
+            rng=self._rng,
+        )
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -240,14 +241,32 @@ class Controller:
             api=self._api,
             client=self._client,
             store=self._store,
-            sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
+            sources=metric_sources(
+                self._settings,
+                metrics=metrics,
+                providers=self._metric_providers,
+                client=self._client,
+                clock=self._clock,
+            ),
             events=self._events,
             telemetry=self.telemetry,
             clock=self._clock,
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
             identity=self._settings.identity,
-            measurements=MEASUREMENTS_AT_ONCE,
+            measurements=self._settings.metrics.at_once,
             on_change=self._on_run_change,
+        )
+
+    def _servers(self, *, namespace: str) -> MetricProviders:
+        settings = self._settings
+        return MetricProviders(
+            api=self._api,
+            client=self._client,
+            clock=self._clock,
+            rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - as for TrafficProviders
+            namespace=namespace,
+            folder=settings.metrics.credentials,
+            prometheus_url=settings.prometheus_url,
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
@@ -262,6 +281,7 @@ class Controller:
             background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
             background.append(group.create_task(self._traffic_providers.watch()))
             background.append(group.create_task(self._analysis.watch.run()))
+            background.append(group.create_task(self._metric_providers.watch()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -311,8 +331,10 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
-                judging = questions.create_task(self._traffic_providers.judge())
-                analysing = questions.create_task(self._analysis.lead())
+                analysing = questions.create_task(self._analyse())
+                judging = [
+                    questions.create_task(each.judge()) for each in (self._traffic_providers, self._metric_providers)
+                ]
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -337,12 +359,19 @@ class Controller:
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
-                judging.cancel()
                 await asyncio.wait({analysing})
+                for task in judging:
+                    task.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
             self._leading = False
+
+    async def _analyse(self) -> None:
+        with contextlib.suppress(TimeoutError):  # a slow Secret must not keep all runs from being measured
+            async with asyncio.timeout(ANSWERS_DEADLINE_S):
+                await self._metric_providers.known.wait()
+        await self._analysis.lead()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(
@@ -465,7 +494,7 @@ class Controller:
         with contextlib.suppress(TimeoutError):  # a late answer must not keep the process from leading
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
-                await self._traffic_providers.listed.wait()
+                await self._traffic_providers.known.wait()
                 await self._analysis.watch.listed.wait()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators

@@ -15,7 +15,7 @@ from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
-ROLLOUT, TRAFFIC_PROVIDER = crd_manifests()
+ROLLOUT, TRAFFIC_PROVIDER, *_ = crd_manifests()
 BOTH = pytest.mark.parametrize("crd", [ROLLOUT, TRAFFIC_PROVIDER], ids=lambda crd: crd["spec"]["names"]["plural"])
 
 

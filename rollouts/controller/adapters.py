@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
+import structlog
+
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
+from rollouts.cluster.lease import Elector
 from rollouts.controller.analysis.argument_secrets import ArgumentSecrets
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
@@ -26,6 +30,8 @@ from rollouts.settings import ANY_HOST, Settings
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry, unknown
 
+log = structlog.get_logger()
+
 
 @contextlib.asynccontextmanager
 async def connected(settings: Settings, *, on_date: OnDate | None = None) -> AsyncIterator[KubernetesConnection]:
@@ -37,6 +43,25 @@ async def connected(settings: Settings, *, on_date: OnDate | None = None) -> Asy
         yield connection
     finally:
         await connection.aclose()
+
+
+def metric_providers_of(
+    settings: Settings, *, api: ApiServer, client: Client, clock: Clock, namespace: str
+) -> MetricProviders:
+    """The servers that MetricProviders and `--prometheus-url` declare.
+
+    Args:
+        namespace: the controller's own.
+    """
+    return MetricProviders(
+        api=api,
+        client=client,
+        clock=clock,
+        rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - jitter of its own: most clusters have none
+        namespace=namespace,
+        folder=settings.metrics.credentials,
+        prometheus_url=settings.prometheus_url,
+    )
 
 
 def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
@@ -53,12 +78,13 @@ def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
 
 
 def metric_sources(
-    settings: Settings, *, metrics: MetricEndpoints, providers: MetricProviders, client: Client, clock: Clock
+    settings: Settings, metrics: MetricEndpoints, providers: MetricProviders, client: Client, clock: Clock
 ) -> Mapping[SourceName, MeasurementSource]:
     """What takes the measurements of AnalysisRuns in this installation."""
     http = HttpMeasurements(
         endpoints=FreshCredentials(metrics, providers=providers, clock=clock),
         declared=providers.declared,
+        why_not=providers.why_not,
         secret_values=ArgumentSecrets(client=client),
         clock=clock,
         deadline_s=MEASUREMENT_DEADLINE_S,
@@ -98,3 +124,16 @@ def _user_agent() -> str:
         return f"rollouts/{version('rollouts')}"
     except PackageNotFoundError:
         return "rollouts"
+
+
+def elector_of(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
+    """What takes part in the election of a leader."""
+    return Elector(
+        api,
+        namespace=namespace,
+        name=settings.lease_name,
+        identity=settings.identity,
+        clock=clock,
+        rng=rng,
+        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
+    )

@@ -26,7 +26,15 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.adapters import connected, data_planes_of, metric_asker, metric_sources, providers_of
+from rollouts.controller.adapters import (
+    connected,
+    data_planes_of,
+    elector_of,
+    metric_asker,
+    metric_providers_of,
+    metric_sources,
+    providers_of,
+)
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
@@ -42,7 +50,6 @@ from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
-from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
@@ -114,7 +121,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         elector = None
         if settings.leader_elect:
-            elector = _elector(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
+            elector = elector_of(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
             named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
@@ -186,10 +193,11 @@ class Controller:
         named = rollouts_named(self._store.table(ROLLOUT))
         self._triggers = Triggers(inbox=self._inbox, find_service=self._store.table(SERVICE).get, named=named)
         self._deferred = DeferredStatus(clock=clock)
-
         self._client = self._client_within(REQUEST_DEADLINE_S, may_write)
         self._traffic_providers = self._declared(providers, namespace=namespace)
-        self._metric_providers = self._servers(namespace=namespace)
+        self._metric_providers = metric_providers_of(
+            settings, api=api, client=self._client, clock=clock, namespace=namespace
+        )
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -241,13 +249,7 @@ class Controller:
             api=self._api,
             client=self._client,
             store=self._store,
-            sources=metric_sources(
-                self._settings,
-                metrics=metrics,
-                providers=self._metric_providers,
-                client=self._client,
-                clock=self._clock,
-            ),
+            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
             events=self._events,
             telemetry=self.telemetry,
             clock=self._clock,
@@ -255,18 +257,6 @@ class Controller:
             identity=self._settings.identity,
             measurements=self._settings.metrics.at_once,
             on_change=self._on_run_change,
-        )
-
-    def _servers(self, *, namespace: str) -> MetricProviders:
-        settings = self._settings
-        return MetricProviders(
-            api=self._api,
-            client=self._client,
-            clock=self._clock,
-            rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - as for TrafficProviders
-            namespace=namespace,
-            folder=settings.metrics.credentials,
-            prometheus_url=settings.prometheus_url,
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
@@ -368,9 +358,7 @@ class Controller:
             self._leading = False
 
     async def _analyse(self) -> None:
-        with contextlib.suppress(TimeoutError):  # a slow Secret must not keep all runs from being measured
-            async with asyncio.timeout(ANSWERS_DEADLINE_S):
-                await self._metric_providers.known.wait()
+        await self._metric_providers.wait_known(ANSWERS_DEADLINE_S)
         await self._analysis.lead()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
@@ -508,15 +496,3 @@ class Controller:
         log.info("ready", rollouts=len(self._store.table(ROLLOUT)))
         if on_ready is not None:
             on_ready(self.telemetry)
-
-
-def _elector(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
-    return Elector(
-        api,
-        namespace=namespace,
-        name=settings.lease_name,
-        identity=settings.identity,
-        clock=clock,
-        rng=rng,
-        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
-    )

@@ -9,6 +9,7 @@ each Secret in five minutes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -108,8 +109,7 @@ class MetricProviders:
         folder: Path,
         prometheus_url: str,
     ) -> None:
-        self.known = asyncio.Event()
-        """Set when this controller leads, all MetricProviders are listed, and the credentials of each have been read once."""
+        self._known = asyncio.Event()
         self._client = client
         self._clock = clock
         self._folder = folder
@@ -145,6 +145,16 @@ class MetricProviders:
     async def judge(self) -> NoReturn:
         """Reads credentials and writes status while this controller leads. Cancellation: safe."""
         await self._agenda.run(self._entries, on_idle=self._all_read)
+
+    async def wait_known(self, most_s: float) -> None:
+        """Returns when this controller leads, all are listed, and the credentials of each have been read once.
+
+        Args:
+            most_s: the longest wait: a slow Secret must not keep all runs from being measured.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                await self._known.wait()
 
     async def read_again(self, refused: MetricEndpoint) -> MetricEndpoint | None:
         """The endpoint with its credentials as they are now, after its server has refused these.
@@ -198,7 +208,7 @@ class MetricProviders:
 
     def _all_read(self) -> None:
         if self._listed:
-            self.known.set()
+            self._known.set()
 
     def _take(self, name: str, seen: ProviderObject, before: _Entry | None) -> None:
         """Takes a new declaration."""

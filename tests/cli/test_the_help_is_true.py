@@ -20,7 +20,7 @@ def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
         "abort", "analyze", "crds", "demo", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
-        "promote", "restart", "resume", "retry", "rollback", "status",
+        "promote", "rbac", "restart", "resume", "retry", "rollback", "status",
     ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
 
     documents = list(yaml.safe_load_all(capsys.readouterr().out))
     names = [document["metadata"]["name"] for document in documents]
-    assert names == ["rollouts.rollouts.dev", "trafficproviders.rollouts.dev"]
+    assert names == ["rollouts.rollouts.dev", "trafficproviders.rollouts.dev", "metricproviders.rollouts.dev"]
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class ProviderCredentials:
             raise _Missing(f"there is no Secret {name} in namespace {self._namespace}") from exc
         except ApiForbidden as exc:
             raise _Missing(
-                f"the controller may not read Secret {name}: add it to metrics.secrets of the chart's values, or a Role in "
+                f"the controller may not read Secret {name}: add it to analysis.secrets of the chart's values, or a Role in "
                 f"namespace {self._namespace} with resources: [secrets], resourceNames: [{name}], verbs: [get]"
             ) from exc
 
@@ -115,7 +115,7 @@ def _text_of(path: Path, folder: Path) -> str:
         finally:
             os.close(opened)
     except FileNotFoundError as exc:
-        raise _Missing(f"there is no file {path}; mount it with extraVolumes of the chart's values") from exc
+        raise _Missing(f"there is no file {path}; mount it with analysis.mounts of the chart's values") from exc
     except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
         raise _Missing(f"file {path} cannot be read: {type(exc).__name__}") from exc
     if len(found) > FILE_MAX_BYTES:

@@ -38,9 +38,11 @@ VARIANTS = {
     "routes of our own": ["--set", "ownRoutes=true,declaredRoutes[0].group=a.io,declaredRoutes[0].resource=routes"],
     "metrics of analyses": [
         "--set",
-        "analysis.secrets={prom,other},analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom,analysis.ca.configMap=ca,"
-        "analysis.mounts[1].name=ca,analysis.mounts[1].configMap=ca,dataPlaneCa.secret=ca,analysis.tenantHosts={*.example},"
-        "analysis.tenantHttp=true,analysis.refusedNetworks={203.0.113.0/24},analysis.jobs.enabled=true",
+        (
+            "analysis.secrets={prom,other},analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom,analysis.ca.configMap=ca,"
+            "analysis.mounts[1].name=ca,analysis.mounts[1].configMap=ca,dataPlaneCa.secret=ca,analysis.tenantHosts={*.example},"
+            "analysis.tenantHttp=true,analysis.refusedNetworks={203.0.113.0/24},analysis.jobs.enabled=true"
+        ),
     ],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }

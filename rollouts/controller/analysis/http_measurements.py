@@ -50,7 +50,7 @@ class HttpMeasurements:
         *,
         endpoints: MetricEndpoints,
         declared: Callable[[], Mapping[str, MetricEndpoint]],
-        why_not: Callable[[str], str],
+        why_not: Callable[[str], str] = lambda _name: "",
         secret_values: SecretValues,
         clock: Clock,
         deadline_s: float,

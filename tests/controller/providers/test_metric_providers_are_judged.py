@@ -228,7 +228,7 @@ def test_a_forbidden_secret_says_which_right_is_missing(tmp_path: Path) -> None:
         status, reason, message = running.said()
         assert (status, reason) == ("False", "CredentialsMissing")
         assert "resources: [secrets], resourceNames: [prom], verbs: [get]" in message
-        assert "metrics.secrets" in message
+        assert "analysis.secrets" in message
 
     play(scenario, tmp_path)
 

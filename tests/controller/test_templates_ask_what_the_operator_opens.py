@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.clock import SystemClock
@@ -36,7 +38,7 @@ from tests.probes.servers import ok, serving
     ],
 )
 async def test_a_url_of_a_template_needs_a_flag_for_each_part_of_it(
-    flags: dict[str, list[str]], url: str, words: str
+    flags: dict[str, Any], url: str, words: str
 ) -> None:
     """Host, port, TLS, and at last the address, which no flag makes a private one."""
     asker = metric_asker(Settings(metrics=parse_metric_settings(**flags)), clock=SystemClock())

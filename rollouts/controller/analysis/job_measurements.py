@@ -5,6 +5,7 @@ Whoever writes templates can run pods with this, so an installation turns it on 
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import msgspec
@@ -25,6 +26,7 @@ from rollouts.ports import Clock
 
 JOB_NAME, JOB_NAMESPACE, JOB_UID = "job-name", "job-namespace", "job-uid"
 LOOK_MIN_S, LOOK_MAX_S = 2.0, 60.0
+TRIES = 4  # to create a Job, while the API server gives no answer
 MESSAGE_MAX = 500  # characters of the API server's words
 
 
@@ -64,7 +66,7 @@ class JobMeasurements:
         if problem := job_problem(source, service_account=self._service_account):
             return self._failed(problem, now_s)
         try:
-            made = await self._client.create(JOB, job.namespace, job_manifest(job, source), FIELD_MANAGER, strict=True)
+            made = await self._created(job, job_manifest(job, source))
         except ApiExists:
             found = await self._found(job.namespace, job.name)
             if found is None or not is_made_for(found, job.uid):
@@ -75,6 +77,15 @@ class JobMeasurements:
         except (ApiInvalid, ApiNotFound) as exc:
             return self._failed(f"the API server refuses the Job: {str(exc)[:MESSAGE_MAX]}", now_s)
         return self._running(job, _decoded(made), now_s)
+
+    async def _created(self, job: MeasuringJob, manifest: Manifest) -> bytes:
+        """Creates the Job. An answer that got lost is asked for again: what was created then exists, and is found by its name."""
+        for _ in range(TRIES - 1):
+            try:
+                return await self._client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
+            except ApiUnavailable:
+                await asyncio.sleep(LOOK_MIN_S)
+        return await self._client.create(JOB, job.namespace, manifest, FIELD_MANAGER, strict=True)
 
     def _running(self, job: MeasuringJob, made: Manifest, now_s: float) -> Measurement:
         uid = str((made.get("metadata") or {}).get("uid", ""))

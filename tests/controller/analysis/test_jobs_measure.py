@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollouts.errors import ApiUnavailable
 from rollouts.manifests.analysis_job import MeasuringJob
 from rollouts.objects import JOB, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
@@ -262,6 +263,34 @@ def test_a_controller_that_dies_after_making_a_job_finds_it_again() -> None:
             jobs.end(job, "Complete", succeeded=1)
             assert await stage.until_over(within_s=60) == "Successful"
         assert len(jobs.jobs) == 1
+
+    play(scenario)
+
+
+def test_an_answer_that_gets_lost_makes_no_second_job() -> None:
+    """The Job was made, and nobody knows: the next try finds it by its name."""
+
+    class Losing(Refusing):
+        """Loses the first answer about a new Job."""
+
+        lost = False
+
+        async def request(self, request: Request, *, deadline_s: float) -> Response:
+            """One request."""
+            answer = await super().request(request, deadline_s=deadline_s)
+            if request.method == "POST" and "/jobs" in request.path and not self.lost:
+                self.lost = True
+                raise ApiUnavailable("the connection broke")
+            return answer
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+        async with stage.controller(settings=ON, api=Losing(stage.cluster.api)):
+            await asyncio.sleep(10)
+            (job,) = jobs.jobs
+            jobs.end(job, "Complete", succeeded=1)
+            assert await stage.until_over(within_s=30) == "Successful"
 
     play(scenario)
 

@@ -284,6 +284,40 @@ def gitops(
     sys.stdout.write(gitops_text(ignored_in(manifests, known), tools or list(Tool)))
 
 
+@app.command("rbac")
+def rbac(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+    account: Annotated[
+        str, typer.Option("--service-account", metavar="NAMESPACE/NAME", help="The controller's ServiceAccount.")
+    ] = "rollouts-system/rollouts",
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-n", "--namespace", metavar="NAME", help="Where objects without a namespace are used; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Print the Roles with which the controller may read the Secrets that arguments of analyses in files name. Needs no cluster.
+
+    Apply them by: `rollouts rbac -f templates.yaml | kubectl apply -f -`.
+    """
+    from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415 - for it only
+
+    try:
+        manifests = [each for file in files for each in lint_command.manifests_of(read_file(file)[1])]
+        named = rbac_command.secrets_named(manifests, namespaces or ())
+        made = rbac_command.roles(named, rbac_command.parse_account(account))
+    except ValueError as wrong:
+        fail(str(wrong))
+        raise typer.Exit(Exit.USAGE) from None
+    if not made:
+        Console(stderr=True).print("no argument of an analysis in the files names a Secret", style="dim")
+    sys.stdout.write("---\n".join(yaml_text(each) for each in made))
+
+
 @app.command("plan")
 @on_cluster
 def plan(

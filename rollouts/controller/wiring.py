@@ -1,4 +1,4 @@
-"""Puts the controller together: the only module here that names concrete adapters.
+"""Puts the controller together: with `adapters`, the only module here that names concrete adapters.
 
 A standby does everything except passes: its watches run and fill its store, so a takeover needs no list. When the lease is lost,
 the passes are cancelled and awaited before it expires, and the process exits, because its state is from the time when it led.
@@ -27,7 +27,15 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.adapters import connected, data_planes_of, metric_asker, metric_sources, providers_of
+from rollouts.controller.adapters import (
+    connected,
+    data_planes_of,
+    elector_of,
+    metric_asker,
+    metric_providers_of,
+    metric_sources,
+    providers_of,
+)
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
@@ -67,7 +75,6 @@ REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
-MEASUREMENTS_AT_ONCE = 64
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
 EXIT_STOPPED = 0
@@ -117,7 +124,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         elector = None
         if settings.leader_elect:
-            elector = _elector(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
+            elector = elector_of(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
             named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
@@ -188,19 +195,11 @@ class Controller:
         analyses = Analyses(self._store, why_unseen=self._why_unseen)
         self._triggers = Triggers(inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers)
         self._deferred = DeferredStatus(clock=clock)
-
-        def client(deadline_s: float) -> Client:
-            return Client(
-                api,
-                clock=clock,
-                may_write=may_write,
-                request_deadline_s=deadline_s,
-                on_request=self.telemetry.on_request,
-                rng=rng,
-            )
-
-        self._client = client(REQUEST_DEADLINE_S)
+        self._client = self._client_within(REQUEST_DEADLINE_S, may_write)
         self._traffic_providers = self._declared(providers, namespace=namespace)
+        self._metric_providers = metric_providers_of(
+            settings, api=api, client=self._client, clock=clock, namespace=namespace
+        )
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -215,7 +214,7 @@ class Controller:
             lags=self._lags,
             analyses=analyses,
         )
-        self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._events = EventSender(client=self._client_within(EVENT_DEADLINE_S, may_write), telemetry=self.telemetry)
         self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
@@ -229,6 +228,16 @@ class Controller:
     def _why_unseen(self, kind: Kind, namespace: str) -> str:
         watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
         return watch.why_unseen(namespace)
+
+    def _client_within(self, deadline_s: float, may_write: Callable[[], bool]) -> Client:
+        return Client(
+            self._api,
+            clock=self._clock,
+            may_write=may_write,
+            request_deadline_s=deadline_s,
+            on_request=self.telemetry.on_request,
+            rng=self._rng,
+        )
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -248,13 +257,13 @@ class Controller:
             api=self._api,
             client=self._client,
             store=self._store,
-            sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
+            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
             events=self._events,
             telemetry=self.telemetry,
             clock=self._clock,
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
             identity=self._settings.identity,
-            measurements=MEASUREMENTS_AT_ONCE,
+            measurements=self._settings.metrics.at_once,
             on_change=partial(self._on_change, ANALYSIS_RUN),
         )
 
@@ -269,6 +278,7 @@ class Controller:
             watches = (self._events, self._proxies, self._templates, self._analysis.watch)
             background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
+            background.append(group.create_task(self._metric_providers.watch()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -318,8 +328,10 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
-                judging = questions.create_task(self._traffic_providers.judge())
-                analysing = questions.create_task(self._analysis.lead())
+                analysing = questions.create_task(self._analyse())
+                judging = [
+                    questions.create_task(each.judge()) for each in (self._traffic_providers, self._metric_providers)
+                ]
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -344,12 +356,17 @@ class Controller:
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
-                judging.cancel()
                 await asyncio.wait({analysing})
+                for task in judging:
+                    task.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
             self._leading = False
+
+    async def _analyse(self) -> None:
+        await self._metric_providers.wait_known(ANSWERS_DEADLINE_S)
+        await self._analysis.lead()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(
@@ -468,7 +485,7 @@ class Controller:
         with contextlib.suppress(TimeoutError):  # a late answer must not keep the process from leading
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
-                await self._traffic_providers.listed.wait()
+                await self._traffic_providers.known.wait()
                 await self._analysis.watch.listed.wait()
                 await self._templates.wait_listed()
         self.readiness.crd_is_there()
@@ -483,15 +500,3 @@ class Controller:
         log.info("ready", rollouts=len(self._store.table(ROLLOUT)))
         if on_ready is not None:
             on_ready(self.telemetry)
-
-
-def _elector(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
-    return Elector(
-        api,
-        namespace=namespace,
-        name=settings.lease_name,
-        identity=settings.identity,
-        clock=clock,
-        rng=rng,
-        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
-    )

@@ -64,7 +64,7 @@ def plane(control_plane: Any) -> Any:
 def _until_served(plane: Any) -> None:
     """Watches rather than `kubectl wait`, which fails on a CRD so young that it has no conditions yet (2 times in 25)."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for plural in ("rollouts", "trafficproviders", "analysistemplates", "clusteranalysistemplates", "analysisruns"):
+    for plural in (crd["spec"]["names"]["plural"] for crd in crd_manifests()):
         with plane.watch(crds, timeout_s=30, fieldSelector=f"metadata.name={plural}.rollouts.dev") as events:
             assert any(_is_established(event["object"]) for event in events)
         deadline = time.monotonic() + 30

@@ -10,9 +10,7 @@ from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.wire import Wire
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
-
-METRIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "MetricProvider", "metricproviders", namespaced=False)
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, METRIC_PROVIDER, Kind, Manifest
 
 _OPTIONAL = ("args", "dryRun", "measurementRetention", "ttlStrategy")
 _UNCHANGED = " && ".join(

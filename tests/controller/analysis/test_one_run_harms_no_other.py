@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.controller.wiring import EXIT_LEASE_LOST, MEASUREMENTS_AT_ONCE
+from rollouts.controller.wiring import EXIT_LEASE_LOST
 from rollouts.objects import LEASE, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
+from rollouts.settings import MetricSettings
 from tests.controller.analysis.stage import BUSY, CONTROLLER, HANGS, NAMESPACE, Stage, analysis_run, metric, play
 from tests.controller.test_the_process_outlives_what_objects_hold import Spoiling
 
@@ -59,7 +60,7 @@ def test_hanging_queries_delay_neither_rollouts_nor_other_runs() -> None:
             assert await stage.until_over(within_s=0.5) == "Successful"
             took_s.append(await healthy_after_s(stage))
         assert stage.metrics.open == 0, "a controller that stops waits for no answer"
-        assert stage.metrics.most_open <= MEASUREMENTS_AT_ONCE
+        assert stage.metrics.most_open <= MetricSettings().at_once
 
     play(scenario, {"stuck": [HANGS]})
     play(scenario, {"stuck": [HANGS]})

@@ -6,10 +6,10 @@ are the ReplicaSets that nobody controls, pods that go at once when they are evi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from rollouts.core.model.after import pod_after, replica_set_after, replica_set_made, route_after, service_after
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,

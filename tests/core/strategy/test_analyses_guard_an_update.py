@@ -328,6 +328,16 @@ def test_the_first_revision_and_one_promoted_in_full_are_not_analysed() -> None:
     assert [each.terminate for each in there.runs] == [True]
 
 
+@pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER, replace(IN_BACKGROUND, steps=(SetWeight(25),))])
+def test_an_update_of_0_replicas_is_not_analysed(strategy: Strategy) -> None:
+    """No request is served that could be measured, and the update must not wait for one."""
+    there = settled(edited(replace(running(strategy), unmeasured=True), replicas=0))
+
+    there = settled(edited(there, revision="b"))
+
+    assert (there.status.phase, there.status.stable_revision, there.runs) == (Phase.HEALTHY, "b", ())
+
+
 def test_a_rollback_within_its_window_is_not_analysed() -> None:
     """It was stable before, and whoever goes back is in a hurry."""
     there = replace(running(AT_STEP, rollback_window_revisions=3), unmeasured=True)

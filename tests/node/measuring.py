@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.stage import REVISION, Stage
 from tests.lab.processes import Processes
@@ -30,7 +31,7 @@ ENOUGH = 0.99
 LONGEST_S = 0.5
 
 _LOOKS_EVERY_S = 0.5
-_THIS = 'job="web",revision="{{args.revision}}"'
+_THIS = 'namespace="{{args.namespace}}",revision="{{args.revision}}"'
 _ALL = f"sum(rate(http_requests_total{{{_THIS}}}[{WINDOW}]))"
 _GOOD = f'sum(rate(http_requests_total{{{_THIS},code!~"5.."}}[{WINDOW}]))'
 _TIMES = f"sum by (le) (rate(http_request_duration_seconds_bucket{{{_THIS}}}[{WINDOW}]))"
@@ -47,7 +48,7 @@ _RULES: Manifest = {
 
 @contextmanager
 def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Scraped] = ()) -> Iterator[Prometheus]:
-    """Runs it, empty at first, while the block runs. The labels `pod` and `revision` of its job NAME are the pods'.
+    """Runs it, empty at first, while the block runs. Its job NAME has the pods' labels: `namespace`, `pod`, `revision`.
 
     Args:
         port: of the node's loopback.
@@ -67,24 +68,27 @@ def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Scra
 
 
 def judged_by(*metrics: Manifest) -> Manifest:
-    """An AnalysisTemplate named NAME of these metrics, with the argument that ANALYSIS gives it."""
+    """An AnalysisTemplate named NAME of these metrics, with the arguments that ANALYSIS gives it."""
     return {
         "apiVersion": "rollouts.dev/v1alpha1",
         "kind": "AnalysisTemplate",
         "metadata": {"name": NAME},
-        "spec": {"args": [{"name": "revision"}], "metrics": list(metrics)},
+        "spec": {"args": [{"name": "namespace"}, {"name": "revision"}], "metrics": list(metrics)},
     }
 
 
-def metric(name: str, *, query: str, condition: str) -> Manifest:
+def metric(name: str, *, query: str, condition: str, **rules: Any) -> Manifest:
     """One that is measured each second; a user's limits for a server that is not always there."""
     asked = {"prometheus": {"query": query, "timeout": 2}}
-    return {"name": name, **_RULES, "successCondition": condition, "provider": asked}
+    return {"name": name, **_RULES, "successCondition": condition, "provider": asked, **rules}
 
 
 ANALYSIS: Manifest = {
     "templates": [{"templateName": NAME}],
-    "args": [{"name": "revision", "valueFrom": {"podTemplateHashValue": "Latest"}}],
+    "args": [
+        {"name": "namespace", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+        {"name": "revision", "valueFrom": {"podTemplateHashValue": "Latest"}},
+    ],
 }
 """In a Rollout: whether the new revision's pods are good enough."""
 
@@ -137,10 +141,11 @@ def _targets(stage: Stage) -> list[Manifest]:
     path = f"/api/v1/namespaces/{stage.namespace}/pods"
     pods = stage.plane.api.get(path, params={"labelSelector": f"app={NAME}"}).raise_for_status().json()["items"]
     return [
-        {
-            "targets": [f"{address}:{METRICS_PORT}"],
-            "labels": {"pod": pod["metadata"]["name"], "revision": pod["metadata"]["labels"][REVISION]},
-        }
+        {"targets": [f"{address}:{METRICS_PORT}"], "labels": _labels(pod["metadata"])}
         for pod in pods
         if (address := pod["status"].get("podIP"))
     ]
+
+
+def _labels(pod: Manifest) -> dict[str, str]:
+    return {"namespace": pod["namespace"], "pod": pod["name"], "revision": pod["labels"][REVISION]}

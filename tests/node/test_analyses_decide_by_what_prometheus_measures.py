@@ -69,14 +69,14 @@ def test_analyses_outlive_a_prometheus_that_is_not_always_there(seen: Judged) ->
 
 @update(Update(name="Prometheus ends", act=is_held_without_prometheus, port=9505))
 def test_analyses_hold_an_update_when_prometheus_is_gone_for_good(seen: Judged) -> None:
-    """What was measured before it went does not suffice: the update waits for a person and sends no more requests there."""
+    """What was measured before it went does not suffice: the update waits for a person, with the one pod that it had."""
     assert seen.held is not None
     status = seen.held["status"]
 
     assert seen.outcome.failed == {}, seen.outcome.failures
     assert status["phase"] == "Paused"
     assert status["waitingFor"]["reason"] == "AnalysisInconclusive"
-    assert (status["stableRevision"], status["currentStepIndex"]) == (seen.first, 1)
+    assert (status["stableRevision"], status["currentStepIndex"], status["updatedReplicas"]) == (seen.first, 1, 1)
     assert result_of(seen.run, SUCCESS_RATE)["successful"] < COUNT
     assert seen.run["status"]["phase"] == "Error"
     assert seen.rollout["status"]["stableRevision"] == seen.first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -23,9 +24,10 @@ from rollouts.settings import (
     parse_metric_settings,
     parse_settings,
 )
-from rollouts.telemetry import set_up_logging
+from rollouts.telemetry import Telemetry, set_up_logging
 
 EXIT_USAGE = 2
+GC_THRESHOLD = 50_000  # objects
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,7 +49,17 @@ async def _until_signalled(settings: Settings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    return await run_controller(settings, stop=stop, own_process=True)
+    return await run_controller(settings, stop=stop, on_ready=_keep_what_is_listed)
+
+
+def _keep_what_is_listed(_telemetry: Telemetry) -> None:
+    """Keeps the objects of the first lists out of garbage collection: they live long, and this process does nothing else.
+
+    A pass creates no cycles, so the default, a collection for every 700 new objects, finds nothing and costs 3 % of the CPU.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def _settings(arguments: Sequence[str]) -> Settings:

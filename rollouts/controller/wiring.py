@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -70,7 +69,6 @@ from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
 
-GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
@@ -93,7 +91,6 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     rng: random.Random | None = None,
     stop: asyncio.Event | None = None,
     on_ready: Callable[[Telemetry], None] | None = None,
-    own_process: bool = False,
     planes: DataPlanes | None = None,
     metrics: MetricEndpoints | None = None,
 ) -> int:
@@ -105,7 +102,6 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         clock, rng: None for this machine's.
         stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
-        own_process: the whole process is the controller, so the objects of the first lists are kept out of garbage collection.
         planes, metrics: None for those that `settings` names. Given ones are not closed.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
@@ -150,7 +146,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         log.info(
             "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop
         )
-        return await controller.run(stop or asyncio.Event(), on_ready=on_ready, own_process=own_process)
+        return await controller.run(stop or asyncio.Event(), on_ready=on_ready)
 
 
 class Controller:
@@ -267,14 +263,14 @@ class Controller:
             on_change=partial(self._on_change, ANALYSIS_RUN),
         )
 
-    async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
+    async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None) -> int:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
             self._group, background = group, self._background
             background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
-            background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
+            background.append(group.create_task(self._when_ready(on_ready)))
             watches = (self._events, self._proxies, self._templates, self._analysis.watch)
             background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
@@ -480,7 +476,7 @@ class Controller:
         for rollout in self._store.table(ROLLOUT).all():
             self._queue.add(Key(rollout.metadata.namespace, rollout.metadata.name))
 
-    async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
+    async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None) -> None:
         await self._store.wait_synced()
         with contextlib.suppress(TimeoutError):  # a late answer must not keep the process from leading
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
@@ -491,12 +487,6 @@ class Controller:
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()
-        if own_process:
-            # The listed objects live long, so full collections need not scan them. A pass creates no cycles, so the default,
-            # a collection for every 700 new objects, finds nothing and costs 3 % of the CPU.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(GC_THRESHOLD)
         log.info("ready", rollouts=len(self._store.table(ROLLOUT)))
         if on_ready is not None:
             on_ready(self.telemetry)

@@ -51,6 +51,7 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot
 from tests.core.worlds import (
     applied_again,
@@ -68,8 +69,6 @@ from tests.core.worlds import (
     replica_sets_synced,
     route_put_back,
     running,
-    runs_ended,
-    runs_measured,
     settled,
     sizes,
     slices_caught_up,

@@ -14,21 +14,25 @@ from rollouts.manifests.analysis_job import MeasuringJob
 from rollouts.objects import JOB, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
 from rollouts.settings import MetricSettings
+from rollouts.sim.actors.processes import RUN_SECONDS
 from tests.controller.analysis.stage import CONTROLLER, NAMESPACE, Stage, analysis_run, play
 
 ON = replace(CONTROLLER, metrics=MetricSettings(jobs=True, job_service_account="jobs"))
 POD = {"containers": [{"name": "test", "image": "test:1"}]}
+ENDLESS = {"annotations": {RUN_SECONDS: "1000000"}}
+"""Metadata of pods that do not end by themselves: how their Jobs end, each test says."""
 
 
 def asks_a_job(name: str = "smoke", pod: Manifest | None = None, **more: Any) -> Manifest:
     """A metric of the source job."""
     spec = more.pop("spec", {})
-    job = {"spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", **(pod or POD)}}, **spec}}
+    template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **(pod or POD)}}
+    job = {"spec": {"backoffLimit": 0, "template": template, **spec}}
     return {"name": name, "provider": {"job": job}, **more}
 
 
 class JobStage:
-    """What a Job controller would do, by hand."""
+    """How Jobs end, by hand."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -198,7 +202,7 @@ def test_a_job_that_somebody_deletes_is_an_error(replaced: bool) -> None:
             jobs.delete(job)
             if replaced:
                 metadata = {"name": job["metadata"]["name"], "namespace": NAMESPACE}
-                template = {"spec": {"restartPolicy": "Never", **POD}}
+                template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
                 head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
                 jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
             assert await stage.until_over(within_s=60) == "Error"
@@ -222,7 +226,7 @@ def test_a_job_of_another_owner_with_its_name_is_not_taken() -> None:
             number=1,
             service_account="jobs",
         )
-        template = {"spec": {"restartPolicy": "Never", **POD}}
+        template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
         head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": of.name, "namespace": NAMESPACE}}
         jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
         async with stage.controller(settings=ON):

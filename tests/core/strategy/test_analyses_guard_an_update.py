@@ -15,6 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
     edited,
@@ -23,8 +24,6 @@ from tests.core.worlds import (
     reconciled,
     replica_sets_caught_up,
     running,
-    runs_ended,
-    runs_measured,
     settled,
     sizes,
 )

@@ -14,7 +14,7 @@ from benchmarks.api import MERGE_PATCH, for_each
 from benchmarks.figures import percentile
 from benchmarks.metric_server import HANGING, MetricServer
 from benchmarks.process import Controller
-from benchmarks.scene import Scene
+from benchmarks.scene import QUIET_S, Scene
 from benchmarks.workloads import ROLLOUTS, Object
 
 INTERVAL_S = 30
@@ -69,6 +69,7 @@ def _compare(scene: Scene, name: str, *all_of: latency.Reactions) -> None:
 
 
 async def _cost(scene: Scene, controller: Controller, metrics: MetricServer, *, count: int, idle_mib: float) -> None:
+    await asyncio.sleep(QUIET_S)  # counters of the updates are written at most 5 s late
     with scene.bar(f"{count:,} background runs", int(MEASURED_S)) as done:
         mark, own_s, answered = scene.audit.mark(), controller.cpu_s(), metrics.answered
         for second in range(int(MEASURED_S)):

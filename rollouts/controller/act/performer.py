@@ -38,6 +38,7 @@ from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
+_VERDICTS = b'"analyses"'  # the field of status, as the API server answers with it
 _POD_METADATA = (
     "the controller may not patch pods, and metadata that follows the role of pods needs that: set the chart's podMetadata, or "
     "remove canaryMetadata, stableMetadata, activeMetadata and previewMetadata from the strategy"
@@ -161,6 +162,9 @@ class Performer:
             raise
         written = metadata_of(answer)
         self._barrier.wrote(key, ROLLOUT, key.name, resource_version=written.resource_version, uid=target.uid)
+        if isinstance(call, WriteStatus) and call.patch.get("analyses") and _VERDICTS not in answer:
+            # The server drops what its CRD does not have, and without the record no verdict ever counts.
+            raise ApiInvalid("the CRD of rollouts is older than this controller: rollouts crds | kubectl apply -f -")
         return written.resource_version
 
     async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | Evict) -> None:

@@ -20,8 +20,10 @@ from rollouts.sim.actors.replicasets import ReplicaSetController
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock
+from rollouts.sim.network.applications import Applications
 from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
+from rollouts.sim.network.prometheus.server import SimMetricEndpoints, SimPrometheus
 from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.sim.storage.history import Stored
 
@@ -58,6 +60,8 @@ class SimulatedCluster:
         self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
         self.replica_sets = ReplicaSetController(self.world)
+        self.applications = Applications(self.world, self.kubelets, seed=seed + 2)
+        self.metrics = SimMetricEndpoints()
         self._actors: tuple[Actor, ...] = (
             self.kubelets,
             self.replica_sets,
@@ -65,7 +69,8 @@ class SimulatedCluster:
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),
         )
-        self._traffic: list[ClientTraffic | GatewayClients] = []
+        self._traffic: list[ClientTraffic | GatewayClients | SimPrometheus] = []
+        self._seed = seed
         self._kube_proxy = kube_proxy
 
     async def __aenter__(self) -> Self:
@@ -115,7 +120,12 @@ class SimulatedCluster:
     def clients(self, *, namespace: str, service: str, rate_per_s: float, **options: Any) -> ClientTraffic:
         """Starts clients of a Service; the options are those of `ClientTraffic`."""
         traffic = ClientTraffic(
-            self.world, self.kubelets, namespace=namespace, service=service, rate_per_s=rate_per_s, **options
+            self.world,
+            self.applications,
+            namespace=namespace,
+            service=service,
+            rate_per_s=rate_per_s,
+            **options,
         )
         traffic.start()
         self._traffic.append(traffic)
@@ -133,10 +143,18 @@ class SimulatedCluster:
 
     def gateway_clients(self, gateway: Gateway, *, rate_per_s: float, **options: Any) -> GatewayClients:
         """Starts clients of a gateway; the options are those of `GatewayClients`."""
-        clients = GatewayClients(self.world, self.kubelets, gateway, rate_per_s=rate_per_s, **options)
+        clients = GatewayClients(self.world, self.applications, gateway, rate_per_s=rate_per_s, **options)
         clients.start()
         self._traffic.append(clients)
         return clients
+
+    def prometheus(self, **options: Any) -> SimPrometheus:
+        """Starts a Prometheus that scrapes the pods behind all Services; the options are those of `SimPrometheus`."""
+        server = SimPrometheus(self.world, self.applications, **{"seed": self._seed + 3, **options})
+        server.start()
+        self.metrics.servers.append(server)
+        self._traffic.append(server)
+        return server
 
     async def until(
         self, holds: Callable[[Manifest | None], bool], *, kind: Kind, namespace: str, name: str, deadline_s: float

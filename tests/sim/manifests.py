@@ -8,11 +8,12 @@ from rollouts.objects import Manifest
 
 
 def replica_set(name: str, *, replicas: int, image: str = "app:1", **options: Any) -> Manifest:
-    """A ReplicaSet; `pre_stop_s`, `grace_s`, `startup_s`, `min_ready_s` are seconds."""
+    """A ReplicaSet; `pre_stop_s`, `grace_s`, `startup_s`, `min_ready_s` are seconds, `annotations` are the pods'."""
     container: Manifest = {"name": "app", "image": image}
     if "pre_stop_s" in options:
         container["lifecycle"] = {"preStop": {"sleep": {"seconds": options["pre_stop_s"]}}}
     annotations = {"sim.rollouts.dev/startup-seconds": str(options["startup_s"])} if "startup_s" in options else {}
+    annotations |= options.get("annotations", {})
     labels = {"app": options.get("app", name), "rollouts.dev/revision": options.get("revision", "r1"), "set": name}
     pod: Manifest = {"containers": [container]}
     if "grace_s" in options:

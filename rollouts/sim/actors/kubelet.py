@@ -1,4 +1,4 @@
-"""Scheduler and kubelets in one: pods get a node and an address, start, become Ready or crash, and terminate.
+"""Scheduler and kubelets in one: pods get a node and an address, start, become Ready or crash, end or terminate.
 
 A terminating pod serves until its preStop sleep ends, stops serving at SIGTERM (the app handles no signal), and is gone
 `shutdown_s` later, all within its grace period. A sleep that takes the whole grace period leaves 2 s for the rest.
@@ -7,11 +7,13 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
 
 from rollouts.objects import POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.actors import processes
+from rollouts.sim.actors.processes import CRASH_LOOP, CRASHED, End
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
@@ -47,6 +49,29 @@ class KubeletSettings:
     never_ready: tuple[tuple[str, str], ...] = (("bad", "CrashLoopBackOff"), ("missing", "ImagePullBackOff"))
 
 
+_MESSAGES = {CRASH_LOOP: "back-off restarting failed container", "ImagePullBackOff": "back-off pulling image"}
+
+
+@dataclass(slots=True)
+class _Process:
+    """The process of a pod's first container; times are loop seconds, inf for what does not come.
+
+    Args:
+        crashes: in a row.
+    """
+
+    began_s: float
+    ready_at_s: float = math.inf
+    ends_at_s: float = math.inf
+    end: End = CRASHED
+    restarts_at_s: float = math.inf
+    crashes: int = 0
+
+    def next_s(self) -> float:
+        """When it does something."""
+        return min(self.ready_at_s, self.ends_at_s, self.restarts_at_s)
+
+
 class Kubelets(Actor):
     """Runs the pods of every node."""
 
@@ -57,7 +82,7 @@ class Kubelets(Actor):
         self.settings = settings
         self._serving: set[str] = set()
         self._ends_at: dict[str, float] = {}
-        self._starts_at: dict[str, float] = {}
+        self._processes: dict[str, _Process] = {}
         self._next_address = 0
 
     def watch(self) -> None:
@@ -90,17 +115,26 @@ class Kubelets(Actor):
             self._end(pod)
         elif not pod.manifest["spec"].get("nodeName"):
             self._bind(pod)
-        elif pod_facts.phase(pod) == "Pending" and not _waiting_reason(pod):
+        elif pod_facts.phase(pod) == "Pending" and not processes.waiting_reason(pod):
             self._run(pod)
-        elif not pod_facts.is_ready(pod) and not _waiting_reason(pod):
-            self._make_ready(pod)
+        elif pod.metadata["uid"] in self._processes:
+            self._live(pod, self._processes[pod.metadata["uid"]])
+
+    def crash(self, key: ObjectKey, end: End = CRASHED) -> None:
+        """Ends the process of a pod's first container now. Raises: KeyError when it does not run."""
+        pod = self.world.history.get(POD, *key)
+        process = self._processes[pod.metadata["uid"]] if pod is not None else None
+        if process is None or process.restarts_at_s < math.inf:
+            raise KeyError(key)
+        process.ends_at_s, process.end = self.world.loop.time(), end
+        self.look(key)
 
     def _on_pod(self, change: CommittedWrite) -> None:
         pod, uid = change.new, change.new.metadata["uid"]
         if change.event == DELETED:
             self._serving.discard(uid)
             self._ends_at.pop(uid, None)
-            self._starts_at.pop(uid, None)
+            self._processes.pop(uid, None)
         elif pod_facts.is_terminating(pod):
             self.mark(pod.key, 0.0)
         elif change.event == "ADDED":
@@ -118,21 +152,63 @@ class Kubelets(Actor):
         number = self._next_address
         phase = "Pending" if reason == "ImagePullBackOff" else "Running"
         address = f"10.{64 + number // 65_536 % 64}.{number // 256 % 256}.{number % 256}"
-        self._write_status(pod, phase=phase, ready=False, address=address, waiting=reason)
         if reason:
+            statuses = processes.waiting(pod, reason, _MESSAGES.get(reason, reason))
+            self._write_status(pod, statuses, phase=phase, ready=False, address=address)
             return
+        statuses = processes.started(pod, ready=False, now=self.world.verbs.now())
+        self._write_status(pod, statuses, phase=phase, ready=False, address=address)
+        process = self._processes[pod.metadata["uid"]] = _Process(self.world.loop.time())
+        self._begin(pod, process)
+
+    def _begin(self, pod: Stored, process: _Process) -> None:
+        """Plans what a process does that begins now."""
+        now_s = self.world.loop.time()
         fixed = (pod.metadata.get("annotations") or {}).get(STARTUP_SECONDS)
         startup_s = float(fixed) if fixed is not None else self.world.rng.uniform(*self.settings.startup_s)
-        self._starts_at[pod.metadata["uid"]] = self.world.loop.time() + startup_s
-        self.mark(pod.key, startup_s)
+        if pod.manifest["spec"].get("restartPolicy", "Always") != "Always":
+            startup_s = 0.0  # no probe says when it is ready
+        process.began_s, process.ready_at_s = now_s, now_s + startup_s
+        planned = processes.planned_end(pod)
+        if planned is not None:
+            process.ends_at_s, process.end = now_s + planned[0], planned[1]
+        self.mark(pod.key, process.next_s() - now_s)
 
-    def _make_ready(self, pod: Stored) -> None:
-        left_s = self._starts_at.get(pod.metadata["uid"], 0.0) - self.world.loop.time()
-        if left_s > 1e-6:
-            self.mark(pod.key, left_s)
-            return
-        self._serving.add(pod.metadata["uid"])
-        self._write_status(pod, phase="Running", ready=True, address=pod_facts.address(pod), waiting=None)
+    def _live(self, pod: Stored, process: _Process) -> None:
+        """What is due of a process that has begun."""
+        due_s = self.world.loop.time() + 1e-6
+        if process.restarts_at_s <= due_s:
+            self._restart(pod, process)
+        elif process.ends_at_s <= due_s:
+            self._stop(pod, process)
+        elif process.ready_at_s <= due_s:
+            process.ready_at_s = math.inf
+            self._serving.add(pod.metadata["uid"])
+            statuses = processes.started(pod, ready=True, now=self.world.verbs.now())
+            self._write_status(pod, statuses, phase="Running", ready=True, address=pod_facts.address(pod))
+        if process.next_s() < math.inf:
+            self.mark(pod.key, max(process.next_s() - self.world.loop.time(), 0.0))
+
+    def _stop(self, pod: Stored, process: _Process) -> None:
+        """The process ends by itself."""
+        now_s, end, uid = self.world.loop.time(), process.end, pod.metadata["uid"]
+        process.ready_at_s = process.ends_at_s = math.inf
+        self._serving.discard(uid)
+        again = processes.restarts_after(pod, end)
+        if again:
+            process.crashes = 1 if now_s - process.began_s >= processes.BACK_OFF_RESET_S else process.crashes + 1
+            process.restarts_at_s = now_s + processes.back_off_s(process.crashes)
+        else:
+            del self._processes[uid]
+        statuses = processes.ended(pod, end, backs_off=again and process.crashes > 1, now=self.world.verbs.now())
+        phase = "Running" if again else "Succeeded" if end.is_success else "Failed"
+        self._write_status(pod, statuses, phase=phase, ready=False, address=pod_facts.address(pod))
+
+    def _restart(self, pod: Stored, process: _Process) -> None:
+        process.restarts_at_s = math.inf
+        statuses = processes.restarted(pod, now=self.world.verbs.now())
+        self._write_status(pod, statuses, phase="Running", ready=False, address=pod_facts.address(pod))
+        self._begin(pod, process)
 
     def _end(self, pod: Stored) -> None:
         uid, now_s = pod.metadata["uid"], self.world.loop.time()
@@ -158,22 +234,18 @@ class Kubelets(Actor):
                     return reason
         return None
 
-    def _write_status(self, pod: Stored, *, phase: str, ready: bool, address: str, waiting: str | None) -> None:
+    def _write_status(self, pod: Stored, containers: list[Manifest], *, phase: str, ready: bool, address: str) -> None:
         now = self.world.verbs.now()
         flag = "True" if ready else "False"
         wanted = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": flag, "Ready": flag}
-        conditions = [_condition(pod, name, status, now) for name, status in wanted.items()]
         status: Manifest = {
             **(pod.manifest.get("status") or {}),
             "phase": phase,
-            "conditions": conditions,
+            "conditions": [_condition(pod, name, value, now) for name, value in wanted.items()],
             "podIP": address,
             "podIPs": [{"ip": address}],
             "startTime": (pod.manifest.get("status") or {}).get("startTime", now),
-            "containerStatuses": [
-                _container_status(container, ready=ready, waiting=waiting, now=now)
-                for container in pod.manifest["spec"]["containers"]
-            ],
+            "containerStatuses": containers,
         }
         self.world.verbs.update(
             self.world.resource(POD), pod, {**pod.manifest, "status": status}, self.options, "status"
@@ -185,26 +257,6 @@ def _condition(pod: Stored, name: str, status: str, now: str) -> Manifest:
     if before.get("status") == status:
         return before
     return {"type": name, "status": status, "lastTransitionTime": now}
-
-
-def _container_status(container: Manifest, *, ready: bool, waiting: str | None, now: str) -> Manifest:
-    state: dict[str, Any] = {"running": {"startedAt": now}}
-    if waiting:
-        message = {
-            "CrashLoopBackOff": "back-off restarting failed container",
-            "ImagePullBackOff": "back-off pulling image",
-        }
-        state = {"waiting": {"reason": waiting, "message": message.get(waiting, waiting)}}
-    name, image = container["name"], container.get("image", "")
-    return {"name": name, "image": image, "ready": ready, "started": not waiting, "restartCount": 0, "state": state}
-
-
-def _waiting_reason(pod: Stored) -> str | None:
-    for container in (pod.manifest.get("status") or {}).get("containerStatuses") or ():
-        waiting = container["state"].get("waiting")
-        if waiting:
-            return str(waiting["reason"])
-    return None
 
 
 def _pre_stop_sleep_s(pod: Stored) -> float:

@@ -17,6 +17,7 @@ from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
 from rollouts.sim.storage.builtin_rules import metadata_problems
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
+from rollouts.sim.storage.job_rules import with_selector
 from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
 from rollouts.sim.storage.refusals import (
     Cause,
@@ -30,7 +31,7 @@ from rollouts.sim.storage.refusals import (
     precondition_failed,
     unsupported_media_type,
 )
-from rollouts.sim.storage.registry import CRD, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.registry import CRD, JOB, NAMESPACE, NODE, Registry, Resource, custom_resources
 from rollouts.sim.storage.validation import unknown_fields
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -41,6 +42,7 @@ _SERVER_METADATA = (
     "deletionGracePeriodSeconds",
 )  # fmt: skip
 _FIRST_STATUS: dict[Kind, Manifest] = {
+    JOB: {},
     NAMESPACE: {"phase": "Active"},
     REPLICA_SET: {"replicas": 0},
     SERVICE: {"loadBalancer": {}},
@@ -72,7 +74,7 @@ class DeleteOptions:
     Args:
         uid: the uid that the object must have.
         resource_version: the resourceVersion that the object must have.
-        propagation: Background, Orphan or Foreground; None for the default, Background.
+        propagation: Background, Orphan or Foreground; None for the default, Background, of Jobs Orphan.
         grace_s: grace period of a Pod; None for the Pod's own.
         dry_run: does everything except the deletion.
     """
@@ -325,7 +327,8 @@ class Verbs:
         if given.get("generateName"):
             metadata["generateName"] = given["generateName"]
         head = {"kind": resource.kind.kind, "apiVersion": resource.kind.api_version, "metadata": metadata}
-        return head | {k: v for k, v in manifest.items() if k not in head}
+        made = head | {k: v for k, v in manifest.items() if k not in head}
+        return with_selector(made) if resource.kind == JOB else made
 
     def _insert(
         self, resource: Resource, manifest: Manifest, owners: tuple[server_side.Owner, ...], options: WriteOptions
@@ -451,7 +454,8 @@ class Verbs:
     def _marked_for_deletion(self, resource: Resource, old: Stored, grace_s: int, options: DeleteOptions) -> Manifest:
         metadata = dict(old.metadata)
         finalizers = [name for name in metadata.get("finalizers") or () if name not in ("orphan", "foregroundDeletion")]
-        match options.propagation:
+        # Source: k8s.io/kubernetes pkg/registry/batch/job, DefaultGarbageCollectionPolicy.
+        match options.propagation or ("Orphan" if resource.kind == JOB else None):
             case "Orphan":
                 finalizers.append("orphan")
             case "Foreground":

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
+from rollouts.sim.network.applications import FAILED, Applications
 from rollouts.sim.network.gateway import Gateway, PodEndpoint, Proxy
 from rollouts.sim.network.route_table import PLAIN, WebRequest
 from rollouts.sim.network.traffic import NO_REVISION, Tally
@@ -25,19 +25,19 @@ class GatewayClients:
 
     Args:
         world: the cluster.
-        kubelets: they know whether a pod serves.
+        applications: they know whether a pod serves, and what becomes of a request.
         gateway: the gateway to which requests go.
         rate_per_s: requests of all clients together.
         request: the request that they send.
         clients: number of clients; each has one connection at a time.
         connection_s: how long a connection is kept.
-        duration_s: how long a request takes.
+        duration_s: how long a request takes, unless its version says otherwise.
     """
 
     def __init__(
         self,
         world: World,
-        kubelets: Kubelets,
+        applications: Applications,
         gateway: Gateway,
         *,
         rate_per_s: float,
@@ -53,7 +53,8 @@ class GatewayClients:
         """Lost requests by the proxy's status; `RESET` where a pod lost them."""
         self.request = request
         self._world = world
-        self._kubelets = kubelets
+        self._kubelets = applications.kubelets
+        self._applications = applications
         self._gateway = gateway
         self._interval_s = 1.0 / rate_per_s
         self._connection_s = connection_s
@@ -91,14 +92,18 @@ class GatewayClients:
             self._count(NO_REVISION, second, lost=forwarded.status)
             return
         proxy.active[forwarded.endpoint.revision] += 1
-        if not self._kubelets.serves(forwarded.endpoint.uid) or not self._duration_s:
-            self._finish(proxy, forwarded.endpoint, second)
+        duration_s = self._applications.duration_s(forwarded.endpoint.uid, self._duration_s)
+        if not self._kubelets.serves(forwarded.endpoint.uid) or not duration_s:
+            self._finish(proxy, forwarded.endpoint, second, duration_s)
         else:
-            loop.call_later(self._duration_s, self._finish, proxy, forwarded.endpoint, second)
+            loop.call_later(duration_s, self._finish, proxy, forwarded.endpoint, second, duration_s)
 
-    def _finish(self, proxy: Proxy, endpoint: PodEndpoint, second: int) -> None:
+    def _finish(self, proxy: Proxy, endpoint: PodEndpoint, second: int, duration_s: float) -> None:
         proxy.active[endpoint.revision] -= 1
-        self._count(endpoint.revision, second, lost=None if self._kubelets.serves(endpoint.uid) else RESET)
+        lost = not self._kubelets.serves(endpoint.uid)
+        self._count(endpoint.revision, second, lost=RESET if lost else None)
+        if not lost and self._applications.answer(endpoint.uid, duration_s) >= FAILED:
+            self.tally.failed[endpoint.revision] += 1
 
     def _count(self, revision: str, second: int, *, lost: int | None) -> None:
         self.tally.sent[revision] += 1

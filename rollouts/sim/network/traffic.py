@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
-from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
+from rollouts.sim.network.applications import FAILED, Applications
 from rollouts.sim.network.proxies import IPTABLES, NodeProxy, ProxyEndpoint, ProxySettings
 from rollouts.sim.storage.history import DELETED, CommittedWrite
 
@@ -30,11 +30,13 @@ class Tally:
     Args:
         sent: requests by the revision of their pod; the revision is "" when there was no endpoint.
         lost: lost requests, in the same way.
+        failed: answers with a status of 500 and above, in the same way: the application's, not the network's.
         by_second: sent and lost by loop second, then by revision.
     """
 
     sent: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     sent_by_second: Counter[tuple[int, str]] = field(default_factory=Counter)
     lost_by_second: Counter[tuple[int, str]] = field(default_factory=Counter)
 
@@ -55,24 +57,39 @@ class Connections:
 NEW = Connections()
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One that is under way.
+
+    Args:
+        uid: the pod's.
+        second: loop second in which it was sent.
+    """
+
+    uid: str
+    revision: str
+    second: int
+    duration_s: float
+
+
 class ClientTraffic:
     """Clients of one Service.
 
     Args:
         world: the cluster.
-        kubelets: they know whether a pod serves.
+        applications: they know whether a pod serves, and what becomes of a request.
         namespace: namespace of the Service.
         service: name of the Service.
         rate_per_s: requests of all clients together.
         proxy: how the kube-proxies work.
-        duration_s: how long a request takes.
+        duration_s: how long a request takes, unless its version says otherwise.
         connections: how clients use connections; default: one connection for each request.
     """
 
     def __init__(
         self,
         world: World,
-        kubelets: Kubelets,
+        applications: Applications,
         *,
         namespace: str,
         service: str,
@@ -83,11 +100,12 @@ class ClientTraffic:
     ) -> None:
         self.tally = Tally()
         self._world = world
-        self._kubelets = kubelets
+        self._kubelets = applications.kubelets
+        self._applications = applications
         self._where = (namespace, service)
         self._interval_s = 1.0 / rate_per_s
         self._duration_s = duration_s
-        self.proxies = tuple(NodeProxy(world.loop, world.rng, proxy) for _ in kubelets.nodes)
+        self.proxies = tuple(NodeProxy(world.loop, world.rng, proxy) for _ in applications.kubelets.nodes)
         self._kept: list[tuple[int, ProxyEndpoint] | None] = [None] * connections.kept
         self._ports = connections.ports
         self._number = 0
@@ -143,10 +161,12 @@ class ClientTraffic:
             return
         pod = self._world.history.get(POD, chosen.namespace, chosen.pod)
         revision = pod.labels.get(REVISION_LABEL, NO_REVISION) if pod is not None else NO_REVISION
-        if self._duration_s and self._kubelets.serves(chosen.uid):
-            loop.call_later(self._duration_s, self._finish, proxy, port, chosen.uid, revision, second)
+        duration_s = self._applications.duration_s(chosen.uid, self._duration_s)
+        request = _Request(chosen.uid, revision, second, duration_s)
+        if duration_s and self._kubelets.serves(chosen.uid):
+            loop.call_later(duration_s, self._finish, proxy, port, request)
         else:
-            self._finish(proxy, port, chosen.uid, revision, second)
+            self._finish(proxy, port, request)
 
     def _through_new(self, number: int) -> tuple[NodeProxy, int, ProxyEndpoint | None]:
         port = number % self._ports if self._ports else number
@@ -164,11 +184,13 @@ class ClientTraffic:
         self._kept[index] = (number, chosen) if chosen is not None else None
         return proxy, number, chosen
 
-    def _finish(self, proxy: NodeProxy, port: int, uid: str, revision: str, second: int) -> None:
-        lost = not self._kubelets.serves(uid)
+    def _finish(self, proxy: NodeProxy, port: int, request: _Request) -> None:
+        lost = not self._kubelets.serves(request.uid)
         if not self._kept:
             proxy.close(port)
-        self._count(revision, second, lost=lost)
+        self._count(request.revision, request.second, lost=lost)
+        if not lost and self._applications.answer(request.uid, request.duration_s) >= FAILED:
+            self.tally.failed[request.revision] += 1
 
     def _count(self, revision: str, second: int, *, lost: bool) -> None:
         self.tally.sent[revision] += 1

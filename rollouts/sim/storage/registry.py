@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage import builtin_rules as rules
-from rollouts.sim.storage import shapes
+from rollouts.sim.storage import job_rules, shapes
 from rollouts.sim.storage.refusals import Cause
 from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
@@ -19,9 +19,11 @@ Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
 
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
+SECRET = Kind("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
+JOB = Kind("batch", "v1", "Job", "jobs")
 AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -93,6 +95,7 @@ BUILT_IN = (
     Resource(objects.SERVICE, shapes.SERVICE, has_status=True, defaults=rules.service_defaults,
              check=rules.service_problems, short_names=("svc",), categories=_ALL),
     Resource(CONFIG_MAP, check=rules.config_map_problems, short_names=("cm",)),
+    Resource(SECRET, defaults=rules.secret_defaults, check=rules.secret_problems, selectable=_NAMES | {"type"}),
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),
@@ -102,6 +105,8 @@ BUILT_IN = (
     Resource(DEPLOYMENT, shapes.WORKLOAD, has_status=True, scale=ScalePaths(selector="spec.selector"),
              has_generation=True, defaults=rules.workload_defaults, check=rules.workload_problems,
              short_names=("deploy",), categories=_ALL),
+    Resource(JOB, shapes.JOB, has_status=True, has_generation=True, defaults=job_rules.with_defaults,
+             check=job_rules.problems, selectable=_NAMES | {"status.successful"}, categories=_ALL),
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
     Resource(objects.EVENT, short_names=("ev",)),
     Resource(objects.LEASE, needs_version_to_update=True),

@@ -103,6 +103,9 @@ WORKLOAD = MergeShape(
         "status": MergeShape(fields={"conditions": _CONDITIONS}),
     }
 )
+JOB = MergeShape(
+    fields={"metadata": METADATA, "spec": MergeShape(fields={"selector": ATOMIC, "template": POD_TEMPLATE})}
+)
 SERVICE = MergeShape(
     fields={
         "metadata": METADATA,

@@ -2,8 +2,8 @@
 
 It checks type, required, enum, minimum, maximum, length, items, pattern, duplicate keys of list-maps and sets, and quantities of
 `int-or-string`. **CEL rules (`x-kubernetes-validations`), `format`, `oneOf`, `anyOf` and `not` are not evaluated**, with one
-exception: the rule `self == oldSelf` (an immutable field) outside of lists. The contract tests check other CEL rules on the real
-API server only. Messages follow k8s.io/apiextensions-apiserver pkg/apiserver/validation.
+exception: rules about `oldSelf` (fields that must not change) outside of lists. The contract tests check other CEL rules on the
+real API server only. Messages follow k8s.io/apiextensions-apiserver pkg/apiserver/validation.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
+from rollouts.errors import ExpressionFailed
+from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest
 from rollouts.sim.storage.refusals import Cause
 
@@ -114,16 +117,33 @@ def problems(value: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
 
 
 def immutable_problems(new: Any, old: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
-    """The problems of fields with the rule `self == oldSelf` that have changed."""
+    """The broken rules about `oldSelf` of parts that have changed.
+
+    Raises: ExpressionInvalid for a rule that is no CEL.
+    """
     if isinstance(new, dict) and isinstance(old, dict):
         for name, part in (schema.get("properties") or {}).items():
             if name in new and name in old and new[name] is not old[name]:
                 yield from immutable_problems(new[name], old[name], part, f"{path}.{name}" if path else name)
     for rule in schema.get("x-kubernetes-validations") or ():
-        if rule["rule"].strip() == "self == oldSelf" and new != old:
+        if "oldSelf" in rule["rule"] and new != old and not _holds(rule["rule"], new, old):
             message = rule.get("message", f"failed rule: {rule['rule']}")
             text = json.dumps(new, separators=(",", ":"), sort_keys=True)
             yield Cause(path, "FieldValueInvalid", f"Invalid value: {text}: {message}")
+
+
+def _holds(rule: str, new: Any, old: Any) -> bool:
+    if rule.strip() == "self == oldSelf":  # needs no CEL library
+        return bool(new == old)
+    try:
+        return _rule(rule).truth({"self": new, "oldSelf": old})
+    except ExpressionFailed:
+        return False  # such as a field that is not there: the real server refuses that too
+
+
+@cache
+def _rule(rule: str) -> Expression:
+    return compiled(rule, variables=("self", "oldSelf"), result=Result.TRUTH)
 
 
 def _is_of_type(value: Any, wanted: str) -> bool:

@@ -1,0 +1,280 @@
+"""The value of a tree at a time, from the samples that are there. Source: Prometheus v3, promql/engine.go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from rollouts.sim.network.prometheus import functions
+from rollouts.sim.network.prometheus.samples import NAME, Labels, Point, SampleStore
+from rollouts.sim.network.prometheus.tree import (
+    COMPARISONS,
+    SETS,
+    Aggregate,
+    Binary,
+    Call,
+    Negated,
+    Node,
+    Number,
+    QueryRefused,
+    Selector,
+)
+
+LOOKBACK_MS = 300_000
+"""Source: Prometheus' `--query.lookback-delta`."""
+
+Vector: TypeAlias = dict[Labels, float]
+Matrix: TypeAlias = dict[Labels, list[Point]]
+Value: TypeAlias = float | Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """Evaluates at one time.
+
+    Args:
+        at_ms: milliseconds since 1970.
+    """
+
+    store: SampleStore
+    at_ms: int
+
+    def value(self, node: Node) -> Value:
+        """A number, or a number for each series. The node must give no range. Raises: QueryRefused."""
+        match node:
+            case Number(value):
+                return value
+            case Selector():
+                return self._instant(node)
+            case Call():
+                return self._call(node)
+            case Aggregate():
+                return self._aggregate(node)
+            case Binary():
+                return self._binary(node)
+            case Negated(inner):
+                found = self.value(inner)
+                if isinstance(found, dict):
+                    return _renamed((labels, -each) for labels, each in found.items())
+                return -found
+            case _:
+                assert_never(node)
+
+    def matrix(self, selector: Selector) -> Matrix:
+        """The samples of each series in a selector's range."""
+        until_ms = self.at_ms - selector.offset_ms
+        after_ms = until_ms - (selector.range_ms or 0)
+        found = {each.labels: each.between(after_ms, until_ms) for each in self.store.select(selector.matchers)}
+        return {labels: points for labels, points in found.items() if points}
+
+    def vector(self, node: Node) -> Vector:
+        """The value of a node that gives series. Raises: QueryRefused."""
+        value = self.value(node)
+        if not isinstance(value, dict):
+            raise TypeError(f"the parser lets no number stand here: {node}")
+        return value
+
+    def number(self, node: Node) -> float:
+        """The value of a node that gives a number. Raises: QueryRefused."""
+        value = self.value(node)
+        if isinstance(value, dict):
+            raise TypeError(f"the parser lets no series stand here: {node}")
+        return value
+
+    def _instant(self, selector: Selector) -> Vector:
+        at_ms = self.at_ms - selector.offset_ms
+        found: Vector = {}
+        for series in self.store.select(selector.matchers):
+            point = series.latest(at_ms, LOOKBACK_MS)
+            if point is not None:
+                found[series.labels] = point[1]
+        return found
+
+    def _call(self, call: Call) -> Value:
+        name, given = call.function, call.arguments
+        match name:
+            case "time":
+                return self.at_ms / 1000
+            case "vector":
+                return {(): self.number(given[0])}
+            case "scalar":
+                found = list(self.vector(given[0]).values())
+                return found[0] if len(found) == 1 else math.nan
+            case "absent":
+                return {} if self.vector(given[0]) else {_absent_labels(given[0]): 1.0}
+            case "abs" | "ceil" | "floor":
+                return _renamed((labels, _rounded(name, each)) for labels, each in self.vector(given[0]).items())
+            case "clamp_min" | "clamp_max":
+                limit = self.number(given[1])
+                choose = max if name == "clamp_min" else min
+                return _renamed(
+                    (labels, each if math.isnan(each) else choose(each, limit))
+                    for labels, each in self.vector(given[0]).items()
+                )
+            case "histogram_quantile":
+                return _quantiles(self.number(given[0]), self.vector(given[1]))
+            case _:
+                return self._over_range(name, given[0])
+
+    def _over_range(self, name: str, argument: Node) -> Vector:
+        if not isinstance(argument, Selector) or argument.range_ms is None:
+            raise TypeError("the parser lets only ranges stand here")
+        end_ms = self.at_ms - argument.offset_ms
+        start_ms = end_ms - argument.range_ms
+        found: list[tuple[Labels, float]] = []
+        for labels, points in self.matrix(argument).items():
+            if name in functions.OVER_TIME:
+                value: float | None = functions.OVER_TIME[name]([each for _, each in points])
+            elif name == "irate":
+                value = functions.instant_rate(points)
+            else:
+                value = functions.extrapolated(
+                    points, start_ms=start_ms, end_ms=end_ms, is_counter=name != "delta", per_second=name == "rate"
+                )
+            if value is not None:
+                found.append((labels, value))
+        return dict(found) if name == "last_over_time" else _renamed(found)
+
+    def _aggregate(self, node: Aggregate) -> Vector:
+        groups: dict[Labels, list[float]] = {}
+        for labels, value in self.vector(node.inner).items():
+            key = _without(labels, (*node.labels, NAME)) if node.without else _only(labels, node.labels)
+            groups.setdefault(key, []).append(value)
+        work = functions.AGGREGATED[node.operator]
+        return {labels: float(work(values)) for labels, values in groups.items()}
+
+    def _binary(self, node: Binary) -> Value:
+        if node.sign in SETS:
+            return _set(node, self.vector(node.left), self.vector(node.right))
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, dict) and isinstance(right, dict):
+            return _matched(node, left, right)
+        if isinstance(left, dict) and not isinstance(right, dict):
+            limit = right
+            return _each(node, left, lambda each: (each, limit))
+        if isinstance(right, dict) and not isinstance(left, dict):
+            limit = left
+            return _each(node, right, lambda each: (limit, each))
+        if isinstance(left, dict) or isinstance(right, dict):
+            raise TypeError("both are numbers here")
+        if node.sign in COMPARISONS:
+            return float(functions.compares(node.sign, left, right))
+        return functions.arithmetic(node.sign, left, right)
+
+
+def _each(node: Binary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
+    """A series with a number, one by one; a comparison keeps the value of the series."""
+    if node.sign not in COMPARISONS:
+        return _renamed((labels, functions.arithmetic(node.sign, *sides(each))) for labels, each in vector.items())
+    if node.keeps:
+        return {labels: each for labels, each in vector.items() if functions.compares(node.sign, *sides(each))}
+    return _renamed((labels, float(functions.compares(node.sign, *sides(each)))) for labels, each in vector.items())
+
+
+def _matched(node: Binary, left: Vector, right: Vector) -> Vector:
+    """Two series each, by their labels. Raises: QueryRefused when one fits two."""
+    by_key: dict[Labels, float] = {}
+    for labels, value in right.items():
+        key = _key(node, labels)
+        if key in by_key:
+            raise QueryRefused(
+                f"found duplicate series for the match group {dict(key)} on the right hand-side of the operation",
+                kind="execution",
+            )
+        by_key[key] = value
+    found: Vector = {}
+    taken: set[Labels] = set()
+    for labels, value in left.items():
+        key = _key(node, labels)
+        if key not in by_key:
+            continue
+        if key in taken:
+            raise QueryRefused(
+                "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
+                kind="execution",
+            )
+        taken.add(key)
+        if node.sign not in COMPARISONS:
+            found[_result_labels(node, labels)] = functions.arithmetic(node.sign, value, by_key[key])
+        elif not node.keeps:
+            found[_result_labels(node, labels)] = float(functions.compares(node.sign, value, by_key[key]))
+        elif functions.compares(node.sign, value, by_key[key]):
+            found[_kept_labels(node, labels)] = value
+    return found
+
+
+def _set(node: Binary, left: Vector, right: Vector) -> Vector:
+    keys = {_key(node, labels) for labels in right}
+    match node.sign:
+        case "and":
+            return {labels: each for labels, each in left.items() if _key(node, labels) in keys}
+        case "unless":
+            return {labels: each for labels, each in left.items() if _key(node, labels) not in keys}
+        case _:
+            there = {_key(node, labels) for labels in left}
+            return {**left, **{labels: each for labels, each in right.items() if _key(node, labels) not in there}}
+
+
+def _key(node: Binary, labels: Labels) -> Labels:
+    if node.labels is None:
+        return _without(labels, (NAME,))
+    return _only(labels, node.labels) if node.on else _without(labels, (*node.labels, NAME))
+
+
+def _result_labels(node: Binary, labels: Labels) -> Labels:
+    return _key(node, _without(labels, (NAME,)))
+
+
+def _kept_labels(node: Binary, labels: Labels) -> Labels:
+    """Of a comparison that keeps the left side, with its name unless labels were chosen."""
+    return labels if node.labels is None else _only(labels, (*(name for name, _ in _key(node, labels)), NAME))
+
+
+def _quantiles(share: float, vector: Vector) -> Vector:
+    groups: dict[Labels, dict[float, float]] = {}
+    for labels, value in vector.items():
+        try:
+            bound = float(dict(labels)["le"])
+        except (KeyError, ValueError):
+            continue  # no bucket of a histogram
+        buckets = groups.setdefault(_without(labels, ("le", NAME)), {})
+        buckets[bound] = buckets.get(bound, 0.0) + value
+    return {labels: functions.bucket_quantile(share, buckets) for labels, buckets in groups.items()}
+
+
+def _absent_labels(node: Node) -> Labels:
+    """Labels that a selector asks for by `=`, but for the name."""
+    if not isinstance(node, Selector):
+        return ()
+    asked = [(each.name, each.value) for each in node.matchers if each.sign == "=" and each.name != NAME]
+    return tuple(sorted((name, value) for name, value in asked if value))
+
+
+def _rounded(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        return abs(value) if name == "abs" else value
+    rounds: Mapping[str, Callable[[float], float]] = {"abs": abs, "ceil": math.ceil, "floor": math.floor}
+    return float(rounds[name](value))
+
+
+def _renamed(items: Iterable[tuple[Labels, float]]) -> Vector:
+    """Series without their metric's name. Raises: QueryRefused when two become the same."""
+    found: Vector = {}
+    for labels, value in items:
+        bare = _without(labels, (NAME,))
+        if bare in found:
+            raise QueryRefused("vector cannot contain metrics with the same labelset", kind="execution")
+        found[bare] = value
+    return found
+
+
+def _without(labels: Labels, names: Iterable[str]) -> Labels:
+    gone = frozenset(names)
+    return tuple(each for each in labels if each[0] not in gone)
+
+
+def _only(labels: Labels, names: Iterable[str]) -> Labels:
+    kept = frozenset(names)
+    return tuple(each for each in labels if each[0] in kept)

@@ -1,0 +1,245 @@
+"""Scripted faults of a Prometheus: what can go wrong between a question and its answer, by time or by number of the question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, assert_never
+
+from rollouts.metrics.requests import ANSWER_MAX_BYTES, HttpAnswer, MetricAnswer, NoAnswer
+from rollouts.sim.network.prometheus.http_api import ApiAnswer, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """No answer comes, at once. Why, in the words of the program that asks: a refused connection, a redirect, compression."""
+
+    why: str = "connection refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Hangs:
+    """No answer comes; the asker waits until its deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """The answer is `delay_s` loop seconds late, or does not come before the deadline."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HttpError:
+    """A status without an answer of the API, as a proxy in front gives it."""
+
+    status: int = 503
+
+
+@dataclass(frozen=True, slots=True)
+class StatusError:
+    """`status: error`, also with the HTTP status 200."""
+
+    kind: str = "execution"
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Every value is another one: NaN, +Inf, -Inf."""
+
+    value: str = "NaN"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """No series."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralSeries:
+    """Every series comes `times` times, told apart by a label."""
+
+    times: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """Every sample is `by_s` seconds younger; older for a negative number."""
+
+    by_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """The answer has warnings: a part of the data is missing."""
+
+    warning: str = "PartialResponse: some stores did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """Only the first part of the body comes; `kept` is its share."""
+
+    kept: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Huge:
+    """The body is larger than an answer may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page of a login, with the HTTP status 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapesStop:
+    """Questions are answered, and nothing is scraped."""
+
+
+PrometheusFault: TypeAlias = (
+    Unreachable
+    | Hangs
+    | Slow
+    | HttpError
+    | StatusError
+    | Replaced
+    | Empty
+    | SeveralSeries
+    | Shifted
+    | Warned
+    | Truncated
+    | Huge
+    | WebPage
+    | ScrapesStop
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultWindow:
+    """A fault for a time, in loop seconds; at `until_s` it is over."""
+
+    fault: PrometheusFault
+    from_s: float = 0.0
+    until_s: float = math.inf
+
+
+@dataclass
+class PrometheusFaults:
+    """What goes wrong, and when.
+
+    Args:
+        windows: by time; of several at one time the last counts.
+        by_question: by the number of the question, from 0; it comes before the windows.
+        now_s: the loop's time.
+    """
+
+    now_s: Callable[[], float]
+    windows: list[FaultWindow] = field(default_factory=list)
+    by_question: Mapping[int, PrometheusFault] = field(default_factory=dict)
+
+    def begin(self, fault: PrometheusFault, *, for_s: float = math.inf) -> None:
+        """Begins a fault now."""
+        now_s = self.now_s()
+        self.windows.append(FaultWindow(fault, now_s, now_s + for_s))
+
+    def end(self) -> None:
+        """Ends all faults that there are, and those that were to come by time."""
+        self.windows.clear()
+
+    def scrapes_stop(self) -> bool:
+        """Whether nothing is scraped now."""
+        return any(isinstance(each.fault, ScrapesStop) for each in self._now())
+
+    def of_question(self, number: int) -> PrometheusFault | None:
+        """What goes wrong with a question that is asked now."""
+        if number in self.by_question:
+            return self.by_question[number]
+        found = [each.fault for each in self._now() if not isinstance(each.fault, ScrapesStop)]
+        return found[-1] if found else None
+
+    def _now(self) -> list[FaultWindow]:
+        now_s = self.now_s()
+        return [each for each in self.windows if each.from_s <= now_s < each.until_s]
+
+
+def sent(answer: ApiAnswer, fault: PrometheusFault | None, *, who: str) -> MetricAnswer:
+    """What comes of an answer, with a fault that needs no time."""
+    match fault:
+        case None | ScrapesStop() | Slow() | Hangs():
+            return _plain(answer)
+        case Unreachable() | HttpError() | StatusError() | Huge() | WebPage():
+            return _instead(fault, who)
+        case Truncated(kept):
+            whole = _plain(answer)
+            return replace(whole, body=whole.body[: int(len(whole.body) * kept)])
+        case Replaced() | Empty() | SeveralSeries() | Shifted() | Warned():
+            return _plain(_changed(answer, fault))
+        case _:
+            assert_never(fault)
+
+
+def _instead(fault: Unreachable | HttpError | StatusError | Huge | WebPage, who: str) -> MetricAnswer:
+    match fault:
+        case Unreachable(why):
+            return NoAnswer(f"{who}: {why}")
+        case HttpError(status):
+            return HttpAnswer(status=status, body=b"upstream connect error", content_type="text/plain")
+        case StatusError(kind, status):
+            return _plain(refusal(kind, "something is wrong", status=status))
+        case Huge():
+            return NoAnswer(f"{who}: the answer has more than {ANSWER_MAX_BYTES >> 20} MiB")
+        case WebPage():
+            return HttpAnswer(status=200, body=b"<html><title>Sign in</title></html>", content_type="text/html")
+        case _:
+            assert_never(fault)
+
+
+def _changed(answer: ApiAnswer, fault: Replaced | Empty | SeveralSeries | Shifted | Warned) -> ApiAnswer:
+    match fault:
+        case Replaced(value):
+            return _each_point(answer, lambda at_s, _: [at_s, value])
+        case Empty():
+            return _each_series(answer, lambda _: [])
+        case SeveralSeries(times):
+            return _each_series(answer, lambda one: [_labelled(one, number) for number in range(times)])
+        case Shifted(by_s):
+            return _each_point(answer, lambda at_s, value: [at_s + by_s, value])
+        case Warned(warning):
+            return replace(answer, body={**answer.body, "warnings": [warning]})
+        case _:
+            assert_never(fault)
+
+
+def _plain(answer: ApiAnswer) -> HttpAnswer:
+    return HttpAnswer(status=answer.status, body=answer.text(), content_type="application/json")
+
+
+def _each_series(answer: ApiAnswer, change: Callable[[Any], list[Any]]) -> ApiAnswer:
+    """The answer with other series; one without series stays as it is."""
+    data = answer.body.get("data") or {}
+    if data.get("resultType") not in ("vector", "matrix"):
+        return answer
+    series = [new for each in data["result"] for new in change(each)]
+    return replace(answer, body={**answer.body, "data": {**data, "result": series}})
+
+
+def _each_point(answer: ApiAnswer, change: Callable[[float, str], list[Any]]) -> ApiAnswer:
+    """The answer with other samples."""
+    data = answer.body.get("data") or {}
+    if data.get("resultType") == "scalar":
+        return replace(answer, body={**answer.body, "data": {**data, "result": change(*data["result"])}})
+
+    def changed(one: Any) -> list[Any]:
+        if "value" in one:
+            return [{**one, "value": change(*one["value"])}]
+        return [{**one, "values": [change(*point) for point in one["values"]]}]
+
+    return _each_series(answer, changed)
+
+
+def _labelled(one: Any, number: int) -> Any:
+    return {**one, "metric": {**one["metric"], "replica": str(number)}}

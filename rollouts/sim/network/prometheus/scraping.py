@@ -1,0 +1,191 @@
+"""Scrapes the pods behind Services, each at its own moment of the interval, and marks where series end.
+
+Source: Prometheus v3, scrape/scrape.go (staleness when a scrape fails, and when a target goes) and discovery/manager.go (lag).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rollouts.objects import ENDPOINT_SLICE, POD
+from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.actors.endpointslices import SERVICE_NAME
+from rollouts.sim.actors.work import World
+from rollouts.sim.network.applications import BUCKETS_S, Applications, Requests
+from rollouts.sim.network.prometheus.samples import Labels, SampleStore, labels_of
+from rollouts.sim.storage.history import CommittedWrite
+
+REQUESTS = "http_requests_total"
+SECONDS = "http_request_duration_seconds"
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
+_GONE_INTERVALS = 2.1
+"""So long after its end a target's series are marked: it might come back. Source: scrapeLoop.endOfRunStaleness."""
+
+Exposition: TypeAlias = list[tuple[str, dict[str, str], float]]
+"""What a target shows: names, labels, values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapeSettings:
+    """How it scrapes; times are seconds of loop time.
+
+    Args:
+        interval_s: from one scrape of a target to the next.
+        discovery_s: from a change of the targets until it is followed.
+        pod_labels: labels of pods that their series get, as a ServiceMonitor's `podTargetLabels` does.
+    """
+
+    interval_s: float = 15.0
+    discovery_s: float = 5.0
+    pod_labels: tuple[str, ...] = ("rollouts.dev/revision",)
+
+
+@dataclass(slots=True)
+class _Target:
+    """A pod behind a Service.
+
+    Args:
+        uid: the pod's.
+        labels: what every one of its series gets.
+        shown: the series of its last scrape.
+    """
+
+    uid: str
+    labels: dict[str, str]
+    timer: asyncio.TimerHandle | None = None
+    shown: set[Labels] = field(default_factory=set)
+
+
+_Place: TypeAlias = tuple[str, str, str]  # namespace, Service, pod
+
+
+class Scraper:
+    """Scrapes until it is stopped.
+
+    Args:
+        applications: they know whether a pod can be reached, and what it has counted.
+        seed: decides the moments of the scrapes.
+        stopped: whether it keeps nothing of what it scrapes now, as with a full disk.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        applications: Applications,
+        store: SampleStore,
+        *,
+        settings: ScrapeSettings,
+        seed: int,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.settings = settings
+        self._stopped = stopped
+        self._world = world
+        self._applications = applications
+        self._store = store
+        self._rng = random.Random(seed)  # noqa: S311  # a simulation's seed
+        self._targets: dict[_Place, _Target] = {}
+        self._discovery: asyncio.TimerHandle | None = None
+        self._ends: set[asyncio.TimerHandle] = set()
+        self._unlisten: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Finds what is there, and what comes."""
+        self._find()
+        self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
+
+    def stop(self) -> None:
+        """Scrapes no more."""
+        self._unlisten()
+        timers = [self._discovery, *self._ends, *(each.timer for each in self._targets.values())]
+        for timer in timers:
+            if timer is not None:
+                timer.cancel()
+
+    def _on_slice(self, _: CommittedWrite) -> None:
+        if self._discovery is None:
+            self._discovery = self._world.loop.call_later(self.settings.discovery_s, self._find)
+
+    def _find(self) -> None:
+        self._discovery = None
+        found = dict(self._there())
+        for place in [each for each in self._targets if each not in found]:
+            self._forget(self._targets.pop(place))
+        for place, target in found.items():
+            if place not in self._targets:
+                self._targets[place] = target
+                offset_s = self._rng.uniform(0.0, self.settings.interval_s)
+                self._plan(target, self._world.loop.time() + offset_s)
+
+    def _there(self) -> Iterator[tuple[_Place, _Target]]:
+        for stored in self._world.history.select(ENDPOINT_SLICE):
+            service = stored.labels.get(SERVICE_NAME, "")
+            for entry in stored.manifest.get("endpoints") or ():
+                where = entry["targetRef"]
+                pod = self._world.history.get(POD, where["namespace"], where["name"])
+                if pod is None or pod.metadata["uid"] != where["uid"]:
+                    continue
+                labels = {
+                    "namespace": where["namespace"],
+                    "service": service,
+                    "job": service,
+                    "pod": where["name"],
+                    "instance": f"{pod_facts.address(pod)}:8080",
+                }
+                for name in self.settings.pod_labels:
+                    labels[_NOT_IN_NAMES.sub("_", name)] = pod.labels.get(name, "")
+                yield (where["namespace"], service, where["name"]), _Target(where["uid"], labels)
+
+    def _plan(self, target: _Target, at_s: float) -> None:
+        target.timer = self._world.loop.call_at(at_s, self._scrape, target, at_s)
+
+    def _scrape(self, target: _Target, due_s: float) -> None:
+        self._plan(target, due_s + self.settings.interval_s)
+        if self._stopped():
+            return
+        at_ms = round(self._world.now_s() * 1000)
+        counted = self._applications.counted(target.uid) if self._applications.kubelets.serves(target.uid) else None
+        shown: set[Labels] = set()
+        for name, labels, value in exposition(counted) if counted is not None else ():
+            series = labels_of(name, **target.labels, **labels)
+            shown.add(series)
+            self._store.append(series, at_ms, value)
+        for series in target.shown - shown:
+            self._store.append(series, at_ms, None)
+        target.shown = shown
+        self._store.append(labels_of("up", **target.labels), at_ms, float(counted is not None))
+
+    def _forget(self, target: _Target) -> None:
+        if target.timer is None:
+            return
+        target.timer.cancel()
+        loop = self._world.loop
+        missed_s = target.timer.when()
+        missed_ms = round((self._world.now_s() + missed_s - loop.time()) * 1000)
+        series = {*target.shown, labels_of("up", **target.labels)}
+
+        def mark() -> None:
+            self._ends.discard(end)
+            for each in series:
+                self._store.append(each, missed_ms, None)
+
+        end = loop.call_at(missed_s + (_GONE_INTERVALS - 1) * self.settings.interval_s, mark)
+        self._ends.add(end)
+
+
+def exposition(counted: Requests) -> Exposition:
+    """What a pod shows of its requests, with the names that most libraries give."""
+    found: Exposition = [(REQUESTS, {"code": str(code)}, float(count)) for code, count in counted.by_status.items()]
+    below = 0
+    for bound, count in zip((*BUCKETS_S, float("inf")), counted.buckets, strict=True):
+        below += count
+        le = "+Inf" if bound == float("inf") else repr(bound)
+        found.append((f"{SECONDS}_bucket", {"le": le}, float(below)))
+    found.append((f"{SECONDS}_sum", {}, counted.seconds))
+    found.append((f"{SECONDS}_count", {}, float(below)))
+    return found

@@ -1,0 +1,130 @@
+"""Defaults and validation of Jobs, as far as metrics use them.
+
+Source: k8s.io/kubernetes pkg/apis/batch/{v1/defaults.go,validation/validation.go} and pkg/registry/batch/job/strategy.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rollouts.objects import Manifest
+from rollouts.sim.storage.builtin_rules import label_problems, pod_spec_problems, pod_spec_with_defaults
+from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.selectors import selects
+
+INDEXED = "Indexed"
+_MAX_INT32 = 2**31 - 1
+_NEVER_NEGATIVE = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
+                   "backoffLimitPerIndex", "maxFailedIndexes")  # fmt: skip
+_IMMUTABLE = ("completions", "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex",
+              "successPolicy", "managedBy")  # fmt: skip
+
+
+def with_defaults(job: Manifest) -> Manifest:
+    """A Job with the server's defaults."""
+    spec = job.get("spec") or {}
+    template = spec.get("template") or {}
+    pod_spec = pod_spec_with_defaults(template.get("spec") or {})
+    filled = {
+        "backoffLimit": _MAX_INT32 if "backoffLimitPerIndex" in spec else 6,
+        "completionMode": "NonIndexed",
+        "manualSelector": False,
+        "parallelism": 1,
+        "podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
+        "suspend": False,
+        **({} if "parallelism" in spec else {"completions": 1}),
+        **spec,
+        "template": template if pod_spec is template.get("spec") else {**template, "spec": pod_spec},
+    }
+    labels = (template.get("metadata") or {}).get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job = {**job, "metadata": {**job["metadata"], "labels": labels}}
+    return job if filled == spec else {**job, "spec": filled}
+
+
+def with_selector(job: Manifest) -> Manifest:
+    """A new Job with the selector and the pod labels that the server makes of its uid, unless `manualSelector` is true."""
+    spec = job.get("spec") or {}
+    if spec.get("manualSelector"):
+        return job
+    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+    template = spec.get("template") or {}
+    metadata = template.get("metadata") or {}
+    own = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    labels = {**own, **(metadata.get("labels") or {})}
+    selector = spec.get("selector") or {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    return {
+        **job,
+        "spec": {**spec, "selector": selector, "template": {**template, "metadata": {**metadata, "labels": labels}}},
+    }
+
+
+def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
+    """The problems of a Job, including changed fields that are immutable."""
+    spec = new.get("spec") or {}
+    template = spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    for name in _NEVER_NEGATIVE:
+        if isinstance(spec.get(name), int) and spec[name] < 0:
+            message = f"Invalid value: {spec[name]}: must be greater than or equal to 0"
+            yield Cause(f"spec.{name}", "FieldValueInvalid", message)
+    if not spec.get("selector"):
+        yield Cause("spec.selector", "FieldValueRequired", "Required value")
+    elif not selects(spec["selector"], labels):
+        message = f"Invalid value: {_text(labels)}: `selector` does not match template `labels`"
+        yield Cause("spec.template.metadata.labels", "FieldValueInvalid", message)
+    yield from label_problems(labels, "spec.template.metadata.labels")
+    yield from pod_spec_problems(template.get("spec") or {}, "spec.template.spec")
+    if (template.get("spec") or {}).get("restartPolicy") not in ("Never", "OnFailure"):
+        message = 'Required value: valid values: "OnFailure", "Never"'
+        yield Cause("spec.template.spec.restartPolicy", "FieldValueRequired", message)
+    yield from _indexed_problems(spec)
+    if old is not None:
+        yield from _immutable_problems(spec, old)
+
+
+def _indexed_problems(spec: Manifest) -> Iterator[Cause]:
+    mode, policy = spec.get("completionMode"), spec.get("successPolicy")
+    if mode not in ("NonIndexed", INDEXED):
+        message = f'Unsupported value: {json.dumps(mode)}: supported values: "Indexed", "NonIndexed"'
+        yield Cause("spec.completionMode", "FieldValueNotSupported", message)
+    if mode == INDEXED and "completions" not in spec:
+        message = "Required value: when completion mode is Indexed"
+        yield Cause("spec.completions", "FieldValueRequired", message)
+    if policy is None:
+        return
+    if mode != INDEXED:
+        message = f"Invalid value: {_text(policy)}: requires indexed completion mode"
+        yield Cause("spec.successPolicy", "FieldValueInvalid", message)
+    if not policy.get("rules"):
+        message = "Required value: at least one rules must be specified when the successPolicy is specified"
+        yield Cause("spec.successPolicy.rules", "FieldValueRequired", message)
+    for index, rule in enumerate(policy.get("rules") or ()):
+        path = f"spec.successPolicy.rules[{index}]"
+        if "succeededIndexes" not in rule and "succeededCount" not in rule:
+            message = "Required value: at least one of succeededCount or succeededIndexes must be specified"
+            yield Cause(path, "FieldValueRequired", message)
+
+
+def _immutable_problems(spec: Manifest, old: Manifest) -> Iterator[Cause]:
+    before = old.get("spec") or {}
+    for name in _IMMUTABLE:
+        if spec.get(name) == before.get(name):
+            continue
+        if name == "template" and before.get("suspend") and "startTime" not in (old.get("status") or {}):
+            continue  # only a Job that never ran may change it
+        indexed = spec.get("completionMode") == INDEXED == before.get("completionMode")
+        if name == "completions" and indexed and spec.get(name) == spec.get("parallelism"):
+            continue  # an elastic Job is scaled by both at once
+        yield Cause(f"spec.{name}", "FieldValueInvalid", f"Invalid value: {_text(spec.get(name))}: field is immutable")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

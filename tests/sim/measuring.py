@@ -1,0 +1,40 @@
+"""Measures with the project's own codecs what a simulated Prometheus says."""
+
+from __future__ import annotations
+
+from rollouts.core.analysis.measurement import Measurement
+from rollouts.core.analysis.metric import MetricCondition
+from rollouts.core.analysis.source import PrometheusQuery
+from rollouts.metrics.evidence import measured
+from rollouts.metrics.requests import MetricEndpoint
+from rollouts.metrics.samples import NoEvidence
+from rollouts.metrics.sources import found_in, question_of
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.network.prometheus.server import DEFAULT_URL
+
+DEADLINE_S = 10.0
+
+
+def good_share(**labels: str) -> str:
+    """A query for the share of requests without errors, of those with labels."""
+    here = ",".join(f'{name}="{value}"' for name, value in labels.items())
+    good = f'sum(rate(http_requests_total{{{here},code!~"5.."}}[1m]))'
+    return f"{good} / sum(rate(http_requests_total{{{here}}}[1m]))"
+
+
+async def measure(cluster: SimulatedCluster, query: str, success: str = "", *, url: str = DEFAULT_URL) -> Measurement:
+    """One measurement, now."""
+    now_s = cluster.clock.now_s
+    started_at_s = now_s()
+    source = PrometheusQuery(query=query, timeout_s=DEADLINE_S)
+    question = question_of(source, MetricEndpoint(url=url, declared=True), now_s=started_at_s)
+    assert not isinstance(question, NoEvidence)
+    answer = await cluster.metrics.ask(question.request, question.endpoint, deadline_s=DEADLINE_S)
+    condition = MetricCondition(success=success)
+    return measured(found_in(answer, question), condition, started_at_s=started_at_s, finished_at_s=now_s())
+
+
+async def value_of(cluster: SimulatedCluster, query: str) -> list[float]:
+    """The numbers that a query gives now."""
+    found = await measure(cluster, query, "true")
+    return [float(each) for each in found.value.strip("[]").split(", ") if each]

@@ -10,10 +10,10 @@ import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.clock import SystemClock
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.storage.analysis_types import ANALYSIS_RUN, METRIC_PROVIDER, analysis_crds
+from rollouts.sim.storage.analysis_types import METRIC_PROVIDER, analysis_crds
 from rollouts.sim.storage.registry import JOB, SECRET
 
 METRIC = {

@@ -20,6 +20,15 @@ from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
 )
 from tests.behaviour.stage import LIMIT_S, Run, Stage
 
+MEASURED = "PATCH analysisruns/status"
+REFUSED_OF_TWO = 2 * REFUSED_WHILE_BEHIND
+"""Passes and looks at runs each have a view of their own to be behind."""
+
+
+def writes(run: Run) -> int:
+    """Those that took effect, but for what was measured: an update that is held up is measured for longer."""
+    return run.accepted - run.effects[MEASURED]
+
 
 def assert_as_without(
     run: Run, name: str, where: str, *, refused: int, explained: frozenset[str] = frozenset()
@@ -28,7 +37,7 @@ def assert_as_without(
     assert run.end == undisturbed(name).end, where
     assert run.violations == [], where
     assert [each for each in run.unexpected if not any(f'"{error}"' in each for error in explained)] == [], where
-    assert run.accepted <= undisturbed(name).accepted + MORE_WRITES, where
+    assert writes(run) <= writes(undisturbed(name)) + MORE_WRITES, where
     assert run.refused <= refused, where
 
 
@@ -71,4 +80,6 @@ def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str) -> None
 
     run = ANALYSED[name].play(between=between, alongside=forgets, grace_s=what.late_s)
 
-    assert_as_without(run, name, trouble, refused=REFUSED_WHILE_BEHIND, explained=what.explained)
+    # These updates take so long that a watch is seen to be in trouble; then the old view is not acted on.
+    explained = frozenset({"WatchFailed"}) if what.forget_every_s else what.explained
+    assert_as_without(run, name, trouble, refused=REFUSED_OF_TWO, explained=explained)

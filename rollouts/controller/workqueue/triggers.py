@@ -63,7 +63,7 @@ class Triggers:
         find_service: the watched Service of that namespace and name.
         named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
         runs: reads AnalysisRuns.
-        templates: knows which Rollouts depend on a template while their update is under way.
+        templates: knows which Rollouts depend on a template, or on a run of somebody else, while their update is under way.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Triggers:
                 owner = manager_of(seen)
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case AnalysisRunObject():
-                return _controller_keys(seen.metadata)
+                return (*_controller_keys(seen.metadata), *self._templates.of(namespace, seen.metadata.name))
             case AnalysisTemplateObject():
                 return self._templates.of(namespace, seen.metadata.name)
             case _:

@@ -1,4 +1,4 @@
-"""Promise: what a controller might do wrong with AnalysisRuns is seen at the API server's door. Each mistake is made on purpose."""
+"""Promise: what a controller might do wrong with AnalysisRuns is seen at the door of the API server: each mistake is planted."""
 
 from __future__ import annotations
 

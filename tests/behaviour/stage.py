@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ import msgspec
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
 from rollouts.manifests.ownership import ABORT_ACCEPTED, PREFIX, REVISION
-from rollouts.objects import POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
@@ -26,6 +27,9 @@ from rollouts.sim.faults import Crashed, FaultTape, Faulty
 from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import GatewaySettings
 from rollouts.sim.network.gateway_types import gateway_crds
+from rollouts.sim.network.prometheus.faults import PrometheusFault
+from rollouts.sim.network.prometheus.scraping import ScrapeSettings
+from rollouts.sim.network.prometheus.server import DEFAULT_URL
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.truth import ROUTE_KINDS
@@ -41,6 +45,10 @@ ALONE = Settings(leader_elect=False, identity="controller", routers=("gatewayAPI
 
 Between: TypeAlias = Callable[[ApiServer], ApiServer]
 """Puts faults between a controller and the API server."""
+
+EVERY_SECOND = ScrapeSettings(interval_s=1.0, discovery_s=0.1)
+_BOUND_NAME = re.compile(r"-(step-\d+|background|pre-promotion|post-promotion)-[0-9a-z]+")
+"""The end of an AnalysisRun's name; its last part follows from the moment at which the update began."""
 
 TIMES = frozenset(
     {
@@ -68,6 +76,7 @@ class Run:
         senders: controllers that sent anything.
         digest: over every request and answer.
         requests: all of them, watches too.
+        questions: to Prometheus.
     """
 
     end: EndState
@@ -80,6 +89,7 @@ class Run:
     senders: set[str]
     digest: str
     requests: int
+    questions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +109,19 @@ class Behind:
 class Stage:
     """A cluster, and people who use it."""
 
-    def __init__(self, cluster: SimulatedCluster, *, grace_s: float = AT_ONCE_S, behind: Behind | None = None) -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        *,
+        grace_s: float = AT_ONCE_S,
+        behind: Behind | None = None,
+        prometheus: Mapping[int, PrometheusFault] | None = None,
+    ) -> None:
         self.cluster = cluster
+        self.settings = ALONE
+        if prometheus is not None:
+            self.prometheus = cluster.prometheus(settings=EVERY_SECOND, faults=prometheus)
+            self.settings = replace(ALONE, prometheus_url=DEFAULT_URL)
         self.witness = Witness(cluster, KEY, grace_s=grace_s)
         self.planes: DataPlanes | None = None
         if behind is not None:
@@ -210,17 +231,18 @@ class Stage:
         self._stop.set()
 
     async def control(
-        self, api: ApiServer, *, seed: int, settings: Settings = ALONE, clock: Clock | None = None
+        self, api: ApiServer, *, seed: int, settings: Settings | None = None, clock: Clock | None = None
     ) -> int:
         """One controller until `stop`; its exit code."""
         return await run_controller(
-            settings,
+            settings or self.settings,
             api=api,
             clock=clock or self.cluster.clock,
             rng=random.Random(seed),  # noqa: S311 - jitter
             stop=self._stop,
             on_ready=self.telemetry.append,
             planes=self.planes,
+            metrics=self.cluster.metrics,
         )
 
     def end_state(self) -> EndState:
@@ -245,9 +267,20 @@ class Stage:
                 for each in self.cluster.list(SERVICE, KEY.namespace)
             },
             "routes": {each["metadata"]["name"]: _route(each) for each in self._routes()},
-            "status": _without_times(self.status),
+            "runs": self._runs(),
+            "status": _without_run_names(_without_times(self.status)),
             "annotations": (rollout or {"metadata": {}})["metadata"].get("annotations") or {},
         }
+
+    def _runs(self) -> list[Any]:
+        """What became of each AnalysisRun; what it measured depends on the moments."""
+        found = []
+        for each in self.cluster.list(ANALYSIS_RUN, KEY.namespace):
+            status = each.get("status") or {}
+            judged = {result["name"]: result["phase"] for result in status.get("metricResults") or ()}
+            told = each["spec"].get("terminate", False)
+            found.append([each["metadata"]["name"], status.get("phase", ""), told, judged])
+        return sorted(_without_run_names(found), key=repr)
 
     def _routes(self) -> list[Manifest]:
         found = self.cluster.api.registry.find
@@ -268,6 +301,7 @@ class Stage:
             senders={each.sender for each in arrivals},
             digest=self.witness.digest(),
             requests=len(arrivals),
+            questions=sum(len(each.questions) for each in self.cluster.metrics.servers),
         )
 
 
@@ -284,6 +318,7 @@ def play(
     behind: Behind | None = None,
     kernel: str = "6.1.0",
     more_crds: tuple[Manifest, ...] = (),
+    prometheus: Mapping[int, PrometheusFault] | None = None,
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
@@ -296,6 +331,7 @@ def play(
         behind: with a gateway, and an eye on what it does (`PlaneWitness`).
         kernel: of the nodes.
         more_crds: of routers that no gateway here obeys.
+        prometheus: with a Prometheus that fails so at these of its questions; None for none.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -308,7 +344,7 @@ def play(
         kubelet = KubeletSettings(startup_s=(0.3, 0.9), kernel=kernel)
         types = (*crds(), *(gateway_crds() if behind is not None else ()), *more_crds)
         async with SimulatedCluster(seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
-            stage = Stage(cluster, grace_s=grace_s, behind=behind)
+            stage = Stage(cluster, grace_s=grace_s, behind=behind, prometheus=prometheus)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))
             disturbance = asyncio.ensure_future(alongside(stage)) if alongside is not None else None
             for manifest in manifests:
@@ -331,9 +367,10 @@ EXPECTED_ERRORS = frozenset(("ApiConflict", "ApiThrottled", "ApiUnavailable", "N
 
 
 def _unexpected(telemetry: list[Telemetry]) -> list[str]:
-    """Errors of passes that no fault here explains: a bug that the worker has confined to its key."""
+    """Errors of passes and of looks at runs that no fault here explains: a bug that the worker has confined to its key."""
     lines = [line for each in telemetry for line in each.exposition().decode().splitlines()]
-    errors = [line for line in lines if line.startswith("rollouts_pass_errors_total{")]
+    counters = ("rollouts_pass_errors_total{", "rollouts_analysis_errors_total{")
+    errors = [line for line in lines if line.startswith(counters)]
     return [line for line in errors if not any(f'"{name}"' in line for name in EXPECTED_ERRORS)]
 
 
@@ -345,6 +382,10 @@ def crds() -> tuple[Manifest, ...]:
 
 def _tag(replica_set: Manifest) -> str:
     return str(replica_set["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def _without_run_names(value: Any) -> Any:
+    return msgspec.json.decode(_BOUND_NAME.sub(r"-\1", msgspec.json.encode(value).decode()))
 
 
 def _route(manifest: Manifest) -> list[Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict, deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,6 +14,8 @@ from rollouts.api.status.wire import status_from_wire
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
+    AnalysisRunObject,
+    AnalysisTemplateObject,
     EndpointSliceObject,
     ReplicaSetObject,
     RolloutObject,
@@ -22,6 +25,7 @@ from rollouts.cluster.structs import (
 from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.controller.facts.route_kinds import RouteKinds
+from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.places import is_at
 from rollouts.controller.observe.routes import RouteReader
@@ -29,10 +33,13 @@ from rollouts.controller.providers.declarations import provider_of
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    CreateAnalysisRun,
     CreateReplicaSet,
+    DeleteAnalysisRun,
     DeleteReplicaSet,
     Intent,
     MakeRoute,
@@ -42,6 +49,7 @@ from rollouts.core.model.intents import (
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import SubsetName
@@ -50,8 +58,22 @@ from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
-from rollouts.manifests.ownership import MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Key, Kind, Manifest
+from rollouts.manifests.analysis_run import gate_of
+from rollouts.manifests.ownership import ATTEMPT, MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    ENDPOINT_SLICE,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    TRAFFIC_PROVIDER,
+    Key,
+    Kind,
+    Manifest,
+)
 from rollouts.ports import Request
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
@@ -73,6 +95,9 @@ STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (HTTP_ROUTE, RouteObject),
     (VIRTUAL_SERVICE, RouteObject),
     (DESTINATION_RULE, RouteObject),
+    (ANALYSIS_RUN, AnalysisRunObject),
+    (ANALYSIS_TEMPLATE, AnalysisTemplateObject),
+    (CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject),
 )
 ROUTE_KINDS = tuple(kind for kind, struct in STRUCTS if struct is RouteObject)
 
@@ -81,9 +106,21 @@ class StatusWrite:
     """A write of the Rollout's status, which is no intent."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunStatusWrite:
+    """A write of an AnalysisRun's status, by a look at it.
+
+    Args:
+        was_over: it had a verdict already.
+    """
+
+    name: str
+    was_over: bool
+
+
 FACTS = ClusterFacts(proxy=ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the simulated cluster", min_sync_period_s=1.0))
 
-Meaning: TypeAlias = Intent | StatusWrite
+Meaning: TypeAlias = Intent | StatusWrite | RunStatusWrite
 
 
 class _Served(RouteKinds):
@@ -110,8 +147,9 @@ class Truth:
         self._store = Store(clock=cluster.clock)
         for kind, struct in STRUCTS:
             labels = (SERVICE_NAME,) if kind == ENDPOINT_SLICE else ()
-            sets = kind == REPLICA_SET
-            self._store.add(kind, struct, by_owner=sets, orphans_by=NAME if sets else "", labels=labels)
+            orphans_by = NAME if kind == REPLICA_SET else ""
+            owned = kind in (REPLICA_SET, ANALYSIS_RUN)
+            self._store.add(kind, struct, by_owner=owned, orphans_by=orphans_by, labels=labels)
         self._managed = ManagedServices()
         self._managed_routes = ManagedRouteObjects()
         self._providers = LiveProviders(registry())
@@ -130,6 +168,7 @@ class Truth:
                 providers=self._providers,
             ),
             facts=lambda: FACTS,
+            analyses=Analyses(self._store),
         )
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
@@ -186,28 +225,65 @@ class Truth:
             case "rollouts", "PATCH", "":
                 (removed,) = (each for each in body if each["op"] == "remove")
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
-            case "replicasets", "POST", "":
-                return _creation(body)
-            case "replicasets", "PATCH", "" if isinstance(body, list):
-                given = {each["path"]: each["value"] for each in body}
-                return AdoptReplicaSet(
-                    name=name, uid=given["/metadata/uid"], resource_version=given["/metadata/resourceVersion"]
-                )
-            case "replicasets", "PATCH", "":
-                return self._resizing(target.home, name, body)
-            case "replicasets", "DELETE", "":
-                seen = body.get("preconditions") or {}
-                return DeleteReplicaSet(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
+            case "replicasets", method, "":
+                return self._of_replica_set(method, target.home, name, body)
             case "services", "PATCH", "":
                 return self._marking(key, body) or _pointing(name, body)
             case "httproutes" | "virtualservices", "PATCH", "":
                 return self._steering(key, kind, target.home, name, body)
             case "httproutes", "POST", "":
                 return self._making(key, body)
+            case "analysisruns", method, part:
+                return self._of_run(key, method, part, target.home, name, body)
             case "destinationrules", "PATCH", "":
                 return self._pointing_subset(target.home, name, body)
             case _:
                 return None
+
+    def _of_replica_set(self, method: str, namespace: str, name: str, body: Any) -> Intent | None:
+        match method:
+            case "POST":
+                return _creation(body)
+            case "PATCH" if isinstance(body, list):
+                given = {each["path"]: each["value"] for each in body}
+                return AdoptReplicaSet(
+                    name=name, uid=given["/metadata/uid"], resource_version=given["/metadata/resourceVersion"]
+                )
+            case "PATCH":
+                return self._resizing(namespace, name, body)
+            case "DELETE":
+                seen = body.get("preconditions") or {}
+                return DeleteReplicaSet(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
+            case _:
+                return None
+
+    def _of_run(
+        self, key: Key, method: str, part: str, namespace: str, name: str, body: Any
+    ) -> CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun | RunStatusWrite | None:
+        match method, part:
+            case "POST", "":
+                return self._run_made(key, body)
+            case "PATCH", "":
+                return TerminateAnalysisRun(name=name, uid=body["metadata"]["uid"])
+            case "PATCH", "status":
+                stored = self._cluster.get(ANALYSIS_RUN, namespace, name) or {}
+                return RunStatusWrite(name, was_over="completedAt" in (stored.get("status") or {}))
+            case "DELETE", "":
+                seen = body["preconditions"]
+                return DeleteAnalysisRun(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
+            case _:
+                return None
+
+    def _run_made(self, key: Key, manifest: Any) -> CreateAnalysisRun:
+        """A run, and the draft that it was made of: the one of its gate, if it says the same."""
+        metadata = manifest["metadata"]
+        gate = gate_of(metadata["labels"]) or AnalysisGate(AnalysisKind.STEP)
+        seen = self.snapshot(key)
+        draft = seen.drafts.get(gate) if seen is not None else None
+        if not isinstance(draft, RunDraft) or json.loads(draft.spec_json) != manifest["spec"]:
+            draft = RunDraft(spec_json=json.dumps(manifest["spec"]).encode(), latest="", stable="")
+        revision, attempt = metadata["labels"][REVISION], int(metadata["annotations"][ATTEMPT])
+        return CreateAnalysisRun(name=metadata["name"], gate=gate, revision=revision, attempt=attempt, draft=draft)
 
     def _resizing(self, namespace: str, name: str, body: Any) -> PatchReplicaSet:
         stored = self._cluster.api.history.get(REPLICA_SET, namespace, name)

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.core.decide import decide
-from rollouts.core.model.intents import ReleaseRoute, ReleaseService
+from rollouts.core.model.intents import Intent, ReleaseRoute, ReleaseService
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
-from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Key
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
-from tests.behaviour.truth import Meaning, StatusWrite, Truth
+from tests.behaviour.truth import Meaning, RunStatusWrite, StatusWrite, Truth
 from tests.invariants.every import broken_by_status, broken_by_write
 from tests.invariants.violation import Violation
 
@@ -108,6 +108,8 @@ class Witness:
         target = self.cluster.api.target(request.path)
         if target is None or not target.home or target.home == self.key.namespace:
             return
+        if (target.resource.kind, target.part) == (ANALYSIS_RUN, "status"):  # a run may be anybody's
+            return
         stored = self.cluster.api.history.get(target.resource.kind, target.home, target.name or "")
         rollout = self.cluster.get(ROLLOUT, self.key.namespace, self.key.name) or {}
         said = [rollout.get("spec", {}).get("strategy"), *(rollout.get("status") or {}).get("routesElsewhere", ())]
@@ -125,6 +127,10 @@ class Witness:
         Args:
             seen: the world just before, with the spec that there was and those that a pass under way may have seen.
         """
+        if isinstance(meaning, RunStatusWrite):  # a run may be anybody's
+            again = f"AnalysisRun {meaning.name} had a verdict, and its status is written again"
+            self._tell([Violation("S7", again)] if meaning.was_over else [])
+            return
         if not seen and not isinstance(meaning, ReleaseService | ReleaseRoute | StatusWrite):
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
@@ -133,7 +139,7 @@ class Witness:
         if all(findings):
             self._tell(next(iter(findings), []))
 
-    def _broken_by(self, before: Snapshot, meaning: Meaning | None) -> list[Violation]:
+    def _broken_by(self, before: Snapshot, meaning: Intent | StatusWrite | None) -> list[Violation]:
         match meaning:
             case None:
                 return [Violation("S13", "a write that no pass makes")]

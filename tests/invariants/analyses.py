@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
@@ -72,7 +74,8 @@ def _unproven(seen: Snapshot, record: AnalysisRecord) -> list[Violation]:
     run = next((each for each in seen.runs if each.name == record.run), None)
     if run is None or run.phase is not record.phase:
         return [Violation("S7", f"{record.run} is recorded as {record.phase}, and says {run and run.phase}")]
-    if run.revision != seen.status.current_revision or run.created_at_s < (seen.status.started_at_s or 0.0):
+    began_s = math.floor(seen.status.started_at_s or 0.0)  # a creationTimestamp has whole seconds
+    if run.revision != seen.status.current_revision or run.created_at_s < began_s:
         return [Violation("S7", f"{record.run} is about another revision or attempt")]
     return []
 

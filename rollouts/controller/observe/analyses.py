@@ -74,7 +74,7 @@ class Analyses:
         self.seen = RunsSeen()
         """What is read of AnalysisRuns."""
         self.askers = TemplateAskers()
-        """Which Rollouts depend on which templates."""
+        """Which Rollouts depend on which templates, and on which runs of somebody else under a name that they need."""
         self._store = store
         self._why_unseen = why_unseen
         self._drafted: OrderedDict[str, _Drafted] = OrderedDict()
@@ -131,7 +131,8 @@ class Analyses:
             known = self._drafted[metadata.uid] = self._made(key, snapshot, rollout, wanted, made_of, latest)
             if len(self._drafted) > DRAFTED_MAX:
                 self._drafted.popitem(last=False)
-        self.askers.asks(key, known.templates)
+        taken = self.taken(key, metadata.uid, snapshot.status)
+        self.askers.asks(key, (*known.templates, *((key.namespace, name) for name in taken)))
         return known.drafts
 
     def forget(self, key: Key, uid: str) -> None:

@@ -1,4 +1,8 @@
-"""Which Rollouts wait for which analysis templates. Only those whose update is under way: an idle one asks for none."""
+"""Which Rollouts wait for which analysis templates. Only those whose update is under way: an idle one asks for none.
+
+They wait for AnalysisRuns of somebody else, too, that have a name which they need. Where a template has the same name, a pass too
+many is all that follows.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Triggers:
         inbox: knows which Rollouts asked about a Service or a route while it was not watched.
         store: shows each change already.
         runs: reads AnalysisRuns.
-        templates: knows which Rollouts depend on a template while their update is under way.
+        templates: knows which Rollouts depend on a template, or on a run of somebody else, while their update is under way.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Triggers:
                 owner = manager_of(seen)
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case AnalysisRunObject():
-                return _controller_keys(seen.metadata)
+                return (*_controller_keys(seen.metadata), *self._templates.of(namespace, seen.metadata.name))
             case AnalysisTemplateObject():
                 return self._templates.of(namespace, seen.metadata.name)
             case _:

@@ -36,6 +36,7 @@ class Guard:
     Args:
         wait: what it waits for; None once the gate is passed.
         begun: its run exists, or is created now.
+        measured: each metric that counts has a measurement with a verdict, or the gate is passed.
         changes, intents: what the beginning of its run records and creates.
         ending: ends its run with what was measured; () while a metric has no verdict yet.
     """
@@ -43,6 +44,7 @@ class Guard:
     gate: AnalysisGate
     wait: Wait | None = None
     begun: bool = True
+    measured: bool = False
     changes: tuple[StatusChange, ...] = ()
     intents: tuple[Intent, ...] = ()
     ending: tuple[TerminateAnalysisRun, ...] = ()
@@ -64,7 +66,7 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
         if record.held:
             return Guard(gate=gate, wait=_held_wait(ctx, record))
         if gate.kind is not AnalysisKind.BACKGROUND or not record.passed:
-            return Guard(gate=gate)
+            return Guard(gate=gate, measured=True)
         return _beginning(ctx, gate, number=record.number + 1, begins=begins)
     run = run_of(ctx, record)
     if record is None or run is None:
@@ -72,7 +74,7 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
     said = f": {run.message}" if run.message else ""
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
     wait = Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {run.name}{said}")
-    return Guard(gate=gate, wait=wait, ending=ending)
+    return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
 
 def run_of(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:

@@ -31,6 +31,7 @@ class StepGoal:
 
     Args:
         at_end: all steps are done.
+        is_last: this is the last step; after it the revision gets all traffic.
         weight_percent: the canary's share.
         split: what the routes should say.
         canary_replicas: pods of the new revision beside a stable one.
@@ -39,6 +40,7 @@ class StepGoal:
     """
 
     at_end: bool
+    is_last: bool
     weight_percent: WeightPercent
     split: Split
     canary_replicas: int
@@ -53,6 +55,7 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
     split = asked_split(strategy, index, weight_percent)
     return StepGoal(
         at_end=index >= len(strategy.steps),
+        is_last=index == len(strategy.steps) - 1,
         weight_percent=weight_percent,
         split=split,
         canary_replicas=wanted_canary(ctx, strategy, weight_percent, split),

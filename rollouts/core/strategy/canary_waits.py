@@ -53,6 +53,17 @@ def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
     return AT_PAUSE if progress.step.pause is not None else AT_STEP
 
 
+def evidence_wait(step: StepGoal, moves: Moves) -> Wait | None:
+    """The wait at the last step until each metric beside the steps has evidence: after it no stable pod may be left.
+
+    An analysis that has not begun, because no step gives the revision requests, begins with all of them.
+    """
+    if not step.is_last:
+        return None
+    unmeasured = (each for each in moves.guards if each.gate.step is None and each.begun and not each.measured)
+    return next((each.wait for each in unmeasured), None)
+
+
 def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wait | None:
     """The wait of the current pause, with what ends it; None without a pause, and when somebody promoted past it."""
     index = ctx.status.step_index
@@ -163,6 +174,16 @@ def _held(progress: Progress) -> Wait | None:
     return None
 
 
+def _evidence(progress: Progress) -> Wait | None:
+    return evidence_wait(progress.step, progress.moves)
+
+
+def _evidence_after_pause(progress: Progress) -> Wait | None:
+    """The same once the pause is over by itself."""
+    end_s = pause_end_s(progress.ctx, progress.step.pause)
+    return _evidence(progress) if end_s is not None and progress.ctx.now_s >= end_s else None
+
+
 def _before_analysis(progress: Progress) -> Wait | None:
     """The wait until the revision has the pods and the traffic that the step's analysis judges it on."""
     step = [each for each in progress.moves.guards if each.gate.step is not None]
@@ -178,11 +199,12 @@ def _analyses(progress: Progress) -> Wait | None:
 WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
 
 _PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
+_END_OF_PAUSE: tuple[WaitCheck, ...] = (_evidence_after_pause, _pause, _evidence)
 ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
-AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _pause)
-AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival)
+AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, *_END_OF_PAUSE)
+AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival, _evidence)
 AT_ANALYSIS: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses),
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses, _evidence),
 )
 AT_END: tuple[WaitCheck, ...] = (
     *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),

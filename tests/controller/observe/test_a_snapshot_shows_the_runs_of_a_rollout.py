@@ -17,6 +17,7 @@ from rollouts.core.model.analysis import (
     AnalysisPhase,
     RunSeen,
 )
+from rollouts.objects import Key
 from tests.controller.observe.analysed import (
     BACKGROUND,
     STEP_0,
@@ -26,7 +27,7 @@ from tests.controller.observe.analysed import (
     under_way,
     updating,
 )
-from tests.controller.world import World, analysis_run, owned, rollout, template
+from tests.controller.world import CART, World, analysis_run, owned, rollout, template
 
 
 def measured(name: str, phase: AnalysisPhase, *, value: str = "", message: str = "", **more: Any) -> MetricResult:
@@ -175,7 +176,11 @@ def test_a_run_that_cannot_be_read_has_no_verdict_and_is_there() -> None:
 
 
 def test_a_name_that_somebody_else_has_is_seen() -> None:
-    """Status names the run, and the object of that name is a stranger's: its verdict says nothing about this Rollout."""
+    """Status names the run, and the object of that name is a stranger's: its verdict says nothing about this Rollout.
+
+    The Rollout depends on it all the same: it waits until somebody deletes it.
+    """
+    depend: list[Callable[[], frozenset[Key]]] = []
     record = {
         "kind": "step",
         "step": 0,
@@ -190,7 +195,9 @@ def test_a_name_that_somebody_else_has_is_seen() -> None:
         world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
         world.runs.put("", analysis_run(ownerReferences=[]))
         world.templates.put("", template())
+        depend.append(lambda: world.analyses.askers.of("shop", "cart-run"))
 
     seen = snapshot(arrange)
 
     assert (seen.runs, seen.taken_runs) == ((), frozenset({"cart-run"}))
+    assert depend[0]() == {CART}

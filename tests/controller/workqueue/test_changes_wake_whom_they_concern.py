@@ -168,6 +168,21 @@ def test_a_run_of_somebody_elses_wakes_nobody() -> None:
     assert woken(None, analysis_run(ownerReferences=[job])) == set()
 
 
+def test_a_run_of_somebody_elses_under_a_name_that_is_needed_wakes_who_needs_it() -> None:
+    """The Rollout says "delete it": when somebody does, the update goes on at once."""
+    found: list[set[Key]] = []
+
+    async def main() -> None:
+        world = World()
+        world.analyses.askers.asks(CART, [("shop", "cart-run")])
+        strangers = (analysis_run(name, ownerReferences=[]) for name in ("cart-run", "other-run"))
+        found.extend(set(world.triggers().keys(each, None)) for each in strangers)
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert found == [{CART}, set()]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "wakes"),
     [

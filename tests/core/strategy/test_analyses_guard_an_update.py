@@ -14,7 +14,7 @@ from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase, Verb
-from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
@@ -149,12 +149,38 @@ def test_a_background_analysis_begins_with_the_first_requests_and_ends_with_the_
     assert (len(there.runs), there.status.step_index, _waits(there)) == (1, 1, Reason.PROMOTION_NEEDED)
 
     there = settled(annotated(there, "promote", "true"))
-    assert (there.status.step_index, _waits(there), there.runs[0].terminate) == (3, Reason.ANALYSIS_RUNNING, False)
+    assert (there.status.step_index, _waits(there), there.runs[0].terminate) == (2, Reason.ANALYSIS_RUNNING, False)
 
     there = settled(runs_measured(there))
     assert (there.runs[0].terminate, there.status.stable_revision) == (True, "a")
 
     assert settled(runs_ended(there)).status.stable_revision == "b"
+
+
+LAST_STEPS: tuple[Step, ...] = (SetWeight(50), Pause(5), PauseUntilPromoted(), Analyze(CHECK))
+
+
+def _without_evidence_beside_the_steps(last: Step) -> World:
+    """An update at its last step, which would be over long since."""
+    there = _updating(Canary(steps=(SetWeight(25), last), analysis=CHECK))
+    if isinstance(last, PauseUntilPromoted):
+        return settled(annotated(there, "promote", "true"))
+    of_step = replace(there, runs=tuple(each for each in there.runs if each.gate and each.gate.step is not None))
+    beside = (each for each in there.runs if each not in of_step.runs)
+    return settled(later(replace(there, runs=(*beside, *runs_measured(of_step).runs)), 3600))
+
+
+@pytest.mark.parametrize("last", LAST_STEPS, ids=lambda step: type(step).__name__)
+@pytest.mark.parametrize("phase", (None, AnalysisPhase.ERROR))
+def test_all_traffic_comes_after_the_first_evidence_of_the_background(last: Step, phase: AnalysisPhase | None) -> None:
+    """After the last step the stable pods go. A server that does not answer must not be why nobody has looked before."""
+    there = _without_evidence_beside_the_steps(last)
+    there = _ended(there, phase) if phase is not None else there
+
+    assert (there.status.step_index, sizes(there).get("a", 0) > 0) == (1, True)
+    assert _waits(there) is (Reason.ANALYSIS_RUNNING if phase is None else Reason.ANALYSIS_INCONCLUSIVE)
+    there = settled(runs_ended(settled(runs_measured(settled(annotated(there, "promote", "b@background"))))))
+    assert there.status.stable_revision == "b"
 
 
 def test_a_background_analysis_that_fails_aborts_at_any_step() -> None:

@@ -100,8 +100,9 @@ class Scraper:
         self._unlisten = self._world.history.listen(ENDPOINT_SLICE, self._on_slice)
 
     def stop(self) -> None:
-        """Scrapes no more."""
+        """Scrapes no more. It may be called again."""
         self._unlisten()
+        self._unlisten = lambda: None
         timers = [self._discovery, *self._ends, *(each.timer for each in self._targets.values())]
         for timer in timers:
             if timer is not None:

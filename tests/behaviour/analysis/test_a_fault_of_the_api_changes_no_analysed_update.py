@@ -1,0 +1,85 @@
+"""Promise: whatever one request or the watches suffer in an update with an analysis, it ends as without any fault."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from rollouts.ports import ApiServer
+from rollouts.sim.faults import FaultTape, FaultyWatches, WatchFaults
+from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
+from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
+    FAULTS,
+    HELD_UP_S,
+    MORE_REFUSED,
+    MORE_WRITES,
+    REFUSED_WHILE_BEHIND,
+    TROUBLES,
+)
+from tests.behaviour.stage import LIMIT_S, Run, Stage
+
+MEASURED = "PATCH analysisruns/status"
+REFUSED_OF_TWO = 2 * REFUSED_WHILE_BEHIND
+"""Passes and looks at runs each have a view of their own to be behind."""
+
+
+def writes(run: Run) -> int:
+    """Those that took effect, but for what was measured: an update that is held up is measured for longer."""
+    return run.accepted - run.effects[MEASURED]
+
+
+def assert_as_without(
+    run: Run, name: str, where: str, *, refused: int, explained: frozenset[str] = frozenset()
+) -> None:
+    """The same end, within the invariants, by about as many writes."""
+    assert run.end == undisturbed(name).end, where
+    assert run.violations == [], where
+    assert [each for each in run.unexpected if not any(f'"{error}"' in each for error in explained)] == [], where
+    assert writes(run) <= writes(undisturbed(name)) + MORE_WRITES, where
+    assert run.refused <= refused, where
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", ANALYSED)
+def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None:
+    """Of a pass and of a look: refused, throttled, failed, lost on the way there or back, or late."""
+    for place in range(undisturbed(name).faultable):
+        run = ANALYSED[name].play(tape=FaultTape({place: FAULTS[fault]}), grace_s=HELD_UP_S)
+
+        assert_as_without(run, name, f"{fault} at write {place}", refused=MORE_REFUSED)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("name", IN_ANY_LANE)
+def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str) -> None:
+    """Events of runs and of Rollouts late, twice or lost, connections that break, 410, lists from the past."""
+    what, rng = TROUBLES[trouble], random.Random(name)  # noqa: S311 - a test's seed
+    troubled: list[FaultyWatches] = []
+
+    def between(api: ApiServer) -> ApiServer:
+        troubled.append(FaultyWatches(api, what.faults, rng))
+        return troubled[-1]
+
+    async def forgets(stage: Stage) -> None:
+        def forget() -> None:
+            stage.cluster.api.compact()
+            stage.cluster.api.end_watches()
+
+        try:
+            while True:
+                await asyncio.sleep(what.forget_every_s or LIMIT_S)
+                forget()
+        finally:  # the script has ended, and so has the trouble
+            for each in troubled:
+                each.faults = WatchFaults()
+            if what.forget_every_s:
+                forget()
+
+    run = ANALYSED[name].play(between=between, alongside=forgets, grace_s=what.late_s)
+
+    # These updates take so long that a watch is seen to be in trouble; then the old view is not acted on.
+    explained = frozenset({"WatchFailed"}) if what.forget_every_s else what.explained
+    assert_as_without(run, name, trouble, refused=REFUSED_OF_TWO, explained=explained)

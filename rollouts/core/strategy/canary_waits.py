@@ -143,7 +143,11 @@ def _arrival(progress: Progress) -> Wait | None:
 
 
 def _pause(progress: Progress) -> Wait | None:
-    return pause_wait(progress.ctx, progress.step.pause)
+    """The wait of the pause; once its time is over, for the evidence that the last step needs."""
+    wait = pause_wait(progress.ctx, progress.step.pause)
+    if wait is None or wait.deadline_s is None or progress.ctx.now_s < wait.deadline_s:
+        return wait
+    return evidence_wait(progress.step, progress.moves) or wait
 
 
 def _old_pods(progress: Progress) -> Wait | None:
@@ -178,12 +182,6 @@ def _evidence(progress: Progress) -> Wait | None:
     return evidence_wait(progress.step, progress.moves)
 
 
-def _evidence_after_pause(progress: Progress) -> Wait | None:
-    """The same once the pause is over by itself."""
-    end_s = pause_end_s(progress.ctx, progress.step.pause)
-    return _evidence(progress) if end_s is not None and progress.ctx.now_s >= end_s else None
-
-
 def _before_analysis(progress: Progress) -> Wait | None:
     """The wait until the revision has the pods and the traffic that the step's analysis judges it on."""
     step = [each for each in progress.moves.guards if each.gate.step is not None]
@@ -199,9 +197,8 @@ def _analyses(progress: Progress) -> Wait | None:
 WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
 
 _PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
-_END_OF_PAUSE: tuple[WaitCheck, ...] = (_evidence_after_pause, _pause, _evidence)
 ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
-AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, *_END_OF_PAUSE)
+AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _pause, _evidence)
 AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival, _evidence)
 AT_ANALYSIS: tuple[WaitCheck, ...] = (
     *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses, _evidence),

@@ -52,7 +52,7 @@ def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, An
     if status.gate_passed:  # it began with its steps skipped
         return {}
     index, found = status.step_index, dict[AnalysisGate, Analysis]()
-    if strategy.analysis is not None and index >= strategy.analysis.starting_step:
+    if strategy.analysis is not None and index >= min(strategy.analysis.starting_step, len(strategy.steps)):
         found[BACKGROUND] = strategy.analysis
     if index < len(strategy.steps) and isinstance(step := strategy.steps[index], Analyze):
         found[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
